@@ -99,12 +99,12 @@ lint-docs: test-setup
 	antsibull-changelog lint
 
 .PHONY: sanity
-sanity: test-setup ## Run ansible-test sanity, without an ignore file, with the oldest and the newest Python of hosts
-	python tools/sanity.py
+sanity: test-setup ## Run ansible-test sanity, without pylint and without an ignore file, with the oldest and the newest Python of hosts
+	python tools/sanity.py --skip-test pylint
 
 .PHONY: pythons
-pythons: test-setup ## Import the collection's files with every Python that hosts can have
-	python tools/sanity.py --every-python --test import --test compile
+pythons: test-setup ## Run ansible-test's pylint, and import the collection's files with every Python that hosts can have
+	python tools/sanity.py --every-python --test import --test compile --test pylint
 
 .PHONY: units
 units: test-setup ## Test individual functions

@@ -105,7 +105,7 @@ def search_path(every_python: bool) -> str:
 
 
 def main() -> int:
-    """Runs the tests that the arguments specify, or all tests, and returns their exit status."""
+    """Runs ansible-test sanity with the arguments, and returns its exit status."""
     copy_collection()
     link_dependencies()
     write_pip_bootstrap()
@@ -113,8 +113,8 @@ def main() -> int:
     # ansible-test uses git to distinguish source files from build products.
     subprocess.run(["git", "init", "--quiet"], cwd=COLLECTION, check=True)
     every_python = "--every-python" in sys.argv
-    arguments = [argument for argument in sys.argv[1:] if argument != "--every-python"] or ["--color", "no"]
-    command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--python", "default", *arguments]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--every-python"]
+    command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--color", "no", "--python", "default", *arguments]
     environment = {**os.environ, "HOME": str(HOME), "PATH": search_path(every_python)}
     return subprocess.run(command, cwd=COLLECTION, env=environment, check=False).returncode
 

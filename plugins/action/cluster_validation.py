@@ -11,16 +11,16 @@ from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, KEY_PAIR, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, PRIVATE_KEY, findings_of_task
 
 
 class ActionModule(NormalAction):
-    """Runs the module and adds the controller's findings to its own."""
+    """Runs the module and adds the findings of the controller's checks to the module's findings."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
         # The module's own key pair validator returns the same findings as the controller
-        own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != KEY_PAIR]
+        own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
         result: dict[str, Any] = super().run(tmp, task_vars)
         for finding in own:
             if finding.level is Level.WARNING:

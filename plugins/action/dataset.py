@@ -67,7 +67,7 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 def silence(host: str, seconds: int) -> str:
     """Return the message about a host whose reported progress no longer changes.
 
-    Successive reports of a working host differ at least in the elapsed seconds.
+    While a host works, its reported progress always changes, because it contains the elapsed seconds.
     """
     return (
         f"{host}: the dataset module is still running, but its progress has not changed for {seconds} s. Check the host, "

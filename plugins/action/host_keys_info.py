@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 
 class ActionModule(ActionBase):
-    """Runs the module and shows its progress. This works only for modules that run on the controller."""
+    """Runs the module and, if it runs on the controller, shows its progress."""
 
     _requires_connection = True
 

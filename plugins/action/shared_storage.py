@@ -16,7 +16,7 @@ MODULE = "deeplearning.cluster.shared_storage"
 
 
 class ActionModule(NodeAction, module="shared_storage"):
-    """Skips correctly configured hosts and runs the module once on all others."""
+    """Skips correctly configured hosts, and runs the module once on every other host."""
 
     _supports_check_mode = True
 

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the controller's SSH files for a cluster. It runs no module, because that would slow down the many runs that change nothing."""
+"""Writes the controller's SSH files for a cluster.
+
+The plugin does not run a module, because starting a module would slow down every run, and most runs change nothing.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
     """Return a node in the form that `read_nodes` expects.
 
     The values come from the inventory variable `deeplearning_nodes` or, if it is not set, from the host's variables. The connection
-    variables are the ones that Ansible itself uses to connect. No host can set them.
+    variables are those that Ansible itself uses to connect, and no host can set these variables.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {
@@ -100,7 +103,8 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
 def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
     """Return the new known hosts, and the instances that have known keys but are no longer in the cluster.
 
-    Keys that were learned under another SSH certificate authority are ignored, because they may come from certificates that it signed.
+    Keys that were learned under another SSH certificate authority are ignored, because they may come from certificates of that
+    authority.
     """
     authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
     keys = {} if is_rotated(before, authority) else dict(before.keys)
@@ -125,7 +129,7 @@ def is_rotated(before: KnownHosts, authority: str) -> bool:
 
 
 def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
-    """Return whether the files from an earlier run contain valid keys for any of these instances."""
+    """Return whether the files from an earlier run contain valid keys for at least one of the instances."""
     return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
@@ -148,7 +152,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
-    """Replace the file atomically unless it already has this content. Return the difference for diff mode, or None if nothing changed."""
+    """Replace the file atomically if its content differs. Return the difference for diff mode, or None if nothing changed."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)

@@ -84,12 +84,15 @@ class ActionModule(NodeAction, module="ssh_trust"):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module options that contain the certificates for a host.
 
-    Only the public keys come from the host, one line each. Everything else comes from the task: a host must not choose its own identity.
+    Only the public keys come from the host, one line each. Everything else comes from the task, because a host must not choose
+    its own identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
     if host in arguments.get("revoked", ()):
-        raise AnsibleActionFail(f"{host}: the certificates of this instance are revoked, so it gets no new ones. Terminate the instance.")
+        raise AnsibleActionFail(
+            f"{host}: this instance's certificates have been revoked, and it does not receive new ones. Terminate the instance."
+        )
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
@@ -116,7 +119,7 @@ def offered_key(kind: str, need: Any) -> str:
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
     """Return the private key of the SSH certificate authority.
 
-    Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key.
+    Raises AnsibleActionFail if the key cannot be used. The error message contains no part of the key.
     """
     if CRYPTOGRAPHY_ERROR:
         raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}. {UPGRADE}")

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 
 class ActionModule(NodeAction, module="training_job"):
-    """Adds the code and values from the inventory, which are available only on the controller, to the task's arguments."""
+    """Adds the job's code and values from the inventory to the task's arguments. Both are available only on the controller."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -89,7 +89,7 @@ class ActionModule(NodeAction, module="training_job"):
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the module result if its description of the host matches the inventory. Otherwise, return a failed result."""
+    """Return the module result, or a failed result if its description of the host differs from the inventory."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]

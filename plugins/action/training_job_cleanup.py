@@ -17,7 +17,7 @@ display = Display()
 
 
 class ActionModule(NodeAction, module="training_job_cleanup"):
-    """Checks the job names in the module result, because users decide by these names whether to delete the jobs."""
+    """Checks the job names in the module result, because users see these names when they confirm the deletion."""
 
     _supports_check_mode = True
 

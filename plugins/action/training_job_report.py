@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:
-        """Have the module copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
+        """Use the module to copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)
@@ -66,7 +66,7 @@ class ActionModule(NodeAction, module="training_job_report"):
 
 
 def write(path: str, content: bytes, check_mode: bool) -> bool:
-    """Write a file unless it already has this content. Return whether the content differed. Raises OSError."""
+    """Write a file if its content differs, and return whether it differed. Raises OSError."""
     try:
         with open(path, "rb") as file:
             if file.read() == content:

@@ -104,7 +104,7 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 
 
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
-    """Return the task's result if the wait ended before the job was over."""
+    """Return the task's result for a wait that ended before the job was over."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))

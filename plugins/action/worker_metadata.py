@@ -16,7 +16,7 @@ MODULE = "deeplearning.cluster.worker_metadata"
 
 
 class ActionModule(NodeAction, module="worker_metadata"):
-    """Skips correctly configured hosts and runs the module once on all others."""
+    """Skips correctly configured hosts, and runs the module once on every other host."""
 
     _supports_check_mode = True
 

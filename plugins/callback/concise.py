@@ -58,7 +58,7 @@ COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", cha
 
 @dataclass
 class TaskEvents:
-    """What the hosts have reported about one task so far."""
+    """The results of one task that hosts have reported."""
 
     task: Any
     began: float = field(default_factory=time.monotonic)
@@ -99,7 +99,7 @@ def concise(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def silent(name: str) -> Callable[..., None]:
-    """Return a method of the callback that shows nothing unless Ansible runs with -v."""
+    """Return a callback method that shows nothing unless Ansible runs with -v."""
 
     def show_nothing(_self: CallbackModule, *_arguments: Any, **_options: Any) -> None:
         pass
@@ -333,7 +333,7 @@ class CallbackModule(DefaultCallback):
             self._show_error(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "), constants.COLOR_ERROR)
         rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
         if rest:
-            self._show_error(f"The task also failed on {host_names(rest, ())} for other reasons.", constants.COLOR_ERROR)
+            self._show_error(f"The task failed with further errors on {host_names(rest, ())}. Use -v to show them.", constants.COLOR_ERROR)
 
     def _show_error(self, text: str, color: str) -> None:
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
@@ -378,7 +378,7 @@ class CallbackModule(DefaultCallback):
 
 
 def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
-    """Yield each block that contains a task, innermost first, and the section of that block: `block`, `rescue` or `always`."""
+    """Yield each block around a task, innermost first, with the section that contains the task: `block`, `rescue` or `always`."""
     child, parent = task, task._parent
     while parent is not None:
         if isinstance(parent, Block):

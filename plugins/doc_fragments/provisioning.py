@@ -87,7 +87,7 @@ options:
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
@@ -102,7 +102,7 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
+        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
@@ -110,7 +110,7 @@ options:
     description:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
     type: dict
@@ -145,7 +145,7 @@ options:
       - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
         for all nodes.
       - This option is not used if O(vpc_id) is set.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
@@ -210,8 +210,8 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster, which
-        keeps the data, and create it again.
+      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: bool
     default: true
   file_system_id:
@@ -222,8 +222,8 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -286,15 +286,15 @@ options:
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
       - Changing this option replaces the nodes, which requires O(replace_nodes). To disable this option while running
-        nodes have the file system mounted, delete the cluster, which keeps the data, and create it again.
+        nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -524,7 +524,7 @@ options:
   image_id:
     description:
       - Id of the nodes' AMI.
-      - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
+      - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
@@ -540,6 +540,7 @@ options:
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
       - As with O(image_parameter), later runs keep the image that the first run has looked up.
+      - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:
@@ -658,7 +659,7 @@ options:
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
@@ -673,7 +674,7 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
+        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
@@ -681,7 +682,7 @@ options:
     description:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
     type: dict
@@ -716,7 +717,7 @@ options:
       - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
         for all nodes.
       - This option is not used if O(vpc_id) is set.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
@@ -770,16 +771,15 @@ options:
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
-        while running nodes have the file system mounted, delete the cluster, which keeps the data, and create it
-        again.
+        while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
 """
 
@@ -792,7 +792,7 @@ options:
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
@@ -807,7 +807,7 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
+        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
@@ -815,7 +815,7 @@ options:
     description:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
     type: dict
@@ -862,8 +862,8 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster, which
-        keeps the data, and create it again.
+      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: bool
     default: true
   file_system_id:
@@ -874,8 +874,8 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -936,7 +936,7 @@ options:
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
@@ -951,7 +951,7 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
+        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
@@ -959,7 +959,7 @@ options:
     description:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
     type: dict
@@ -1009,16 +1009,15 @@ options:
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
-        while running nodes have the file system mounted, delete the cluster, which keeps the data, and create it
-        again.
+        while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -1138,7 +1137,7 @@ options:
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
@@ -1153,7 +1152,7 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
+        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
@@ -1161,7 +1160,7 @@ options:
     description:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
-      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+      - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
     type: dict
@@ -1199,8 +1198,8 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   file_system_directory:
     description:
@@ -1232,8 +1231,8 @@ options:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
-        which keeps the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
+        data is kept) and create it again.
     type: str
   lustre_mount_point:
     description:
@@ -1381,7 +1380,7 @@ options:
   image_id:
     description:
       - Id of the nodes' AMI.
-      - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
+      - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
@@ -1397,6 +1396,7 @@ options:
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
       - As with O(image_parameter), later runs keep the image that the first run has looked up.
+      - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Explains why a training job did not succeed. Names a host that is gone as the cause, not the processes that lost the connection to it."""
+"""Explains why a training job did not succeed.
+
+If a host is gone, the explanation names that host, not the processes that lost their connection to the host.
+"""
 
 from __future__ import annotations
 

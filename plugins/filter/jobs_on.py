@@ -100,7 +100,7 @@ def _former_name(host: str) -> str:
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
-    """Return whether the job is new and some of its processes have not started yet. The hosts of these processes are unknown."""
+    """Return whether the job is new and has processes that have not started. The hosts of such processes are unknown."""
     processes, expected = _processes(job), job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
@@ -108,9 +108,9 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Return whether a time is less than `START_TIMEOUT` before or after the current time. An invalid time counts as recent.
+    """Return whether a time differs from the current time by less than `START_TIMEOUT`. An invalid time counts as recent.
 
-    A time can be in the future, because the clocks of the hosts and the controller differ.
+    A time can be in the future, because the clocks of the hosts and the controller may differ.
     """
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 

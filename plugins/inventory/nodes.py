@@ -150,7 +150,7 @@ class InventoryModule(AWSInventoryBase):
         self._populate([Node(**node) for node in live])
 
     def _check_options(self, given: Iterable[str]) -> None:
-        """Raise AnsibleParserError for an unknown option. Ansible ignores such options, so a misspelled one would have no effect."""
+        """Raise AnsibleParserError for an unknown option. Ansible ignores unknown options, so a misspelled option would have no effect."""
         definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
         known = {"plugin", *definitions, *(alias for entry in definitions.values() for alias in entry.get("aliases", []))}
         for name in given:

@@ -6,7 +6,7 @@
 The filter keeps only documented values of the correct type and size, and removes control characters.
 
 A training script can forge the result of any module that runs on its node. ansible-core turns the `ansible_facts` of any result into
-variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
+variables of the host. With `inject_facts_as_vars`, forged facts would override variables of the inventory and of roles.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def end_children() -> None:
-    """Terminate the child process (ssh) that is still waiting for the node. On systems other than Linux, it keeps running."""
+    """Terminate the child process (ssh) that is still waiting for the node. On systems other than Linux, ssh keeps running."""
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
             os.kill(int(child), signal.SIGTERM)
@@ -299,7 +299,7 @@ def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any
 def _is_required(description: Mapping[str, Any], place: str) -> bool:
     """Return whether a value is required.
 
-    A top-level value is required if its `returned` is `always` or `success`, and a nested value if it has no `returned`.
+    A top-level value is required if its `returned` is `always` or `success`. A nested value is required if it has no `returned`.
     """
     returned = description.get("returned")
     return returned is None if place else returned in ("always", "success")
@@ -358,7 +358,7 @@ def _dictionary(value: Any) -> dict[str, Any] | None:
 
 
 def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
-    """Return a free-form value as plain data. Raises AnswerError if it is nested too deeply."""
+    """Return a free-form value as plain data. Raises AnswerError if the value is nested too deeply."""
     if depth == 0:
         raise AnswerError(f"values are nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -35,7 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variab
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
 
 JOB, DATASET = "job", "dataset"
-KEY_PAIR, UNUSED_VARIABLES = "key_pair", "unused_variables"
+PRIVATE_KEY, UNUSED_VARIABLES = "private_key", "unused_variables"
 #: The roles whose variables a run uses, by the purpose of the run.
 ROLES = {
     JOB: ("python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
@@ -47,7 +47,7 @@ REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
 
 def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
-    """Return what is wrong with the variables of a job or a data set. Paths are relative to one of `bases`.
+    """Return error messages about the variables of a job or a data set. Paths are relative to one of `bases`.
 
     If `needs_job` is true, a job without a script and without a command is an error.
     """
@@ -68,7 +68,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
     """
     nodes = node_variables(variables, action._templar)
     controller = NodeVariables(variables, action._templar.template, of_host=False)
-    found = [*name_findings(variables), *(Finding(KEY_PAIR, Level.ERROR, message) for message in key_errors(controller))]
+    found = [*name_findings(variables), *(Finding(PRIVATE_KEY, Level.ERROR, message) for message in key_errors(controller))]
     if nodes is not None:
         bases = [os.getcwd(), action._loader.get_basedir()]
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
@@ -80,7 +80,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def then_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return what is wrong with the variables that specify what happens after the job."""
+    """Return error messages about the variables that specify what happens after the job."""
     then, waits = controller.get("training_job_then"), controller.get("training_job_wait", True)
     if then in (None, "", UNKNOWN, THEN[0]):
         return
@@ -133,7 +133,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return the message of the exception that a check raises, with a prefix. If the check succeeds, return an empty list."""
+    """Return the message of the exception that a check raises, with a prefix, or an empty list if the check succeeds."""
     try:
         check()
     except REFUSALS as error:
@@ -151,14 +151,15 @@ def are_known(given: Mapping[str, Any], *names: str) -> bool:
 
 
 def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
-    """Return what is wrong with the options of a training job. If neither a script nor a command is set, there is no job to check."""
+    """Return error messages about the options of a training job. If neither a script nor a command is set, there is no job to check."""
     prefix, options = "training_job_", of_role("training_job_", given)
     if not (options.get("script") or options.get("command")):
         if needs_job:
-            yield f"{prefix}script: no script is set. Set the path of the training script, or set {prefix}command."
+            yield f"{prefix}script: no script is set. Specify the path of the training script, or set {prefix}command."
         return
-    if options.get("name") and are_known(options, "name"):
-        yield from refusal(prefix, lambda: records.check_name(options["name"]))
+    for option in ("name", "resume"):
+        if options.get(option) and are_known(options, option):
+            yield from refusal(prefix, partial(records.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
         yield from refusal(prefix, lambda: find_launcher(launcher))
@@ -169,7 +170,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
 
 
 def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
-    """Return what is wrong with the Python environment of a job."""
+    """Return error messages about the Python environment of a job."""
     prefix, options = "python_environment_", of_role("python_environment_", given)
     name, requirements = options.get("name"), options.get("requirements")
     if not name:
@@ -181,7 +182,7 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return why the controller cannot write the report of a job."""
+    """Return an error message if the controller cannot write the report of a job."""
     name = "training_job_report_directory"
     directory = given.get(name, "reports")
     if directory is UNKNOWN or given.get("training_job_report") is False:
@@ -196,7 +197,7 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return what is wrong with the options of a data set."""
+    """Return error messages about the options of a data set."""
     options = {"destination": stager.SHARED, "checksum": "", "unpack": False, **of_role("dataset_", given)}
     if not options.get("source") or not are_known(options, "source"):
         return
@@ -210,11 +211,11 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
     if are_known(options, "name"):
         yield from refusal("", lambda: name_of(source, options.get("name")))
     if source.kind == PATH and not os.path.exists(source.text):
-        yield f"dataset_source: {source.text!r} does not exist on the controller. Set an existing path, a URL or s3://bucket/prefix."
+        yield f"dataset_source: {source.text!r} does not exist on the controller. Specify an existing path, a URL or s3://bucket/prefix."
 
 
 def key_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return why SSH cannot use the private key file that the inventory specifies."""
+    """Return an error message if SSH cannot use the private key file that the inventory specifies."""
     path = controller.get("deeplearning_private_key_file")
     if path and path is not UNKNOWN:
         yield from refusal("private_key_file: ", lambda: read_public_key(path))

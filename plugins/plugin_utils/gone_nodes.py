@@ -1,9 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Combines what the hosts of a job report about its end with what the controller knows about these hosts.
+"""Corrects the status of an ended job whose hosts are gone.
 
-A host that is gone cannot report its own loss. The processes that lost their connection to it fail, and would be reported as the cause.
+A host that is gone cannot report its own loss. Processes that lose their connection to such a host fail, and would be reported as the
+cause.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def gone_hosts(
 
 
 def _ended_with_host(process: Record) -> bool:
-    """Return whether a process did not record its end, or ended because its host was shut down."""
+    """Return whether a process has recorded no end, or ended because its host was shut down."""
     return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 
 
@@ -54,7 +55,7 @@ def _departure(node: Mapping[str, str]) -> str:
 def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     """Return the status of a job that is over, corrected for hosts that are gone.
 
-    Running processes on these hosts count as lost. If such a process was the first to end, it is the cause of the failure.
+    Running processes on hosts that are gone count as lost. If a lost process was the first to end, it is the cause of the failure.
     """
     name = job.get("failure", {}).get("name")
     # The failure does not contain all values of the process's record.

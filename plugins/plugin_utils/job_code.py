@@ -61,12 +61,12 @@ class Code(NamedTuple):
 
 
 class GitError(Exception):
-    """git failed, or the URL or version is not valid. The exception text is the error message."""
+    """git failed, or the URL or version is not valid. The exception's text is shown to the user."""
 
 
 @contextlib.contextmanager
 def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Code]:
-    """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if it does not exist."""
+    """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if the code is not available."""
     repository, exclude = arguments.get("repository"), patterns(arguments)
     if not repository:
         root, names = code_to_send(arguments, bases, exclude)
@@ -93,12 +93,12 @@ def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
 
 
 def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the directory of the job's code and the names of its entries. Raises AnsibleActionFail if the script is missing."""
+    """Return the directory of the job's code and the names of its entries. Raises AnsibleActionFail if the source or script is missing."""
     source, script = arguments.get("source"), arguments.get("script") or ""
     if source:
         root = find(source, bases)
         if root is None or not os.path.isdir(root):
-            raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller. Set the path of an existing directory.")
+            raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller. Specify the path of an existing directory.")
         check_script(script, root, f"source {source!r}")
         return root, kept(root, exclude)
     if not script:  # a command that exists on the hosts
@@ -106,7 +106,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(
-            f"script: {script!r} is not a file on the controller (searched in {', '.join(bases)}). Set the path of an existing file."
+            f"script: {script!r} is not a file on the controller (searched in {', '.join(bases)}). Specify the path of an existing file."
         )
     return os.path.dirname(path), [os.path.basename(path)]
 
@@ -115,12 +115,12 @@ def check_script(script: str | None, root: str, place: str) -> None:
     """Raise AnsibleActionFail if a script is specified but is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
         raise AnsibleActionFail(
-            f"script: {script!r} is not a file in {place}. Set the relative path of an existing file, or remove {place.split()[0]}."
+            f"script: {script!r} is not a file in {place}. Specify the relative path of an existing file, or remove {place.split()[0]}."
         )
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
-    """Return the absolute path of the first existing candidate. A relative path is tried in each of the base directories."""
+    """Return the absolute path of an existing file or directory, or None. A relative path is searched for in each base directory."""
     expanded = os.path.expanduser(path)
     candidates = [os.path.join(base, expanded) for base in bases]
     return next((os.path.abspath(candidate) for candidate in candidates if os.path.exists(candidate)), None)
@@ -132,7 +132,10 @@ def kept(root: str, exclude: Iterable[str]) -> list[str]:
 
 
 def is_left_out(path: str, exclude: Iterable[str]) -> bool:
-    """Return whether a pattern matches a file or directory. Patterns with a slash are compared with its path, others with its name."""
+    """Return whether a pattern matches a file or directory.
+
+    Patterns with a slash are compared with the path, and patterns without a slash with the name.
+    """
     name = os.path.basename(path)
     return any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in exclude)
 
@@ -153,7 +156,7 @@ def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
 def check_out(repository: str, version: str, directory: str) -> str:
     """Check out a version of a repository into an empty directory and return its commit. Raises GitError.
 
-    The version is a branch, a tag, a commit, or any other ref that can be fetched. If it is empty, the default branch is used.
+    The version is a branch, a tag, a commit, or any other ref that can be fetched. An empty version means the default branch.
     """
     if version.startswith("-"):
         raise GitError(f"version {version!r} is not a branch, tag or commit.")
@@ -199,7 +202,7 @@ def head(root: str) -> str:
 
 
 def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
-    """Return whether files differ from the commit, or are not part of it. Raises GitError, OSError, ValueError.
+    """Return whether any file differs from the commit or is not part of it. Raises GitError, OSError, ValueError.
 
     `git status` is not used because it would run the Git filters in the working tree's configuration. Files are compared without filters.
     Files that a filter changes before the commit, such as those of Git LFS, therefore count as changed.

@@ -38,8 +38,8 @@ def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Po
 def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
     """Run training_job_info on the host of an action's task and return its result.
 
-    Messages contain commands with job names for users to run, so job names in the result are checked. If `arguments` contains the name
-    of a job, the result has the name and the directory from `arguments`.
+    Job names in the result are checked, because messages suggest commands that contain job names. If `arguments` contains the name of a
+    job, the result has the name and the directory from `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -59,8 +59,8 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 class JobWatch:
     """Follows one job. `arguments` contains `name`, `directory`, `heartbeat_timeout` and, if logs are shown, `log_lines`.
 
-    After the job's processes have started, a message reports this and ends with the `hint`. `metrics` contains the last value of each key
-    that the script has reported.
+    When processes have started, a message shows the number of processes, the path of the logs and the `hint`. `metrics` contains the last
+    value of each key that the script has reported.
     """
 
     def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str) -> None:
@@ -132,7 +132,7 @@ class JobWatch:
         return found
 
     def _settle(self, found: JobStatus) -> JobStatus:
-        """Poll a failed job once more, because an earlier failure may be recorded a moment later."""
+        """Poll a failed job once more, because the record of an earlier failure may be written a moment later."""
         if found["state"] == states.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)

@@ -38,7 +38,7 @@ TERMINAL = keep_terminal()
 def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
     """Within this context, Ctrl-C calls `notice` in a thread. Yields False if there is no terminal, otherwise True.
 
-    Meanwhile, the terminal treats Ctrl-C as an ordinary character, so that Ansible's main process gets no signal.
+    The terminal treats Ctrl-C as an ordinary character within this context, so that Ansible's main process gets no signal.
     """
     # Without its own session, this process would be stopped when it uses the terminal from the background.
     if TERMINAL is None or os.getsid(0) != os.getpid():

@@ -28,7 +28,7 @@ HOST_PREFIXES = ("ansible_", "inventory_hostname")
 
 
 class NodeVariables:
-    """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if it cannot be evaluated.
+    """The values of variables. `evaluate` returns a template's value, or raises AnsibleError if the template cannot be evaluated.
 
     `differing` contains the variables whose values differ between nodes. If `of_host` is false, values may depend on the host whose
     variables are in `raw`.
@@ -77,7 +77,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def references(text: str) -> set[str]:
-    """Return the variables to which a template refers. If it cannot be parsed, return a name that no variable has."""
+    """Return the variables to which a template refers. For an invalid template, return a name that no variable has."""
     if "{{" not in text and "{%" not in text:
         return set()
     try:
@@ -88,9 +88,9 @@ def references(text: str) -> set[str]:
 
 
 def node_variables(variables: Mapping[str, Any], templar: Any) -> NodeVariables | None:
-    """Return the variables of nodes, based on those of a task on the controller, or None if this version of Ansible hides them.
+    """Return the variables of nodes, derived from a controller task's variables, or None if this version of Ansible does not expose them.
 
-    The play's variables, which all hosts share, are those that the task has in addition to the variables of its host.
+    Variables that the task has in addition to the variables of its host are variables of the play, which all hosts share.
     """
     hostvars = variables["hostvars"]
     try:

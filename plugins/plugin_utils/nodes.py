@@ -14,8 +14,8 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the `number`, `hostname` and `private_ip` of each node, by inventory name.
 
-    The values come from the variable `deeplearning_nodes`. If the inventory is written by hand, they come from the variables of the
-    hosts in the same cluster.
+    The values come from the variable `deeplearning_nodes`. With a hand-written inventory, the values come from the variables of the hosts
+    in the same cluster.
     """
     hostvars, table = variables["hostvars"], node_table(variables)
     if table:
@@ -29,7 +29,7 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def node_table(variables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the variable `deeplearning_nodes`, which maps inventory names to nodes. It is empty if the inventory is written by hand."""
+    """Return the variable `deeplearning_nodes`, which maps inventory names to nodes, or an empty dict with a hand-written inventory."""
     hostvars = variables.get("hostvars", {})
     table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
     return table or {}

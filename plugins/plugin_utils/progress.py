@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows the progress of a module on the controller while it waits for AWS."""
+"""Shows the progress of a module on the controller while the module waits for AWS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class ProgressLine(str):
-    """A line that is replaced by the next line about the same subject. The callback `concise` rewrites it in place."""
+    """A line that is replaced by the next line about the same subject. The callback `concise` rewrites such lines in place."""
 
 
 def keep_errors() -> int | None:
@@ -66,9 +66,9 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module a few seconds to exit by itself. Then this process exits too.
+    """Within this context, an interrupt gives the module up to LAST_SECONDS to exit by itself. Then this process exits too.
 
-    Ansible sends SIGTERM right after SIGINT, but still waits for the process.
+    Ansible sends SIGTERM right after SIGINT, but still waits for the action process to exit.
     """
     # If this process has no process group of its own, the module receives the terminal's signal directly.
     if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():

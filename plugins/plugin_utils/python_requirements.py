@@ -16,12 +16,13 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
 def read_requirements(name: str, bases: Sequence[str]) -> str:
     """Return the contents of the requirements file. Raises AnsibleActionFail if the file is missing or not allowed.
 
-    A relative path is tried in each of the base directories.
+    A relative path is searched for in each base directory.
     """
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(
-            f"requirements: {name!r} is not a file on the controller (searched in {', '.join(bases)}). Set the path of an existing file."
+            f"requirements: {name!r} is not a file on the controller (searched in {', '.join(bases)}). "
+            "Specify the path of an existing file."
         )
     try:
         with open(path, encoding="utf-8") as file:

@@ -3,7 +3,8 @@
 
 """Inspects files on a host with one shell command, so that modules run only on hosts that need changes.
 
-A module takes about five times as long, and in most runs most hosts need no changes. The module's own functions compare the files.
+A module takes about five times as long as the shell command. In most runs, most hosts need no changes. The functions of the module
+compare the files with their desired state.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "")
 
 
 def parse(printed: str, user: str, paths: Sequence[str]) -> Snapshot:
-    """Return the snapshot that the script printed. Raises LookupError or ValueError if the text is anything else."""
+    """Return the snapshot that the script printed. Raises LookupError or ValueError if the text is not a snapshot."""
     lines = printed.splitlines()
     accounts = {}
     for _unused in (SUPER_USER, user):
@@ -102,7 +103,10 @@ def _text(line: str) -> str:
 def inspect(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what `find` returns for a module's parameters. Return None if they are invalid. The module itself then reports the error."""
+    """Return the result of `find` for a module's parameters, or None if the parameters are invalid.
+
+    The module itself reports invalid parameters.
+    """
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

@@ -1,7 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Contents of the controller's SSH files for a cluster: `known_hosts`, `config` and `revoked_keys`. All functions are pure.
+"""The contents of the files `known_hosts`, `config` and `revoked_keys`, with which the controller connects to a cluster.
+
+All functions are pure.
 
 Every value must match a pattern in full, because a value with a line break could inject a line that applies to any host.
 """
@@ -131,14 +133,14 @@ def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, .
         if not HOST_NAME.fullmatch(instance_id) or not all(HOST_KEY.fullmatch(key) for key in keys):
             raise ValueError(
                 f"host_keys: the keys of {instance_id!r} are not OpenSSH host keys: {list(keys)!r:.200}. "
-                "Set keys such as ssh-ed25519 AAAA..."
+                "Specify keys such as ssh-ed25519 AAAA..."
             )
         result[instance_id] = keys
     return result
 
 
 def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
-    """Return the file's text: the keys of these instances, and the certificate authority for all hosts except revoked instances."""
+    """Return the text of `known_hosts`: the keys of these instances, and the certificate authority for all except revoked instances."""
     lines = []
     if known.authority:
         patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
@@ -186,7 +188,7 @@ def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked
 
 
 def quoted(path: str) -> str:
-    """Return a path in quotes for ssh. Raises ValueError if it cannot be quoted."""
+    """Return a path in quotes for ssh. Raises ValueError if the path cannot be quoted."""
     if not FILE.fullmatch(path):
         raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ or control characters.')
     return '"' + path.replace("%", "%%") + '"'

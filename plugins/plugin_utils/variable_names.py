@@ -3,8 +3,8 @@
 
 """Finds variables whose names are former or misspelled names of the collection's variables.
 
-Ansible accepts misspelled variables, but they have no effect. This collection reports them as errors, or as warnings if
-`deeplearning_allow_unknown_variables` is true.
+Ansible accepts misspelled variables, but they have no effect. This collection reports misspelled variables as errors,
+or as warnings if `deeplearning_allow_unknown_variables` is true.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables with former names, each with its new name. Leave out those whose new variable has the same value."""
+    """Return the variables with former names, each with its new name. Variables whose new variable has the same value are omitted."""
     missing = object()
     return {
         name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)
@@ -105,8 +105,8 @@ def former(variables: Mapping[str, Any]) -> dict[str, str]:
 def misspellings(names: Iterable[str]) -> dict[str, str]:
     """Return the names that are similar to variables of the collection, each with the name of the most similar variable.
 
-    A name that has a prefix of the collection but is not similar to any of its variables counts as the user's own. So does a name with
-    another prefix, unless the whole name is very similar to a variable.
+    A name with a prefix of the collection counts as the user's own if it is not similar to any variable of the collection. A name
+    without a prefix of the collection counts as the user's own unless the whole name is very similar to a variable of the collection.
     """
     old, found = former_names(), {}
     known = known_variables() | old.keys()

@@ -320,6 +320,9 @@ def test_a_job_on_a_single_node(first_run, playbook, tmp_path):
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "alone.py"), "training_job_arguments": []}
     playbook("train.yml", "-e", json.dumps({**job, "training_job_name": "alone", "deeplearning_worker_count": 0}))
     assert "rank 0 of 1" in playbook("logs.yml", "-e", "training_job_name=alone").output
+    shown = playbook("info.yml", policies="validate").output
+    assert "demo-master" in shown
+    assert "To log in to the master, run ssh -F" in shown
 
 
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):

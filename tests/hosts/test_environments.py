@@ -164,4 +164,4 @@ def test_the_image_s_own_environments_are_used_by_name(cluster):
     assert "/opt/pytorch in the image is not used: No matching distribution found for tiny==1.0" in more.stdout
     assert cluster.hosts[0].ssh("ls /efs/environments").stdout == "tiny\n"
     unknown = play(cluster, "", name="mxnet")
-    assert "environment 'mxnet': there is no such environment in this host's image (available: pytorch)" in unknown.stdout
+    assert "environment 'mxnet': this host's image has no environment with this name (available: pytorch)" in unknown.stdout

@@ -154,6 +154,13 @@ def test_shell_lines_of_the_contract(cluster: Project, options: str) -> None:
     assert lines == [cluster.name(1), cluster.name(2)]
 
 
+def test_the_health_check_of_the_former_stack_reaches_every_host_and_the_storage(cluster: Project) -> None:
+    remote = '"hostname && touch $EFS_MOUNT/health-$i"'
+    check = f"for i in $(seq 1 $DEEPLEARNING_WORKERS_COUNT); do ssh -oStrictHostKeyChecking=no deeplearning-worker$i {remote}; done"
+    assert cluster.hosts[0].ssh(f"bash -lc {shlex.quote(check)}").stdout.split() == [cluster.name(1), cluster.name(2)]
+    assert cluster.hosts[1].ssh("ls /efs | grep health").stdout.split() == ["health-1", "health-2"]
+
+
 def test_gpu_list_and_exports(cluster: Project) -> None:
     driver = "#!/bin/sh\nprintf 'GPU 0: X (UUID: a)\\n  MIG 1g.5gb Device 0: (UUID: c)\\nGPU 1: X (UUID: b)\\n'\n"
     host = cluster.hosts[0]

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from .clusters import P4D, ZONES, instances, numbers, steps
-from .conftest import ModuleFailed
+from .conftest import REGION, ModuleFailed
 
 PATIENCE = 30  # seconds for nodes that AWS has
 
@@ -274,6 +274,33 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
     with pytest.raises(ModuleFailed, match=r"ReservationCapacityExceeded|exceeded"):
         run("cluster", **{**definition, "worker_count": 5})
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, run, definition, name, types):
+    """A reservation ends and its capacity goes back to AWS, people delete key pairs and images. The nodes live on, and still cost money."""
+    ec2 = cloud.client("ec2")
+    ec2.create_key_pair(KeyName=name)
+    original = cloud.client("ssm").get_parameter(Name=definition["image_parameter"])["Parameter"]["Value"]
+    copied = ec2.copy_image(Name=name, SourceImageId=original, SourceRegion=REGION)["ImageId"]
+    reservation = ec2.create_capacity_reservation(
+        InstanceType=P4D, InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1a", InstanceCount=5, InstanceMatchCriteria="targeted"
+    )["CapacityReservation"]["CapacityReservationId"]
+    definition |= {"market": "capacity-reservation", "capacity_reservation_id": reservation, "key_name": name}
+    definition |= {"image_id": copied, "image_parameter": None, "suppress_validators": ["vcpu_quota", "efa_unused"]}
+    run("cluster", **{**definition, "capacity_timeout": PATIENCE})
+    ec2.cancel_capacity_reservation(CapacityReservationId=reservation)
+    ec2.delete_key_pair(KeyName=name)
+    ec2.deregister_image(ImageId=copied)
+
+    same = run("cluster", **definition)
+    assert not same["changed"]
+    expected = ["capacity_reservation", "image", "key_pair"]
+    assert sorted(re.findall(r"validator (\w+)", str(same["warnings"]))) == expected
+    run("cluster", **{**definition, "worker_count": 1})
+    assert sorted(numbers(cloud, name).values()) == [1, 2]
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **{**definition, "worker_count": 2})
+    assert sorted(item["validator"] for item in failure.value.result["findings"] if item["level"] == "error") == expected
 
 
 def test_a_capacity_block(cloud, run, definition, types):

@@ -145,6 +145,12 @@ def suspended(cloud, name):
     return {process["ProcessName"] for process in group(cloud, name)["SuspendedProcesses"]}
 
 
+def test_a_cluster_keeps_one_master_and_may_have_fewer_workers(cloud, run, definition, name):
+    run("cluster", **definition)
+    sizes = {key: [group(cloud, name, key)[size] for size in ("MinSize", "DesiredCapacity", "MaxSize")] for key in ("master", "workers")}
+    assert sizes == {"master": [1, 1, 1], "workers": [0, 2, 2]}
+
+
 def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, definition, name):
     run("cluster", **definition)
     autoscaling = cloud.client("autoscaling")
@@ -170,7 +176,8 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     cloud.client("autoscaling").set_instance_health(InstanceId=ill, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False)
     result = run("cluster", **definition)
     assert (result["changed"], [(item["kind"], item["key"]) for item in result["deferred"]]) == (False, [("nodes", "workers")])
-    assert "EC2 status checks have failed on nodes 3, so they need to be replaced. These changes are deferred" in str(result["warnings"])
+    warning = "EC2 status checks have failed on nodes 3, so these nodes need to be replaced. These changes are deferred"
+    assert warning in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may run on it"
     # Neither is it in the way of a change
     run("cluster", **{**definition, "worker_count": 3})
@@ -218,7 +225,7 @@ def test_a_zone_with_nodes_is_not_taken_away(cloud, run, definition):
 
 def test_a_gateway_that_is_still_pending_is_waited_for(cloud, run, definition):
     cloud.control.set_delays(nat_gateway=6)
-    with pytest.raises(ModuleFailed, match=r"create nat_gateway main: it exists, but is not ready"):
+    with pytest.raises(ModuleFailed, match=r"create nat_gateway main: the resource exists, but is not ready"):
         run("cluster", **{**definition, "wait_timeout": 2})
     rest = run("cluster", **definition)
     assert {("update", "nat_gateway main"), ("create", "route_table private")} <= steps(rest)
@@ -350,7 +357,8 @@ def test_a_failure_half_way_says_what_was_done_and_the_next_run_carries_on(cloud
         ]
     )
     with pytest.raises(
-        ModuleFailed, match=r"Could not create nat_gateway main.*maximum number.*Applied so far: .*create vpc main.*continues from there"
+        ModuleFailed,
+        match=r"Could not create nat_gateway main.*maximum number.*Applied changes: .*create vpc main.*continues from this state",
     ) as error:
         run("cluster", **definition)
     done = steps(error.value.result)

@@ -25,7 +25,7 @@ POLICIES = {option.name: option.update.policy for option in OPTIONS}
 COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
 GROUPS = ("workers", "master")
 BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
-ELSEWHERE = r"elete the cluster, which keeps the data, and create it again"
+ELSEWHERE = r"elete the cluster \(the data is kept\) and create it again"
 COPY = r"copy the data to a new (one|file system) and adopt that"
 
 

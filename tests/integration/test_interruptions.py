@@ -175,7 +175,7 @@ def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expec
     cloud.control.set_capacity({"c5.large": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 0}})
     status, shown = interrupt(options, "0 of 2 nodes in service", number)
     assert status == (99 if number == signal.SIGINT else -signal.SIGTERM), shown
-    assert f"Cluster {name}: Interrupted. Applied so far: create " in shown
+    assert f"Cluster {name}: Interrupted. Applied changes: create " in shown
     assert f"AWS continues to launch nodes in {name}-master and {name}-workers, and these nodes cost money." in shown
     assert "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main." in shown
     assert "To stop these costs, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
@@ -198,7 +198,7 @@ def test_an_interrupted_run_lets_a_call_end_and_makes_no_other(cloud, run, expec
     cloud.control.resume()
     output = process.communicate()[0].decode()
     result = json.loads(output[output.index("{") :])
-    assert "Interrupted. Applied so far: create " in result["msg"]
+    assert "Interrupted. Applied changes: create " in result["msg"]
     assert [change["key"] for change in result["changes"] if change["kind"] == "subnet"]
     run("cluster", **options)
     assert census(cloud, "gentle") == expected[0]

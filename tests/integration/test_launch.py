@@ -143,13 +143,14 @@ def test_an_image_is_looked_up_once(cloud, run, definition, name):
     (change, *_others) = run("cluster", **options, image_update=True, check=True)["deferred"]
     assert (change["before"], change["after"]) == ({"image_id": old}, {"image_id": new})
     with pytest.raises(ModuleFailed, match=r"root_volume_size: 9 GiB is too small for"):
-        run("cluster", **options, root_volume_size=9)
+        run("cluster", **options, root_volume_size=9, replace_nodes=True)
 
 
 @pytest.mark.parametrize(
     ("instance_type", "framework", "parameter"),
     [
         ("c5.large", "pytorch", "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
+        ("c5.large", None, "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
         ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
         ("c5.large", "tensorflow", "x86_64/oss-nvidia-driver-gpu-tensorflow-2.18-ubuntu-22.04"),
         ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04"),
@@ -162,7 +163,8 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
     result = run("cluster", **options, progress_file=str(told), check=True)
     template = next(item for item in result["changes"] if item["kind"] == "launch_template")
     assert template["after"]["image_id"] == expected
-    (line,) = [line for line in told.read_text().splitlines() if line.startswith(f"Newest Deep Learning AMI for {framework}: ")]
+    start = f"Newest Deep Learning AMI for {framework or 'pytorch'}: "
+    (line,) = [line for line in told.read_text().splitlines() if line.startswith(start)]
     assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
 
 
@@ -274,10 +276,10 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"efa": True}, r"efa: c5.large does not support EFA\. No type in its family supports EFA"),
+        ({"efa": True}, r"efa: c5.large does not support EFA\. No type in the same family supports EFA"),
         (
             {"efa": True, "instance_type": "c5n.large"},
-            r"efa: c5n.large does not .* Types in its family that support EFA: c5n.9xlarge, c5n.18xlarge, c5n.metal",
+            r"efa: c5n.large does not .* Types in the same family that support EFA: c5n.9xlarge, c5n.18xlarge, c5n.metal",
         ),
         (
             {"placement": "cluster", "instance_type": "t3.large"},
@@ -309,6 +311,6 @@ def test_bad_input_changes_nothing(cloud, run, definition, change, message):
 def test_a_placement_group_with_another_strategy_is_refused(cloud, run, definition, name):
     cloud.client("ec2").create_placement_group(GroupName=f"{name}-spread", Strategy="spread")
     with pytest.raises(
-        ModuleFailed, match=r"placement_group: test-\d+-spread has the strategy spread. Specify one with the strategy cluster"
+        ModuleFailed, match=r"placement_group: test-\d+-spread has the strategy spread. Specify a placement group with the strategy cluster"
     ):
         run("cluster", **definition, placement_group=f"{name}-spread")

@@ -260,7 +260,7 @@ BAD = {
     "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*is in us-east-1a, which is missing from zones"),
     "sides apart": (
         lambda owner: {"public_subnet_ids": [create_subnet(owner.ec2, owner.vpc, "10.20.51.0/24", "us-east-1b")]},
-        "public_subnet_ids: no subnet is in us-east-1a, which has a private subnet",
+        "public_subnet_ids: us-east-1a has a private subnet, but no public subnet",
     ),
     "sides exchanged": (
         lambda owner: {"public_subnet_ids": owner.private, "private_subnet_ids": owner.public},
@@ -360,6 +360,7 @@ def test_a_private_subnet_without_a_way_out_is_warned_of(run, definition, landlo
     warnings = str(run("cluster", **definition, **bare.options(), check=True)["warnings"])
     assert f"{bare.private[0]} has no default route" in warnings
     assert "no endpoint for s3, ec2, autoscaling. Nodes in this subnet cannot reach these services." in warnings
+    assert "Add a route or the endpoints." in warnings
     with pytest.raises(ModuleFailed, match=r"session_manager: .* cannot reach ssm, ssmmessages"):
         run("cluster", **definition, **bare.options(session_manager=True), check=True)
     furnished.s3_endpoint()

@@ -543,6 +543,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
     message = str(failure.value)
     assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and EFS allows them in only one" in message
     assert f"lustre_file_system_id: {lustre} is in {owner['resources']['vpc']['main']}, which the nodes cannot reach." in message
+    assert "Peer that VPC with the cluster's VPC and add routes to" in message
 
     peer(cloud, network, owner["resources"], "10.9.0.0/16")
     made = run("cluster", **options)

@@ -70,7 +70,8 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
         (
             {STANDARD_ON_DEMAND: 5},
             {},
-            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but only \d of the 5 in the quota 'Running On-Demand",
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but only \d of the 5 in the quota "
+            "'Running On-Demand Standard",
         ),
         ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, but only \d of the 5"),
         (
@@ -200,7 +201,7 @@ def test_the_private_key_has_to_be_that_of_the_key_pair(cloud, run, definition, 
         with pytest.raises(ModuleFailed) as failure:
             run("cluster_validation", **options)
         assert refused in failure.value.result["msg"]
-        assert findings(failure) == [("key_pair", "error")]
+        assert findings(failure) == [("private_key", "error")]
 
 
 def test_every_validator_is_on_the_page(repository):

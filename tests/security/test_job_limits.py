@@ -94,7 +94,7 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
 
 def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     (block,) = yaml.safe_load((ROOT / "playbooks/tasks/check_jobs.yml").read_text())
-    task = next(task for task in block["block"] if task["name"] == "Check that no job loses a node")
+    task = next(task for task in block["block"] if task["name"] == "Check that no job is running on the nodes to terminate")
     assert task["when"].endswith("and not ignore_running_jobs | bool")
     assert "add -e deeplearning_ignore_running_jobs=true" in task["ansible.builtin.assert"]["fail_msg"]
 
@@ -104,7 +104,7 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     ("work", "words"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGSTOP), "timed out after 0 s waiting for a child process that runs as that user. Check"),
-        (lambda: "x" * (2 << 20), "a child process that runs as that user has returned more than 1048576 bytes"),
+        (lambda: "x" * (2 << 20), "a child process that runs as that user has sent more than 1048576 bytes"),
     ],
     ids=["stopped", "long"],
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The connection to AWS that all controller modules share. Apart from the inventory plugin, no other file imports `amazon.aws`."""
+"""The connection to AWS that all controller modules share. Only this file and the inventory plugin import `amazon.aws`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
             self.fail_json(msg=problem)
 
     def warn(self, *args: Any, **options: Any) -> None:
-        """Show a warning. amazon.aws would also pass the warning to exit_json and fail_json, which is deprecated in ansible-core."""
+        """Show a warning. The inherited method also passes warnings to exit_json and fail_json, which is deprecated in ansible-core."""
         self._module.warn(*args, **options)
 
 
@@ -211,7 +211,7 @@ class AwsClient:
         return {**self._extra_tags, **own}
 
     def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-        """Return only those tags of a resource that the definition sets. Tags that others have added are ignored."""
+        """Return only those tags of a resource that the definition sets. Tags that users or other tools have added are ignored."""
         own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
         return {name: value for name, value in tag_dict(tag_list).items() if name in own}
 
@@ -248,7 +248,7 @@ class AwsClient:
     def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return the same items as `retrieve`, but make the API call only once per run.
 
-        Use it only for data that this run does not change, such as quotas and images. Concurrent threads share the response.
+        Use this method only for data that the run does not change, such as quotas and images. Concurrent threads share the response.
         """
         name = f"{service} {operation} {sorted(arguments.items())}"
         with self._lock:
@@ -261,8 +261,8 @@ class AwsClient:
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
         """Make an API call that refers to a new resource, and retry while AWS reports that the resource does not exist.
 
-        If permissions depend on tags, AWS may deny the call instead. A denied call is also retried if this run created the resource
-        (see `once_allowed`).
+        If this run created the resource, also retry while AWS denies the call, because permissions may depend on tags that are not visible
+        to IAM yet (see `once_allowed`). `more_codes` lists additional error codes that allow a retry.
         """
         retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
         complete = partial(retry(call), **arguments)
@@ -271,8 +271,8 @@ class AwsClient:
     def once_allowed(self, call: Callable[[], T]) -> T:
         """Make an API call that refers to a resource created by this run. Retry for up to a minute while AWS denies the call.
 
-        IAM can take that long to apply new roles, policies and tags. Do not use this method for any other
-        call, because AWS would deny each retry as well.
+        IAM can take up to a minute to apply new roles, policies and tags. Do not use this method for calls that refer only to older
+        resources, because AWS would deny each retry as well.
         """
         denials: list[Exception] = []
 
@@ -293,8 +293,8 @@ class AwsClient:
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
-        After any other error, a retry could create a duplicate resource. Such an error is raised, so that the caller reads the actual state
-        before it tries again (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
+        After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
+        state before it tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -364,7 +364,7 @@ def error_code(error: BaseException) -> str:
 def outcome_is_unknown(error: BaseException) -> bool:
     """Return whether a failed call may have taken effect.
 
-    This is possible if the server failed, the response was lost, or an earlier attempt succeeded.
+    A failed call may have taken effect if the server failed, the response was lost, or an earlier attempt succeeded.
     """
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True

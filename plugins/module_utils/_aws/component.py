@@ -34,8 +34,8 @@ class Alternative:
 class Request:
     """The parameters of a module and its connection to AWS.
 
-    `options` contains the parameters. A module for one component lacks the options of the other components. `components` contains the
-    names of the components that the module manages. The module only reads the other components.
+    `options` contains the parameters. A module for one component does not have the options of other components. `components` contains the
+    names of the components that the module manages. The module reads all other components but does not change them.
     """
 
     cloud: AwsClient
@@ -130,8 +130,8 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
 class Component:
     """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
 
-    `read(request, found)` returns the existing resources of the component. Its argument `found` contains the resources of the components
-    in `reads_after`.
+    `read(request, found)` returns the existing resources of the component. For `read`, `found` contains the resources of the components in
+    `reads_after`.
     `wanted(request, found)` returns the desired resources.
     `keeps(request, found)` returns whether the resource `found` is kept even though it is not desired.
     `refuse(request, plan, found)` raises ClusterError for a harmful plan.
@@ -140,8 +140,7 @@ class Component:
     `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
     the protocol, the first port, the last port and the address range.
     `iam_actions` contains the IAM actions that these functions need. `data_kinds` contains the names of the kinds that hold data. By
-    default, data is kept. `billed` contains the kinds that AWS bills even if they are not used, with the names that messages
-    use for them.
+    default, data is kept. `billed` maps the kinds that AWS bills even if they are not used to their names in messages.
     """
 
     name: str

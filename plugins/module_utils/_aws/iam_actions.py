@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The class in which components and modules declare their IAM actions. The operator policies are generated from them. Pure."""
+"""The class in which components and modules declare their IAM actions. The operator policies are generated from the declarations. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Actions = Tuple[str, ...]
 class IamActions:
     """IAM actions, grouped by when they are needed.
 
-    The actions in `reads` are always needed. Those in `definition` are needed to validate and plan a cluster. Those in `present` are needed
-    to create and change a cluster, which may include deletions. Those in `absent` are needed to delete a cluster.
+    The actions in `reads` are always needed. The actions in `definition` are needed to validate and plan a cluster. The actions in
+    `present` are needed to create and change a cluster, which may include deletions. The actions in `absent` are needed to delete a
+    cluster.
     """
 
     reads: Actions = ()

@@ -25,7 +25,7 @@ PREFIX = "deeplearning_"
 FORMER_PREFIX = "provision_"
 
 # Advice for options that cannot be changed.
-DELETE_AND_CREATE = "Delete the cluster, which keeps the data, and create it again"
+DELETE_AND_CREATE = "Delete the cluster (the data is kept) and create it again"
 COPY_DATA = "Copy the data to another file system and adopt that one"
 
 
@@ -97,10 +97,10 @@ class Option:
     """An option of the provisioning modules, and a variable of the role `provision`.
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)`
-    refers to another option. In the documentation, the update policy follows these paragraphs. If `whole` is false, the modules `cluster`
-    and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set. `former_variables`
-    contains former names of the option's variable. `provision_<name>` is another former name, unless one of `former_variables` has the
-    prefix `provision_`.
+    refers to another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the
+    modules `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
+    `former_variables` contains former names of the option's variable. `provision_<name>` is another former name, unless one of
+    `former_variables` has the prefix `provision_`.
     """
 
     name: str

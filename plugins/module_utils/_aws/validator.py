@@ -37,29 +37,42 @@ class Finding:
 class Validator:
     """A check of a cluster definition and of the AWS account.
 
-    `check` yields one message for each problem, and changes nothing. It yields nothing for a problem that another validator reports, such
-    as an option that cannot be parsed or an id that does not exist. It raises ClusterError if it cannot complete the check. This error
+    `check` yields one message for each problem, and changes nothing. `check` yields nothing for a problem that another validator reports,
+    such as an option that cannot be parsed or an id that does not exist. `check` raises ClusterError if it cannot finish. This ClusterError
     stops the run only if no other validator finds an error. A validator runs if the module manages any component in `components`.
+
+    If `for_launches` is true, the findings concern only new nodes. If the run launches no nodes, these findings are warnings. For example,
+    a cluster whose reservation has ended, or whose key pair was deleted, can still be used and scaled in.
     """
 
     name = ""
     level = Level.ERROR
+    for_launches = False
     components: frozenset[str] = frozenset()
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         raise NotImplementedError
 
 
-def find_all(validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = ()) -> list[Finding]:
-    """Run all validators that apply to the request, except the suppressed ones. Return their findings, errors first."""
+def find_all(
+    validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = (), launches: bool = True
+) -> list[Finding]:
+    """Run all validators that apply to the request, except the suppressed ones. Return their findings, errors first.
+
+    `launches` is true if the run launches nodes.
+    """
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]
     unanswered: list[ClusterError] = []
 
     def answer(item: Validator) -> list[Finding]:
+        harmless = item.for_launches and not launches
+        level = Level.WARNING if harmless else item.level
         try:
-            return [Finding(item.name, item.level, message) for message in item.check(request, found)]
+            return [Finding(item.name, level, message) for message in item.check(request, found)]
         except ClusterError as error:
+            if harmless:
+                return [Finding(item.name, level, str(error))]
             unanswered.append(error)
             return []
 

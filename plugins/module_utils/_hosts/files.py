@@ -47,7 +47,7 @@ class Account(NamedTuple):
 
 
 class Host:
-    """Reads the state of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
+    """Reads the files and accounts of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
     def find(self, path: str) -> Found | None:
         """Return the state of the file or directory, or None if it does not exist."""

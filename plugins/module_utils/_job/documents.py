@@ -3,8 +3,8 @@
 
 """The types of a job's documents: its files on the shared storage, and the module return values that are derived from them.
 
-The schemas in records.py check the files. Times are in seconds since 1970. Base classes contain the required keys, because hosts may
-use Python 3.8, which has no `NotRequired`.
+The schemas in records.py define the valid contents of the files. Times are in seconds since 1970. Base classes contain the required
+keys, because hosts may use Python 3.8, which has no `NotRequired`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """The contents of job.json: what a job runs. `resume` is the name of the earlier job that it continues."""
+    """The contents of job.json: what a job runs. `resume` is the name of the earlier job that this job continues."""
 
     script: str
     command: list[str]
@@ -109,8 +109,8 @@ class JobSpec(TypedDict):
 class Spec(JobSpec):
     """The contents of spec.json, the spec for the supervisor of one process. The file is in the process's runtime directory.
 
-    A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance.
-    Outside AWS, it is an empty string.
+    A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance, or an empty string outside
+    AWS.
     """
 
     name: str
@@ -149,13 +149,13 @@ class LastWords(TypedDict):
 
 
 class Failure(ProcessStatus, LastWords, total=False):
-    """The process that caused the job to fail. If its host is gone, the controller sets `gone` to a sentence that says why."""
+    """The process that caused the job to fail. If the process's host is gone, the controller sets `gone` to a sentence with the reason."""
 
     gone: str
 
 
 class Log(TypedDict):
-    """New lines of a process's log. Results have a size limit, so `left_out` bytes before these lines were skipped."""
+    """New lines of a process's log. Because results have a size limit, `left_out` bytes before these lines are omitted."""
 
     name: str
     path: str

@@ -3,7 +3,7 @@
 
 """Names of jobs and their processes, the paths of their files, and the states derived from their records.
 
-This code runs on hosts as part of the supervisor and imports only the standard library.
+This code runs on hosts as part of the supervisor and depends only on the standard library.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ DESCRIPTION: schema.Schema = {
 VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
 
 
-def check_name(name: str) -> str:
-    """Return the job's name. Raises ValueError if it is not valid."""
+def check_name(name: str, option: str = "name") -> str:
+    """Return the job's name, which is the value of `option`. Raises ValueError if the name is not valid."""
     if not JOB_NAME.fullmatch(name):
         raise ValueError(
-            f"name: {name!r} is not a valid job name. Use 1 to 63 lowercase letters, digits and hyphens, with no hyphen at either end."
+            f"{option}: {name!r} is not a valid job name. Use 1 to 63 lowercase letters, digits and hyphens, with no hyphen at either end."
         )
     return name
 
@@ -128,8 +128,8 @@ def check_name(name: str) -> str:
 def slice_name(job: str) -> str:
     """Return the name of the job's systemd slice.
 
-    A slice whose name contains a hyphen is the child of another slice. Stopping job "digits" would therefore also stop "digits-2". To
-    prevent this, hyphens are replaced by underscores, which job names cannot contain.
+    A slice whose name contains a hyphen is the child of another slice. With hyphens, stopping job "digits" would also stop job "digits-2".
+    Hyphens are therefore replaced by underscores, which job names cannot contain.
     """
     return "deeplearning-{}.slice".format(job.replace("-", "_"))
 
@@ -158,8 +158,8 @@ def shared_memory(job: str) -> str:
 def delete(paths: Sequence[str]) -> None:
     """Delete files, links and directories with their contents. Missing paths are ignored. Raises OSError.
 
-    Runs `rm`, because jobs can create directory trees of any depth. shutil.rmtree is limited by Python's stack and by the number of open
-    files.
+    Runs `rm`, because jobs can create directory trees of any depth. The depth that shutil.rmtree supports is limited by Python's stack
+    and by the maximum number of open files.
     """
     for first in range(0, len(paths), DELETED_AT_ONCE):
         command = ["rm", "-rf", "--one-file-system", "--", *paths[first : first + DELETED_AT_ONCE]]
@@ -244,7 +244,7 @@ def read_json(path: str) -> Document | None:
 
 
 def read_description(paths: Paths) -> Description:
-    """Return the description of a job. Raises OSError (FileNotFoundError if it is missing), or ValueError if it is not valid."""
+    """Return the description of a job. Raises OSError (FileNotFoundError for a missing file), or ValueError if the file is not valid."""
     if os.path.islink(paths.directory):
         raise SchemaError("the job's directory is a symbolic link")
     return cast(Description, schema.conform(schema.read_document(paths.description), DESCRIPTION))
@@ -265,7 +265,7 @@ class Budget:
 def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
     """Return the records of the job's processes in the order of their ranks.
 
-    Invalid records and those beyond the budget are skipped and reported in `problems`.
+    Records that are invalid or exceed the budget are skipped and reported in `problems`.
     """
     budget = budget or Budget()
     found, names = [], sorted(name for name in _listing(paths.status) if name.endswith(".json"))
@@ -310,7 +310,7 @@ def _parse_record(path: str, content: bytes) -> Record:
 
 
 def check_record(document: Mapping[str, Any]) -> Record:
-    """Return a process's record without unknown keys. Raises ValueError if it is invalid."""
+    """Return a process's record without unknown keys. Raises ValueError if the record is invalid."""
     record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
         raise SchemaError("it has no 'finished'")
@@ -371,8 +371,8 @@ def job_state(processes: Sequence[Record]) -> str:
 def first_failure(processes: Sequence[Record]) -> Record | None:
     """Return the process that caused a job to end without success.
 
-    This is the first process that failed or was lost. The other processes then lose their connection to it, and fail as a result. If no
-    process failed or was lost, this is the first process that was stopped.
+    The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
+    process failed or was lost, the first process that was stopped is the cause.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
@@ -383,9 +383,9 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     """Return the process that caused a job to end without success. `judged` is the process that the verdict names.
 
-    When the verdict is written, processes on a host that has just disappeared do not count as lost yet. Processes that lost their
-    connection to that host have already failed. A lost process therefore takes precedence if its last heartbeat came before the process
-    in the verdict ended.
+    If a host disappears, processes that lose their connection to it fail before the processes on the host count as lost. The verdict may
+    therefore name the wrong process. A lost process takes precedence if its last heartbeat came before the process in the verdict
+    ended.
     """
     if judged is None or judged["state"] != FAILED:
         return judged

@@ -69,7 +69,7 @@ def _number(digits: str) -> int | float:
 
 
 def read_document(path: str) -> Document:
-    """Return the JSON object in a file. Raises OSError, or ValueError if the file contains anything else."""
+    """Return the JSON object in a file. Raises OSError, or ValueError if the file does not contain a JSON object."""
     return parse_document(read_content(path))
 
 
@@ -80,7 +80,7 @@ def read_content(path: str) -> bytes:
 
 
 def parse_document(content: bytes) -> Document:
-    """Return the JSON object in a file's contents. Raises ValueError if the contents are anything else."""
+    """Return the JSON object in a file's contents. Raises ValueError if the contents are too long or not a JSON object."""
     if len(content) > FILE_LIMIT:
         raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
     document = parse_json(content)
@@ -154,7 +154,7 @@ def one_of(*values: str) -> Field:
 
 
 def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
-    """Return a field for a list."""
+    """Return a field for a list of at most `limit` elements."""
 
     def accepts(value: Any) -> bool:
         return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The interface of launchers. Each launcher has a pure function that derives a job's processes from its program and hosts."""
+"""The interface of launchers. Each launcher has a pure function that derives the processes of a job from its program and hosts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host of the job. Other hosts reach it by `name`. Its network `interface` has the `address`.
+    """A host of the job. Other hosts use the host name `name`. `interface` is the network interface that has the IP address `address`.
 
     `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
@@ -81,12 +81,13 @@ class Program(NamedTuple):
 class Process(NamedTuple):
     """One process to start on one host.
 
-    `rank` is its index in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by default
-    `rank<rank>`. `part` is its role. A job ends and stops its services when the last worker ends. It continues if spares are lost.
+    `rank` is the index of the process in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by
+    default `rank<rank>`. `part` is its role. A job ends and stops its services when the last worker ends. A job continues if it loses
+    spares.
     A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
     If the process starts other training processes, `ranks` contains their ranks. If `tagged` is true, each rank's lines in the
-    log begin with the launcher's `tag`. Users can then read the log of a single rank.
+    log begin with the launcher's `tag`, so that users can read the log of a single rank.
     """
 
     host: str
@@ -115,8 +116,8 @@ class Launcher(NamedTuple):
     """A launcher. `plan` returns the processes, starting with rank 0. `options` is the argument spec of the launcher's own options.
 
     `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` searches the
-    lines of a log for the rank that failed first. Either ranks share this log, or the launcher itself writes to it. In a log without
-    tags, the line that reports the failure and all later lines come from the launcher.
+    lines of a log for the rank that failed first. The log is shared by several ranks, or the launcher itself writes to it. In a log
+    without tags, the line that reports the failure and all later lines come from the launcher.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]

@@ -45,7 +45,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _devices(host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that select a process's GPUs and network interface. Without GPUs, they select CPU collectives."""
+    """Return the variables that select a process's GPUs and network interface, or CPU collectives for a process without GPUs."""
     if not gpus:
         # This is the default in newer versions of JAX. Older versions have no default.
         return {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}

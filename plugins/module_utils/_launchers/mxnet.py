@@ -67,7 +67,10 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return the places in round-robin order. As in MXNet's own launcher, the first place is on the host after the last server's host."""
+    """Return the hosts and GPUs of workers, assigned to hosts in round-robin order.
+
+    As in MXNet's own launcher, the first worker is on the host after the last server's host.
+    """
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])
     return [place for turn in turns for place in turn if place]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""TensorFlow: mirrored workers, or workers with parameter servers. TF_CONFIG or flags tell each process about the others."""
+"""TensorFlow: mirrored workers, or workers with parameter servers. Processes get each other's addresses from TF_CONFIG or from flags."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
     if strategy == MULTI_WORKER:
         return {"worker": workers}
     if servers < 0:
-        raise LaunchError(f"servers is {servers}, but it cannot be negative. Set the number of parameter servers, or 0 for one per host.")
+        raise LaunchError(
+            f"servers is {servers}, but it cannot be negative. Specify the number of parameter servers, or 0 for one per host."
+        )
     places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
     return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
 
@@ -73,7 +75,10 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
 
 
 def _addresses(program: Program, places: Places) -> Addresses:
-    """Return the addresses of the tasks. Ports on a host are consecutive, beginning with the first port of the kind or of the job."""
+    """Return the addresses of the tasks.
+
+    The ports on a host are consecutive. They begin with the port of the job or, with the strategy `flags`, of the kind of task.
+    """
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()
     addresses: Addresses = {}

@@ -38,7 +38,7 @@ def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
 
 
 def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True) -> list[str]:
-    """Return what was created, changed and deleted, one line each. If `names` is true, each line also lists the resources."""
+    """Return one line each for created, changed and deleted resources. If `names` is true, each line also lists the resources."""
     lines = []
     for action, verb in DONE.items():
         chosen = [change for change in changes if change["action"] == action]
@@ -49,7 +49,7 @@ def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True)
 
 
 def totals(changes: Iterable[Change]) -> list[str]:
-    """Return what was created, changed and deleted in total, such as `created 23 resources`."""
+    """Return the numbers of created, changed and deleted resources as text, such as `created 23 resources`."""
     actions = [change["action"] for change in changes]
     return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
 

@@ -36,7 +36,7 @@ def failure_text(result: Mapping[str, Any]) -> str:
 
 
 def items_text(failed: Iterable[tuple[str, str]]) -> str:
-    """Return why loop items failed, from their labels and texts. Items with the same text are grouped."""
+    """Return why loop items failed, from the label and failure text of each item. Items with the same text are grouped."""
     labels: dict[str, list[str]] = {}
     for label, text in failed:
         labels.setdefault(text, []).append(label)
@@ -51,7 +51,7 @@ def unreachable_text(result: Mapping[str, Any]) -> str:
 
 
 def shortened(text: str, limit: int = LINES) -> list[str]:
-    """Return the lines of a text, at most `limit`, with a note in place of the lines in the middle."""
+    """Return at most `limit` lines of a text. In a longer text, a note replaces the lines in the middle."""
     lines = text.splitlines()
     if len(lines) <= limit:
         return lines
@@ -65,5 +65,5 @@ def _command(command: Any) -> str:
 
 
 def _outputs(result: Mapping[str, Any]) -> Sequence[str]:
-    """Return the outputs in a result that are not empty, standard error first."""
+    """Return the non-empty outputs in a result, standard error first."""
     return [text for name in OUTPUTS if (text := str(result.get(name) or "").strip())]

@@ -28,7 +28,7 @@ class Folded:
             hosts.append(host)
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each text as the first host reported it, with all hosts that reported it."""
+        """Yield each text in the wording of the first host that reported it, with the names of all hosts that reported it."""
         return iter([(text, self._hosts[key]) for key, text in self._texts.items()])
 
     def __len__(self) -> int:

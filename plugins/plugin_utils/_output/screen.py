@@ -36,7 +36,7 @@ class Screen:
         self._task_began, self._told = time.monotonic(), dict[str, float]()
 
     def install(self) -> None:
-        """Start to receive every line of output."""
+        """Replace the method `display`, so that this object receives every line of output."""
         if self._display.display != self.display:
             self._display.display = self.display
             atexit.register(self.clear)

@@ -26,7 +26,7 @@ UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 
 @lru_cache(maxsize=None)
 def can_draw() -> bool:
-    """Return whether matplotlib is installed. It is imported only when needed, because the import takes a second."""
+    """Return whether matplotlib is installed. The import takes a second, so matplotlib is imported only when needed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:

@@ -168,7 +168,7 @@ again.</p>
 
 
 def short(number: float | None) -> str:
-    """Return a number with four significant digits, or with all digits if it is whole."""
+    """Return a number as text with four significant digits, or with all digits if the number is an integer."""
     if number is None:
         return ""
     return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:.4g}"
@@ -289,7 +289,7 @@ def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> 
 
 
 def curves(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the curves to draw: those with a value, except counters."""
+    """Return the curves to draw. Counters and curves without values are not drawn."""
     return [curve for curve in progress["curves"] if "last" in curve and curve["name"] not in COUNTERS]
 
 

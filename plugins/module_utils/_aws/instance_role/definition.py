@@ -53,7 +53,7 @@ def trust_policy(region: str) -> dict[str, Any]:
 
 
 def name(cluster: str, region: str) -> str:
-    """Return the name of the role. It contains the region, because IAM roles are global and clusters are regional."""
+    """Return the name of the role. The name contains the region, because IAM roles are global and clusters are regional."""
     return f"{cluster}-nodes-{region}"
 
 
@@ -65,7 +65,7 @@ def policy(
     *,
     session_manager: bool = False,
 ) -> dict[str, Any]:
-    """Return the policy with the nodes' minimum permissions for their groups and instances, the user's buckets, and Session Manager.
+    """Return the policy with the nodes' minimum permissions for Auto Scaling groups, instances, the user's buckets and Session Manager.
 
     `of_mounts` contains the statements for mounts that use the role's credentials. The Deny statements in this policy override all other
     policies of the role.

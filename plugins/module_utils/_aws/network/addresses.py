@@ -23,10 +23,12 @@ def network(cidr: str) -> ipaddress.IPv4Network:
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
-        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16.") from error
+        raise AddressPlanError(
+            f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16."
+        ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         raise AddressPlanError(
-            f"cidr: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
+            f"network_cidr: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
             f"because the smallest subnet is a /{SMALLEST_SUBNET}."
         )
     return parsed
@@ -50,7 +52,7 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
     """Return the CIDR blocks of the subnets, keyed by `public-ZONE` and `private-ZONE`.
 
     The range is divided into up to eight equal blocks. Private subnets begin at the start of the range, and public subnets in the middle.
-    `existing` maps subnet keys to CIDR blocks. These subnets keep their blocks, so that zones can be added and removed. Raises
+    `existing` maps subnet keys to CIDR blocks. Existing subnets keep their blocks, so that zones can be added and removed. Raises
     AddressPlanError.
     """
     parsed = network(cidr)
@@ -64,7 +66,8 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
             key = f"{side}-{zone}"
             if key not in existing and not free:
                 raise AddressPlanError(
-                    f"cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. Specify a larger range or fewer zones."
+                    f"network_cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. "
+                    "Specify a larger range or fewer zones."
                 )
             result[key] = existing[key] if key in existing else free.pop(0)
     return result

@@ -26,7 +26,7 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
-    """Return the adopted resources. Each of them has the `Address` that the cluster's own resource would have.
+    """Return the adopted resources. Each adopted resource has the `Address` that the cluster's own resource would have.
 
     Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
     specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
@@ -63,6 +63,25 @@ def group_ids(request: Request) -> dict[str, str]:
     return {name: named[name] for name in GROUPS if named.get(name)}
 
 
+def found_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
+    """Return the adopted `public` or `private` subnets. Return an empty list if the VPC is the cluster's own or does not exist."""
+    vpc = next((item.id for item in found if item.address == VPC), None)
+    if not vpc or not request.options["vpc_id"]:
+        return []
+    usable = [item for item in found if item.adopted and item.address.kind == "subnet" and item.properties["vpc"] == vpc]
+    return [item for item in usable if item.address.key.startswith(f"{side}-")]
+
+
+def cidrs(request: Request, found: Sequence[Found], sides: Iterable[str]) -> list[str]:
+    """Return the address ranges of the adopted subnets in `sides`, which contains `public`, `private` or both."""
+    return [item.properties["cidr"] for side in sides for item in found_subnets(request, found, side) if item.properties["cidr"]]
+
+
+def node_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
+    """Return the address ranges of the adopted subnets that contain nodes."""
+    return cidrs(request, found, SIDES if request.options["master_public_address"] else ("private",))
+
+
 # Descriptions from AWS. These functions use filters, because filters accept ids that do not exist.
 
 
@@ -85,10 +104,10 @@ def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the route table of a subnet: the table that is associated with the subnet, or the main table of the VPC if there is none.
+    """Return the route table of a subnet: the table that is associated with the subnet, or else the main table of the VPC.
 
     Every table has at least the local route. A table without routes represents a table that this account cannot read, for example because
-    another account shares the VPC.
+    another account owns the VPC.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]

@@ -52,7 +52,8 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """Return the CIDR blocks of the subnets in the cluster's own VPC, keyed by subnet. Raises AddressPlanError.
 
-    Only NAT gateways and a master with a public address need public subnets. Without either, the CIDR blocks for public subnets stay free.
+    Only NAT gateways and a master with a public address need public subnets. If the cluster has neither, the
+    CIDR blocks for public subnets stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -68,7 +69,7 @@ def _nat_subnet(found: Sequence[Found]) -> str | None:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a subnet with nodes. AWS would also refuse, but only after the nodes have lost access to their file system."""
+    """Refuse to delete a subnet with nodes. AWS would reject the deletion only after the nodes have lost access to their file system."""
     if not request.present:
         return
     _refuse_lost_zones(request, found)
@@ -81,7 +82,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
     kept = "Keep the zones of these subnets" if option == "zones" else "Keep this option set to true, or keep a NAT gateway"
     raise ClusterError(
-        f"{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
+        f"{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster (the data is kept) and create it again."
     )
 
 
@@ -94,7 +95,7 @@ def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
     if lost:
         raise ClusterError(
             f"private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet in each of these zones, "
-            "or delete the cluster, which keeps the data, and create it again."
+            "or delete the cluster (the data is kept) and create it again."
         )
 
 

@@ -47,7 +47,7 @@ def own_network(
     """Return a VPC with its subnets, gateways and routes.
 
     `subnet_cidrs` maps subnet keys (`public-ZONE`, `private-ZONE`) to CIDR blocks. Without public subnets, there is no route to the
-    internet. A single NAT gateway is in `nat_subnet` if that is one of these subnets, and otherwise in the first public subnet.
+    internet. A single NAT gateway is in `nat_subnet` if the VPC has that subnet, and otherwise in the first public subnet.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
     zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
@@ -80,8 +80,8 @@ def access(
 ) -> list[Wanted]:
     """Return the security groups, and the interface endpoints through which nodes reach AWS services.
 
-    `server_rules` contains rules for traffic from storage servers to their clients. These rules contain the servers' address ranges.
-    `endpoints` maps short service names to full names.
+    `server_rules` contains rules for traffic from the address ranges of storage servers to their clients. `endpoints` maps
+    short service names to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
     # `server_rules` contains address ranges and not the servers' group, because a plan cannot create two groups that refer to each other.

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
     """Return the descriptions of the services, keyed by short name.
 
-    The short name is `ssm` for both `com.amazonaws.us-east-1.ssm` and `cn.com.amazonaws.cn-north-1.ssm`.
+    For example, the short name is `ssm` for both `com.amazonaws.us-east-1.ssm` and `cn.com.amazonaws.cn-north-1.ssm`.
     """
     services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
     interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]

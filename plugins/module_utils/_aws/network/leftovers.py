@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds resources that prevent the deletion of a VPC: resources that others created, and resources that AWS has not removed yet."""
+"""Finds resources that prevent the deletion of a VPC: resources of other owners, and resources that AWS has not removed yet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
 
 
 def tagged(cloud: AwsClient) -> list[str]:
-    """Return the names of tagged volumes and network interfaces that no instance uses.
+    """Return the names of volumes and network interfaces that have the cluster's tag and that no instance uses.
 
     Unused volumes cost money. Unused network interfaces prevent the deletion of their subnets.
     """

@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """Return the properties of a security group that the plan compares."""
+    """Return the security group properties that the plan compares."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],

@@ -24,7 +24,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
-    """Return the properties of a subnet that the plan compares."""
+    """Return the subnet properties that the plan compares."""
     return {
         "vpc": subnet["VpcId"],
         "cidr": subnet.get("CidrBlock"),  # None for an IPv6-only subnet

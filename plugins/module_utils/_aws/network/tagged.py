@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Functions that find the resources of a network by their tags, and that change these tags."""
+"""Finds the resources of a cluster's network by their tags, and changes the tags."""
 
 from __future__ import annotations
 

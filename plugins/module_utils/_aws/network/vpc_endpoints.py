@@ -98,7 +98,10 @@ def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return the state in lower case, because its case in AWS responses varies. A partial endpoint counts as available."""
+    """Return the state of an endpoint in lower case, because AWS does not capitalize it consistently.
+
+    For the state `partial`, return `available`.
+    """
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 

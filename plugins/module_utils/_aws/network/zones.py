@@ -18,8 +18,9 @@ NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReser
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
     """Return the zones of the cluster.
 
-    If the definition specifies zones, the result contains only these. Otherwise, it contains the zones of the alternatives and of the
-    existing network. For a new network, a zone that offers the instance type is added, unless a capacity reservation determines the zone.
+    If the definition specifies zones, the result contains only those zones. Otherwise, the result contains the zones of the alternatives
+    and of the existing network. For a new network, a zone that offers the instance type is added, unless a capacity reservation determines
+    the zone.
     """
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")

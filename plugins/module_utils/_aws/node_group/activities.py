@@ -26,8 +26,8 @@ LAUNCH_FAILED = " Launching EC2 instance failed"
 class Advice(NamedTuple):
     """Advice about a reason. `texts` contains error codes or parts of AWS messages that identify the reason.
 
-    With `may_pass`, the problem can disappear without any action by the user. With `frees`, the problem can also disappear when a node is
-    terminated, for example during a replacement.
+    If `may_pass` is true, the problem can disappear without any action by the user. If `frees` is true, the problem can also disappear when
+    a node is terminated, for example during a replacement.
     """
 
     texts: tuple[str, ...]
@@ -146,7 +146,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """The progress of a group's launches after the time `since`. Activities with ids in `past` are ignored."""
+    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with ids in `past` are ignored."""
 
     since: datetime
     wanted: int

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The capacity policy, which is an ordered list of candidates for launching a cluster's nodes. This file only reads from AWS."""
+"""The capacity policy, which is an ordered list of candidates for launching a cluster's nodes.
+
+The functions in this file change nothing in AWS.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,15 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, in_one_zone, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    auto_scaling_group,
+    in_one_zone,
+    nodes,
+    numbers,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
@@ -66,7 +74,10 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Return whether a plan would launch nodes that differ from the nodes of an unfinished run. Those nodes are not accepted yet."""
+    """Return whether a plan would launch nodes that differ from the nodes of an unfinished run.
+
+    If an earlier run has accepted nodes, the result is false.
+    """
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:
@@ -78,6 +89,21 @@ def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
         return change.address.kind == "auto_scaling_group" and bool(subnets - change.after.get("subnets", subnets))
 
     return not has_nodes(found) and any(launches_others(change) for change in plan)
+
+
+def launches_nodes(request: Request, found: Sequence[Found]) -> bool:
+    """Return whether this run launches nodes. Nodes of an unfinished run count as missing."""
+    if request.options["worker_count"] is None or may_replace_nodes(request, found):
+        return True
+    existing = {item.address: len(item.properties["numbers"]) for item in found if item.address.kind == "nodes"}
+    workers = worker_count(request, found)
+    return any(existing.get(nodes(group), 0) < len(numbers(group, workers)) for group in managed_groups(request))
+
+
+def managed_groups(request: Request) -> tuple[str, ...]:
+    """Return the groups that this run manages: `master`, `workers` or both."""
+    group = request.options.get("group")
+    return (group,) if group else tuple(NODE_TYPES)
 
 
 def may_replace_nodes(request: Request, found: Sequence[Found]) -> bool:
@@ -108,6 +134,9 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """Return the minimum number of workers that the cluster needs. A single node needs none, whatever `worker_minimum` is."""
+    """Return the minimum number of workers that the cluster needs.
+
+    If `worker_count` is 0, the minimum is 0, and `worker_minimum` has no effect.
+    """
     count: int = request.options["worker_count"]
     return min(request.options["worker_minimum"] or count, count)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     capacity,
     definition,
@@ -29,12 +29,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
     return resources.read(request.cloud, request.options.get("placement_group"))
-
-
-def _groups(request: Request) -> list[str]:
-    """Return the groups that this run manages."""
-    group = request.options.get("group")
-    return [group] if group else [MASTER, WORKERS]
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
@@ -59,9 +53,9 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     )
     if settings.clustered:
         yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
-    if MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
+    if MASTER in capacity.managed_groups(request) and len(settings.interfaces) > 1 and public_master:
         yield elastic_ip.wanted(tags, wait=options["wait"])
-    for group in _groups(request):
+    for group in capacity.managed_groups(request):
         scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
         waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
         yield from definition.wanted(
@@ -90,7 +84,7 @@ def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    groups = _groups(request)
+    groups = capacity.managed_groups(request)
     if item.address.key in NODE_TYPES and item.address.key not in groups:
         return True
     if request.present:
@@ -120,7 +114,10 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 
 
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse a plan that changes nodes if the nodes cannot be identified. Deletion remains possible, because it needs only the groups."""
+    """Refuse a plan that changes nodes if the nodes cannot be identified.
+
+    Deletion does not require identified nodes, because nodes are deleted with their groups.
+    """
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
         raise ClusterError("\n".join(dict.fromkeys(problems)))

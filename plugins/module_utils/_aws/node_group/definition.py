@@ -82,8 +82,8 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
-    The location of `reserved` nodes depends on their reservation. A capacity reservation would not match nodes in another placement group,
-    and a Capacity Block does not allow a placement group.
+    The reservation determines the location of `reserved` nodes. A capacity reservation does not match nodes in a placement group other than
+    its own, and a Capacity Block does not allow a placement group.
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
@@ -176,7 +176,7 @@ def wanted(
 def _launch_template(
     group: str, settings: NodeSettings, cluster: str, tags: Callable[[Address], dict[str, str]], *, public: bool, by_ssh: bool
 ) -> Wanted:
-    """Return the launch template of a group. With `by_ssh`, its nodes are in the security group for SSH."""
+    """Return the launch template of a group. If `by_ssh` is true, the template contains the security group for SSH."""
     volume, address = settings.root_volume, launch_template(group)
     own_groups = (Ref(NODES_GROUP), Ref(SSH_GROUP)) if by_ssh else (Ref(NODES_GROUP),)
     return Wanted(

@@ -20,7 +20,10 @@ Properties = Mapping[str, Any]
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
-    """Return the address, which is associated with the master as soon as the master exists. Without `wait`, a later run associates it."""
+    """Return the Elastic IP address, which is associated with the master as soon as the master exists.
+
+    If `wait` is false, a later run associates the address.
+    """
     associated = {"master_is_public": True} if wait else {}
     return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
 

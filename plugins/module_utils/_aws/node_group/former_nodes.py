@@ -42,8 +42,8 @@ def running_instances(cloud: AwsClient) -> set[str]:
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
     """Return the ids of the instances that left their Auto Scaling groups at or after the time `since`.
 
-    `found` contains the scaling activities. If a group neither terminates an instance nor replaces it, there is no activity for its
-    termination. Therefore, the result also includes instances that were launched and are no longer running.
+    `found` contains the scaling activities. If a group neither terminates nor replaces an instance, no scaling activity records the
+    termination of the instance. Therefore, the result also includes instances that a group launched and that are no longer running.
     """
     launched, left, left_before = set[str](), set[str](), set[str]()
     for activity in found:
@@ -56,7 +56,7 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
 
 
 def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in the order in which they left it.
+    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
 
     `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
     instance that the group launched later, or an empty string if there is none yet. No two former instances have the same replacement.

@@ -75,9 +75,10 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:
-    """Return whether a user suspended the process. Runs leave such processes suspended.
+    """Return whether a user suspended the process. Runs do not resume processes that a user suspended.
 
-    The suspension reason is then "User suspended at TIME". AWS itself suspends processes of a group if launches keep failing for a day.
+    The suspension reason of these processes starts with "User suspended". AWS itself suspends processes of a group if launches keep failing
+    for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
@@ -123,12 +124,15 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
 
 
 def _template(properties: Properties) -> dict[str, str]:
-    """Return the launch template and its version number. With `$Latest`, AWS would not check permissions for newer versions."""
+    """Return the launch template and its version number.
+
+    The version is never `$Latest`, for which AWS would not check permissions for newer versions.
+    """
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
 
 def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
-    """Make a call, and retry while the resources that the group refers to are not visible in AWS yet."""
+    """Make an API call, and retry it until AWS finds the resources to which the group refers."""
     refusals: list[Exception] = []
 
     def accepted() -> bool:
@@ -182,7 +186,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Change the tags that new nodes inherit, or the other tags if `inherited` is false."""
+    """Change the tags of a group that new nodes inherit. If `inherited` is false, change the tags that new nodes do not inherit."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )
@@ -194,14 +198,14 @@ def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inh
 
 
 def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
-    """Suspend the desired processes, and resume the processes that AWS has suspended on its own."""
+    """Suspend the processes in `after`, and resume other processes that AWS has suspended on its own."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the surplus nodes with the highest numbers. AWS would select nodes by age and zone."""
+    """Terminate the surplus nodes with the highest numbers. If only the group size changed, AWS would select nodes by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
     # Prevent the group from launching missing nodes. The surplus nodes are terminated below

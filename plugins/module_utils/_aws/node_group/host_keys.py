@@ -24,7 +24,10 @@ KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the console output that EC2 saved at boot, or with `latest` the current output, which only Nitro instances provide."""
+    """Return the console output that EC2 saved at boot.
+
+    If `latest` is true, return the current output, which only Nitro instances provide.
+    """
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
@@ -38,7 +41,7 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the SSH host keys from both console outputs, which must agree.
+    """Return the SSH host keys from the console output at boot and the current console output, which must contain the same keys.
 
     EC2 keeps only 64 KB of each output, so one of them may lack the keys.
     """
@@ -78,7 +81,7 @@ class Progress:
 
 
 def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
-    """Return the instance's host keys. Raises ClusterError if the console output does not contain them in time."""
+    """Return the instance's host keys. Raises ClusterError if the console output does not contain the keys before the timeout."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)

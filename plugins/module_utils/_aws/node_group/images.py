@@ -20,6 +20,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
+OPTIONS = ("image_id", "image_parameter", "image_framework")  # mutually exclusive
+DEFAULT_FRAMEWORK = "pytorch"
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
 # Amazon Linux 2 has reached its end of life. It lacks dnf, a Python version that Ansible supports, and an SSH server that reads
@@ -30,23 +32,33 @@ UBUNTU = "ubuntu-"
 USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
-def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
-    """Return the image that the user selected. An image from an earlier lookup is kept, so that a new release does not replace nodes.
+def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the default framework if they do not select an image."""
+    selects = any(options.get(name) for name in OPTIONS)
+    return dict(options) if selects else {**options, "image_framework": DEFAULT_FRAMEWORK}
 
-    Raises ClusterError if there is no such image.
+
+def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
+    """Return the image that the user selected. Raises ClusterError if the image does not exist.
+
+    An image from an earlier lookup is kept, so that a new image release does not cause a replacement of nodes. An image in use may have
+    been deregistered since its nodes were launched.
     """
     options = request.options
-    if not options["image_id"] and not options["image_update"]:
+    if not options["image_update"]:
         for item in found:
             if item.address.kind == "launch_template" and _is_meant(item.attributes["image_source"], options, architecture):
                 return Image(item.properties["image_id"], item.properties["root_device"], item.attributes["image_source"])
     image_id, source = _look_up(request.cloud, options, architecture)
     image = find(request.cloud, image_id)
     if not image:
-        raise ClusterError(
-            f"image_id: there is no image {image_id} in {request.cloud.region} that this account is allowed to use. Specify another image."
-        )
+        raise ClusterError(missing(request.cloud, image_id))
     return Image(image["ImageId"], image["RootDeviceName"], source)
+
+
+def missing(cloud: AwsClient, image_id: str) -> str:
+    """Return the message for an `image_id` that does not exist."""
+    return f"image_id: there is no image {image_id} in {cloud.region} that this account is allowed to use. Specify another image."
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
@@ -55,7 +67,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
     If the options do not specify an operating system, any Ubuntu version matches.
     """
     if not options["image_framework"]:
-        return bool(source) and source == options["image_parameter"]
+        return bool(source) and source == (options["image_parameter"] or options["image_id"])
     words = (source or "").split(" ")
     if len(words) != 3 or (words[0], words[2]) != (options["image_framework"], architecture):
         return False
@@ -63,7 +75,10 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the image id and the image source for the tag. The source is `FRAMEWORK OS ARCHITECTURE`, the parameter or the image id."""
+    """Return the image id, and the image source for the template's tag.
+
+    The source is `FRAMEWORK OS ARCHITECTURE`, the parameter or the image id.
+    """
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -89,7 +104,8 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
     """Return the Deep Learning AMI with the newest version of a framework, and the operating system of that AMI.
 
-    Without `system`, the newest Ubuntu with this version is used. Raises ClusterError with the available images if none matches.
+    If `system` is not set, the AMI is for the newest Ubuntu version that is available for this framework version. Raises ClusterError,
+    which lists the available images, if no image matches.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.retrieve_once("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
@@ -116,7 +132,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     """Return the image ids in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
 
-    For images with the open-source NVIDIA driver, the key omits the name of the driver. Other images keep their longer names.
+    The key omits the name of the open-source NVIDIA driver, but contains the name of any other driver.
     """
     result = {}
     for parameter in parameters:
@@ -148,7 +164,7 @@ def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
 
 
 def unsupported_system(image: Mapping[str, Any]) -> str | None:
-    """Return the image's operating system if EC2's description shows that nodes cannot use that system, and None otherwise."""
+    """Return the operating system of an image if the collection does not support that system, and None otherwise."""
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None

@@ -14,7 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """A network card: its index, the maximum number of interfaces, and their possible types. `types` is empty if EC2 does not list them."""
+    """A network card: its index, the maximum number of interfaces, and the possible types of interfaces.
+
+    `types` is empty if EC2 does not list the types.
+    """
 
     number: int
     capacity: int
@@ -83,9 +86,9 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
 
     Device 0 of card 0 is the primary interface. If a type supports only one adapter, the adapter is the primary interface. If a type
     supports several adapters, adapters without an IP address are used where possible, so that a node uses only one address of its subnet.
-    These adapters are device 1 of card 0, if that card supports such an adapter, and device 0 of the other cards, as in
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
-    Raises ClusterError for a type with several cards if EC2 does not list their interface types.
+    An adapter without an IP address is device 1 on card 0, and device 0 on any other card. See
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html. Raises ClusterError for a type with several cards if EC2
+    does not list their interface types.
     """
     if not efa:
         return ONE_INTERFACE
@@ -111,7 +114,7 @@ def _on_first_card(card: NetworkCard) -> list[Interface]:
 
 
 def _on_further_card(card: NetworkCard) -> Interface | None:
-    """Return the adapter on a card other than the first one, or None if the card supports none."""
+    """Return the EFA adapter on a network card other than the first one, or None if the card does not support EFA."""
     if EFA_ONLY in card.types:
         return (card.number, 0, EFA_ONLY)
     if EFA in card.types:

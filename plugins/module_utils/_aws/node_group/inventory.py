@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 @dataclass(frozen=True)
 class Node:
-    """A live node. `name` is the node's name in the inventory. `hostname` is the name that other hosts of the cluster use."""
+    """A live node. `name` is the node's name in the inventory. `hostname` is the name of the node on the other hosts of the cluster."""
 
     name: str
     hostname: str
@@ -49,9 +49,10 @@ class Node:
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes among the running instances, sorted by number. Nodes without numbers get free numbers, the oldest node first.
+    """Return the nodes among the running instances, sorted by number. Raises MembershipError.
 
-    Only instances that an Auto Scaling group of the cluster launched are nodes. Raises MembershipError.
+    Nodes without numbers get free numbers, starting with the oldest node. Only instances that an Auto Scaling group of the cluster launched
+    count as nodes.
     """
     instances = list(instances)
     check(cluster, instances)

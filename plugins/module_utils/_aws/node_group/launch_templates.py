@@ -88,7 +88,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(interface: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the network card index and the device index of an interface. The primary interface has (0, 0)."""
+    """Return the network card index and the device index of an interface. For the primary interface, both indexes are 0."""
     return interface.get("NetworkCardIndex", 0), interface["DeviceIndex"]
 
 
@@ -144,7 +144,10 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the launch template data for `market`. It is empty for On-Demand Instances, so they can use matching open reservations."""
+    """Return the launch template data for `market`.
+
+    The data for On-Demand Instances is empty, so that these instances can use matching open reservations.
+    """
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -191,7 +194,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
     """Return `found` with unknown versions for the templates that the plan changes.
 
-    Without `replacing`, changes that replace nodes are deferred and do not create a version.
+    If `replacing` is false, changes that replace nodes are deferred and create no template version.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {
@@ -205,7 +208,7 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 
 
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
-    """Return the numbers of the nodes that the current template would launch differently.
+    """Return the numbers of the nodes that differ from the nodes that the current launch template would launch.
 
     `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
     that can change without replacing nodes, the nodes are not outdated.

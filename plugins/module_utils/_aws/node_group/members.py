@@ -53,7 +53,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the numbered nodes of each group, even if the group does not exist."""
+    """Yield one entry with the numbered nodes for each group, even if the Auto Scaling group does not exist."""
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
@@ -111,10 +111,11 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def _in_service(
     cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until the desired number of instances is in service, and return them. Ignore the instances in `gone`. Terminate lost instances.
+    """Wait until the desired number of instances is in service, and return the instances. Ignore the instances in `gone`.
 
-    After `timeout` seconds, or as soon as waiting is pointless, `least` instances are sufficient. In this case, also return the reason for
-    the shortage. The time during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
+    Terminate lost instances. After `timeout` seconds, or as soon as waiting is pointless, `least` instances are sufficient. If the result
+    contains fewer instances than desired, also return the reason for the shortage. The timeout does not include time during which
+    terminated nodes still occupy capacity and quota. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -181,12 +182,15 @@ def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
 
 
 def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
-    """Return whether jobs can use a node. A numbered node is kept until nodes are replaced, even if its group reports it as unhealthy."""
+    """Return whether a node is ready for jobs.
+
+    A numbered node is kept until nodes are replaced, even if its group reports it as unhealthy.
+    """
     return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
 
 
 def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of unhealthy group members that are not nodes because they have stopped or never got a number."""
+    """Return the ids of unhealthy instances in a group that have stopped or that never received a node number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
         instance_id
@@ -201,7 +205,7 @@ def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Replace the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
+    """Replace the outdated and unhealthy nodes one by one. Wait until each replacement is in service and has the number of the former node.
 
     The first failed replacement stops the run, so at most one node is lost if the launch template cannot launch nodes.
     """

@@ -30,23 +30,24 @@ def read_public_key(path: str) -> str | None:
     """
     expanded = os.path.expanduser(path)
     if not os.path.isfile(expanded):
-        raise ValueError(f"'{path}' is not a file on the controller. Set the path of the key pair's private key.")
+        raise ValueError(f"'{path}' is not a file on the controller. Specify the path of the key pair's private key.")
     try:
         with open(expanded, encoding="utf-8", errors="replace") as file:
             text = file.read(1 << 20)
     except OSError as error:
-        raise ValueError(f"'{path}' cannot be read: {error.strerror}. Set the path of a private key that you can read.") from error
+        raise ValueError(f"'{path}' cannot be read: {error.strerror}. Specify the path of a private key that you can read.") from error
     if text.startswith(PUBLIC):  # in this case, ssh uses the private key from an agent
         return public_part(text)
     state = os.stat(expanded)
     if state.st_uid == os.getuid() and state.st_mode & OTHERS:
         raise ValueError(
-            f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, but ssh refuses keys that others can read. Run chmod 600 on the file."
+            f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, but ssh refuses keys that other users can read. "
+            "Run chmod 600 on the file."
         )
     try:
         return openssh_public_key(text) if text.lstrip().startswith(BEGIN) else pem_public_key(text, expanded)
     except (ValueError, struct.error) as error:
-        raise ValueError(f"'{path}' is not a private key. Set the path of the key pair's private key.") from error
+        raise ValueError(f"'{path}' is not a private key. Specify the path of the key pair's private key.") from error
 
 
 def public_part(line: str) -> str:

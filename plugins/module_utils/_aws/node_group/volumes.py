@@ -29,7 +29,10 @@ THROUGHPUT_SHARE = 4  # the minimum number of IOPS per MiB/s of throughput
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for each problem with the root_volume options. The minimum size depends on the image and is checked elsewhere."""
+    """Yield a message for each problem with the root_volume options.
+
+    Another validator checks the minimum size, which depends on the image.
+    """
     kind, size = options["root_volume_type"], options["root_volume_size"]
     iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
     limits = LIMITS[kind]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. If the cluster uses an adopted network, other components also need some of these options."""
+"""Options of the network. If the cluster uses an adopted network, other components also need some network options."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OPTIONS = (
         IN_THE_NETWORK,
         in_place(
             "but only to add zones, or to remove zones that have no nodes",
-            "To use another subnet of the same zone, delete the cluster, which keeps the data, and create it again",
+            "To use another subnet of the same zone, delete the cluster (the data is kept) and create it again",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
     ),

@@ -156,7 +156,7 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Id of the nodes' AMI.",
-            "Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).",
+            "O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.",
         ),
     ),
     Option(
@@ -181,6 +181,7 @@ OPTIONS = (
             " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
             " the instance type.",
             "As with O(image_parameter), later runs keep the image that the first run has looked up.",
+            "The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.",
         ),
     ),
     Option(

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and the options of each module.
+"""Collects the options of all packages, and returns the options of each module.
 
-Each kind of storage declares its options in its own package. This package declares all other options.
+Each storage package declares its own options. The package `options` declares all other options.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def options_of(component: str = "") -> list[Option]:
 
 
 def argument_spec(component: str = "") -> dict[str, Any]:
-    """Return the argument spec of the module for one component. Without a component, return that of the module `cluster`."""
+    """Return the argument spec of the module for one component. Without a component, return the argument spec of the module `cluster`."""
     return {option.name: option.argument_spec for option in options_of(component)}

@@ -64,7 +64,7 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether changes are running or more changes can start."""
+        """Return whether any change is in progress or can still be started."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
@@ -107,4 +107,4 @@ def _apply(
     try:
         return kind.settle(cloud, result)
     except Exception as error:
-        raise NotReady(f"it exists, but is not ready: {error}") from error
+        raise NotReady(f"the resource exists, but is not ready: {error}") from error

@@ -66,7 +66,7 @@ class Kind:
     """Kinds that use this kind. Their resources must be deleted first."""
     deleted_before: tuple[str, ...] = ()
     """Kinds that this kind uses. Their resources must be deleted later."""
-    advice: str = "Restore the former value, or delete the cluster, which keeps the data, and create it again."
+    advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:
         if name in self.replacing:

@@ -70,8 +70,8 @@ class Wanted:
 class Found:
     """A resource as it exists in AWS.
 
-    `properties` can be compared with those of `Wanted`. References read `attributes`. An adopted resource does not belong to the cluster:
-    other resources may refer to it, but the plan never changes or deletes it.
+    `properties` can be compared with the properties of `Wanted`. References read `attributes`. An adopted resource does not belong to the
+    cluster: other resources may refer to it, but the plan never changes or deletes it.
     """
 
     address: Address

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
@@ -19,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 @dataclass
 class Run:
-    """One run of a module, with the request, the resources at the start, and the changes applied so far."""
+    """One run of a module, with the request, the resources that existed at the start, and the applied changes."""
 
     module: AnsibleAWSModule
     components: Sequence[Component]
@@ -34,7 +35,7 @@ class Run:
 
 def make_run(module: AnsibleAWSModule, components: Sequence[Component]) -> Run:
     """Return the run of a module that provisions `components`. Raises ClusterError for an invalid cluster name."""
-    options = {**module.params, "tags": {name: str(value) for name, value in module.params["tags"].items()}}
+    options = {**images.with_default(module.params), "tags": {name: str(value) for name, value in module.params["tags"].items()}}
     findings = list(definition.check_cluster_name(options["cluster"]))
     if findings:
         raise ClusterError(" ".join(findings))

@@ -46,13 +46,17 @@ def _kept(found: Iterable[Found]) -> list[str]:
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:
-    """Return a sentence about other resources that prevent the deletion of the VPC, or an empty string if there are none."""
+    """Return a sentence about resources that prevent the deletion of the VPC, or an empty string if there are no such resources."""
     vpc = next((item for item in run.before if item.address == VPC), None)
     if vpc is None or error_code(error.cause) != "DependencyViolation":
         return ""
     ours = {item.id for item in run.before}
     foreign = [text for text in leftovers.in_vpc(run.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
-    return f" {vpc.id} still contains other resources, or resources that AWS has not deleted yet: {'; '.join(foreign)}." if foreign else ""
+    return (
+        f" {vpc.id} still contains resources that do not belong to the cluster or that AWS has not deleted yet: {'; '.join(foreign)}."
+        if foreign
+        else ""
+    )
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:

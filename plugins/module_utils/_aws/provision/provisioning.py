@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.attempts import provision
@@ -26,15 +27,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.validate import validate
 
-IMAGES = ("image_id", "image_parameter", "image_framework")
-
 
 def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
     """Run a module that provisions `components`. If the module has the option `group`, it provisions only that group of nodes.
 
     With `only_validate`, the module runs the validators and does nothing else.
     """
-    exclusive = [IMAGES] if set(IMAGES) <= argument_spec.keys() else []
+    exclusive = [images.OPTIONS] if set(images.OPTIONS) <= argument_spec.keys() else []
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)
     try:
         this = make_run(module, components)
@@ -58,7 +57,7 @@ def _converge(this: Run) -> NoReturn:
 
 
 def _validate_only(this: Run) -> NoReturn:
-    """Exit the module with the validators' findings. With `state: absent`, the list is empty."""
+    """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
     findings = validate(this, read_all(this.request)) if this.request.present else []
     this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
     raise AssertionError("exit_json returned")

@@ -106,8 +106,8 @@ def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
 
 
 def _describe_applied(applied: Iterable[Change]) -> str:
-    done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
-    return f"Applied so far: {done}. The next run continues from there."
+    done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "none"
+    return f"Applied changes: {done}. The next run continues from this state."
 
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
@@ -119,7 +119,7 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
         what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
         parts.append(f"{what}, so nodes {', '.join(outdated)} need to be replaced." if outdated else f"{what}.")
     if unhealthy:
-        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so they need to be replaced.")
+        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so these nodes need to be replaced.")
     return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."
 
 

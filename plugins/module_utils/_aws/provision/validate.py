@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     """Show warnings and return all findings. If there are errors, exit the module with one message that contains all of them."""
-    findings = find_all(VALIDATORS, run.request, found, suppressed=run.request.options["suppress_validators"])
+    request = run.request
+    launches = request.manages(NODES_COMPONENT) and capacity.launches_nodes(request, found)
+    findings = find_all(VALIDATORS, request, found, suppressed=request.options["suppress_validators"], launches=launches)
     for finding in findings:
         if finding.level is Level.WARNING:
             run.module.warn(f"{finding.message} (validator {finding.validator})")

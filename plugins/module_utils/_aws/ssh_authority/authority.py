@@ -107,7 +107,7 @@ def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> 
 def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
     """Overwrite the stored private key and return the parameter's new version.
 
-    `tier` is the parameter's current tier, because SSM cannot downgrade a parameter to a lower tier.
+    `tier` must be the parameter's current tier, because SSM cannot move a parameter to a lower tier.
     """
     return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
 
@@ -146,7 +146,7 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Make sure that the private key is stored. Rotate or re-encrypt it if the options require this. Exit the module."""
+    """Make sure that the private key is stored. Rotate or re-encrypt the private key if the options require it. Exit the module."""
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
@@ -184,8 +184,8 @@ def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> N
 
 def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"Cluster {cloud.cluster}: the private key of the SSH certificate authority was encrypted with {key}, "
-        "and earlier versions in the parameter's history still are. "
+        f"Cluster {cloud.cluster}: the private key of the SSH certificate authority was encrypted with {key}. "
+        "Earlier versions in the parameter's history are still encrypted with that key. "
         "If an unauthorized person could have read one of these versions, run deeplearning.cluster.rotate_authority."
     )
 
@@ -213,7 +213,7 @@ def delete(cloud: AwsClient) -> bool:
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
     """Return the KMS key that was created for the cluster, or None if there is no such key.
 
-    Most clusters have no such key, so a denied API call causes only a warning.
+    Most clusters have no KMS key of their own, so a denied API call causes only a warning.
     """
     try:
         return authority_key.find_own(cloud)

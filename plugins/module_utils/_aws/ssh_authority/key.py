@@ -76,8 +76,8 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     """Return the policy of a key that the caller creates. Pure.
 
     The creator can administer the key without an IAM policy, so the creator's IAM policies need not allow changes to other keys. The
-    account's IAM policies determine who else can administer the key and who can use it. The key can encrypt and decrypt only this
-    parameter.
+    account's IAM policies determine who else can administer the key and who can use it. The key can encrypt and decrypt only the parameter
+    of the SSH certificate authority.
     """
     partition, account = partition_of(region), caller.split(":")[4]
     everybody = {"AWS": partition.arn("iam", "root", account=account)}
@@ -206,7 +206,7 @@ def _discard(cloud: AwsClient, arn: str) -> str:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:
         return f"Delete the key yourself, because it costs money. The module could not schedule its deletion: {error}"
-    return f"The key will be deleted in {WAITING_PERIOD} days. Correct the cause, and run again."
+    return f"The key will be deleted in {WAITING_PERIOD} days. Fix the problem, and run the playbook again."
 
 
 def delete(cloud: AwsClient, arn: str) -> None:

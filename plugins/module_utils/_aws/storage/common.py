@@ -3,7 +3,7 @@
 
 """Code that all kinds of file systems share.
 
-It finds the cluster's own file system, waits for changes to finish, and creates the component.
+The functions find the cluster's own file system, wait for changes to finish, and create the component.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FileSystems:
 
     @property
     def former(self) -> Address:
-        """Return the address of the cluster's own file system when the cluster uses an adopted one instead."""
+        """Return the address of the cluster's own file system while the cluster uses an adopted file system."""
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
@@ -63,7 +63,10 @@ class FileSystems:
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems. It depends on the network. The file systems hold data and cost money."""
+        """Return the component that provisions these file systems.
+
+        The component depends on the network. The file systems hold data and cost money.
+        """
         kind = self.address.kind
         return Component(
             self.component,

@@ -17,7 +17,8 @@ class StorageTag(NamedTuple):
     """One property of a mount, whose value is stored in a tag on the nodes and their group.
 
     `argument` is the argument of the module `shared_storage` for this property. `variable` is the inventory variable, if there is one.
-    `check` raises ValueError for an invalid value. `values` maps tag values to property values. Other tag values are ignored.
+    `check` raises ValueError for an invalid value. `values` maps tag values to property values. Tag values without a property value are
+    ignored.
     """
 
     key: str

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the account's quotas. They check quotas only for resources that do not exist yet."""
+"""Validators of the account's quotas. The validators check a quota only if the run creates resources that count toward the quota."""
 
 from __future__ import annotations
 
@@ -138,6 +138,7 @@ class VcpuQuota(QuotaValidator):
     """Checks that the vCPU quota is large enough for at least one alternative."""
 
     name = "vcpu_quota"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:

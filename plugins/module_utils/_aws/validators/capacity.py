@@ -38,9 +38,13 @@ class WorkerMinimum(Validator):
 
 
 class AlternativesOffered(Validator):
-    """Checks that the instance types of the alternatives are offered in the zones. Other validators check the option `instance_type`."""
+    """Checks that the instance type of each alternative is offered in at least one of its zones.
+
+    Other validators check the option `instance_type`.
+    """
 
     name = "alternatives"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
@@ -60,7 +64,7 @@ class AlternativesOffered(Validator):
 
 
 class Market(Validator):
-    """Checks that the options match the market."""
+    """Checks the options that depend on `market`."""
 
     name = "market"
     components = frozenset({NODES_COMPONENT})
@@ -90,6 +94,7 @@ class Reservation(Validator):
     """Checks that the reservation is active and matches the nodes. Other validators check whether instance types and zones exist."""
 
     name = "capacity_reservation"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:

@@ -41,7 +41,10 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 
 
 def check_cluster_name(name: str) -> Iterator[str]:
-    """Check the name, which is part of the names of hosts, roles and groups. Names of security groups must not begin with `sg-`."""
+    """Check the cluster name, which is part of the names of hosts, IAM roles and groups.
+
+    Names of security groups must not begin with `sg-`.
+    """
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
         yield (
             f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
@@ -76,7 +79,7 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
     try:
         network(cidr)
     except AddressPlanError as error:
-        yield f"network_{error}"
+        yield str(error)
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
@@ -112,11 +115,9 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     if options.get("worker_count") is None:
         yield "worker_count: missing. Specify the number of workers besides the master."
     elif options["worker_count"] < 0:
-        yield f"worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master, or 0 for one node."
-    if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
-            "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "
-            "such as pytorch, or set image_parameter to a public SSM parameter."
+            f"worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master. "
+            "With 0, the master is the only node."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME} GiB."

@@ -61,9 +61,9 @@ class IgnoredRights(Validator):
 class AuthorityReadable(Validator):
     """Warns if training scripts can read the private key of the SSH certificate authority.
 
-    The cluster's own role denies this access, but an adopted role may allow it. The validator simulates the role's policies. Service
-    control policies and the policy of a KMS key may restrict access further. Without permission to simulate policies, the validator checks
-    the names of the attached policies. Without permission to list these policies, it reports nothing.
+    The cluster's own role denies access to the private key, but an adopted role may allow such access. The validator simulates the role's
+    policies. Service control policies and the policy of a KMS key may restrict access further. Without permission to simulate policies, the
+    validator checks the names of the attached policies. Without permission to list the attached policies, the validator reports nothing.
     """
 
     name = "authority_readable"

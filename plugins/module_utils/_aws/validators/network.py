@@ -33,20 +33,11 @@ EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
 NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # The services that the nodes' role always allows nodes to use
 SESSION_SERVICES = ("ssm", "ssmmessages")
-ADVICE = "delete the cluster, which keeps the data, and create it again"
+ADVICE = "delete the cluster (the data is kept) and create it again"
 
 
 def _one(found: Iterable[Found], address: Address) -> Found | None:
     return next((item for item in found if item.address == address), None)
-
-
-def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted `public` or `private` subnets. Return an empty list if the VPC is the cluster's own or does not exist."""
-    network = _one(found, VPC)
-    if not network or not request.options["vpc_id"]:
-        return []
-    usable = [item for item in found if item.adopted and item.address.kind == "subnet" and item.properties["vpc"] == network.id]
-    return [item for item in usable if item.address.key.startswith(f"{side}-")]
 
 
 class Zones(Validator):
@@ -62,7 +53,7 @@ class Zones(Validator):
 
 
 class AdoptedNetwork(Validator):
-    """Checks that all adopted resources exist and that the definition specifies all required ones."""
+    """Checks that the adopted VPC, subnets and security groups exist, and that the definition specifies all required subnets."""
 
     name = "adopted_network"
     components = EVERY_NETWORK_USER
@@ -80,9 +71,9 @@ class AdoptedNetwork(Validator):
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that all adopted resources exist. `subnets` maps options to subnet ids."""
+    """Check that all adopted resources exist. `subnets` maps option names to subnet ids."""
     if not adopted.vpcs(cloud, vpc_id):
-        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing VPC, or remove the option to create one."
+        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing VPC. To create a VPC, remove this option."
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
@@ -131,7 +122,7 @@ class AdoptedSubnets(Validator):
             yield f"private_subnet_ids: a subnet is in {zone}, which is missing from zones. Add the zone to zones, or remove the subnet."
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
-                yield f"public_subnet_ids: no subnet is in {zone}, which has a private subnet. Add a public one, or remove the private one."
+                yield f"public_subnet_ids: {zone} has a private subnet, but no public subnet. Add a public one, or remove the private one."
 
     @staticmethod
     def _places(option: str, vpc_id: str, subnets: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -174,12 +165,12 @@ class PublicRoutes(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["master_public_address"]:
             return
-        for item in _adopted_subnets(request, found, "public"):
+        for item in adopted.found_subnets(request, found, "public"):
             table = adopted.route_table(request.cloud, request.options["vpc_id"], item.id)
             if not adopted.leads_to_the_internet(table):
                 yield (
-                    f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master would "
-                    "not be reachable. Add a route, specify another subnet, or set master_public_address: false."
+                    f"public_subnet_ids: {item.id} has no route to an internet gateway in its route table {table['RouteTableId']}, so the "
+                    "master would not be reachable. Add a route, specify another subnet, or set master_public_address: false."
                 )
 
 
@@ -191,7 +182,7 @@ class PrivateRoutes(Validator):
     components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        for item in _adopted_subnets(request, found, "private"):
+        for item in adopted.found_subnets(request, found, "private"):
             missing = _unreachable(request, item, NEEDED_SERVICES)
             if missing:
                 yield (
@@ -226,7 +217,7 @@ class SessionManagerReach(Validator):
             return
         missing: set[str] = set()
         if options["vpc_id"]:
-            for item in _adopted_subnets(request, found, "private"):
+            for item in adopted.found_subnets(request, found, "private"):
                 missing.update(_unreachable(request, item, SESSION_SERVICES))
         elif options["nat"] == "none":
             missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
@@ -238,7 +229,7 @@ class SessionManagerReach(Validator):
 
 
 class AdoptedGroups(Validator):
-    """Checks that adopted security groups allow the cluster's traffic. It does not check the contents of prefix lists."""
+    """Checks that adopted security groups allow the cluster's traffic. Does not read the contents of prefix lists."""
 
     name = "adopted_groups"
     components = EVERY_NETWORK_USER
@@ -255,19 +246,13 @@ class AdoptedGroups(Validator):
                     f"Specify a security group in {vpc_id}."
                 )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
-        cidrs = _adopted_cidrs(request, found)
+        cidrs = adopted.node_cidrs(request, found)
         if NODES_GROUP in here:
             yield from _check_nodes_group(here[NODES_GROUP], cidrs, efa=bool(request.options.get("efa")))
         if SSH_GROUP in here:
             yield from _check_ssh_group(here[SSH_GROUP])
         if STORAGE_GROUP in here:
             yield from _check_storage_group(here[STORAGE_GROUP], _one(found, NODES_GROUP), cidrs)
-
-
-def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets that contain nodes."""
-    sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
-    return [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
 
 
 def _check_ssh_group(group: Found) -> Iterator[str]:
@@ -330,7 +315,7 @@ class NetworkKept(Validator):
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
-        """Return the VPC of the cluster's own security groups. If there are none, return the VPC of its Auto Scaling groups."""
+        """Return the VPC of the cluster's own security groups or, without such groups, the VPC of its Auto Scaling groups."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
         subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
@@ -416,7 +401,7 @@ class EnoughAddresses(Validator):
         zone_count = len(zones(request, found))
         demand, taken = _demand(request, zone_count), _taken(request, found, zone_count)
         for side in adopted.SIDES:
-            subnets = _adopted_subnets(request, found, side)
+            subnets = adopted.found_subnets(request, found, side)
             free, need = sum(item.attributes["free"] for item in subnets), demand[side] - taken[side]
             if subnets and need > free:
                 names = ", ".join(sorted(item.id for item in subnets))
@@ -439,7 +424,7 @@ def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
 
 
 def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
-    """Return how many of the addresses from `_demand` the cluster already uses."""
+    """Return how many of the addresses that `_demand` counts are already in use by the cluster."""
     node = _addresses_of_a_node(request)
     nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
     kinds = [item.address.kind for item in found]
@@ -449,7 +434,7 @@ def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[
 
 
 def _addresses_of_a_node(request: Request) -> int:
-    """Return the number of addresses that one node needs: one for each network interface that gets an address."""
+    """Return the number of addresses that one node needs: one for each network interface that is not of the type efa-only."""
     name = request.options.get("instance_type")
     instance_type = instance_types.find(request.cloud, name) if name else None
     if not instance_type:

@@ -30,42 +30,56 @@ OWN_GROUPS = 2
 
 class KeyPair(Validator):
     name = "key_pair"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cloud, name = request.cloud, request.options["key_name"]
-        if not name:
+        name = request.options["key_name"]
+        if name and not _key_pair(request):
+            region = request.cloud.region
+            yield f"key_name: there is no key pair '{name}' in {region}. Create or import it, or specify another one."
+
+
+class PrivateKey(Validator):
+    """Checks that the private key belongs to the key pair, so that SSH logins succeed. Another validator checks whether the pair exists."""
+
+    name = "private_key"
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        path, name = request.options["private_key_file"], request.options["key_name"]
+        if not path:
             return
         try:
-            pairs = cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name], IncludePublicKey=True)
-        except ClientError as error:
-            if not is_missing(error):
-                raise
-            yield f"key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or specify another one."
+            own = private_key.read_public_key(path)
+        except ValueError as error:
+            yield f"private_key_file: {error}"
             return
-        yield from _check_private_key(request.options["private_key_file"], pairs[0], cloud.region)
+        pair = _key_pair(request) if name else None
+        if own and pair and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
+            yield (
+                f"private_key_file: {path} does not belong to the key pair '{name}' (key_name) in {request.cloud.region}, so SSH logins "
+                "would fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair of this file."
+            )
 
 
-def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -> Iterator[str]:
-    """Check that the private key belongs to the key pair, so that SSH logins succeed."""
-    if not path:
-        return
+def _key_pair(request: Request) -> Mapping[str, Any] | None:
+    """Return the key pair for SSH logins, or None if it does not exist."""
     try:
-        own = private_key.read_public_key(path)
-    except ValueError as error:
-        yield f"private_key_file: {error}"
-        return
-    if own and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
-        yield (
-            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so SSH logins would "
-            "fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair of this file."
-        )
+        names = [request.options["key_name"]]
+        pairs = request.cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=names, IncludePublicKey=True)
+    except ClientError as error:
+        if not is_missing(error):
+            raise
+        return None
+    return next(iter(pairs), None)
 
 
 class InstanceTypeOffered(Validator):
     """Checks that the instance type is offered in the zones. Another validator checks whether the zones exist."""
 
     name = "instance_type_offered"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
@@ -85,11 +99,10 @@ class ImageFits(Validator):
     """Checks that the image matches the instance type. Another validator checks whether the instance type exists."""
 
     name = "image"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        if not any(request.options[name] for name in ("image_id", "image_parameter", "image_framework")):
-            return
         # All instance types with the same architecture use the same image
         for instance_type in {item.architecture: item for item in _instance_types(request)}.values():
             yield from self._check(request, found, instance_type)
@@ -104,7 +117,9 @@ class ImageFits(Validator):
         image = images.find(request.cloud, chosen.image_id)
         if image is None:
             yield (
-                f"image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
+                images.missing(request.cloud, chosen.image_id)
+                if options["image_id"]
+                else f"image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
                 "To get a new image, set image_update: true."
             )
             return
@@ -128,7 +143,7 @@ class ImageFits(Validator):
 
 
 def _image_option(options: Mapping[str, Any]) -> str:
-    return next(name for name in ("image_id", "image_framework", "image_parameter") if options[name])
+    return next(name for name in images.OPTIONS if options[name])
 
 
 class RootVolume(Validator):
@@ -141,6 +156,7 @@ class RootVolume(Validator):
 
 class RootVolumeKey(Validator):
     name = "root_volume_key"
+    for_launches = True
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
@@ -171,7 +187,9 @@ class Efa(Validator):
             if not instance_type.most_adapters:
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
                 advice = (
-                    f"Types in its family that support EFA: {', '.join(relatives)}" if relatives else "No type in its family supports EFA"
+                    f"Types in the same family that support EFA: {', '.join(relatives)}"
+                    if relatives
+                    else "No type in the same family supports EFA"
                 )
                 yield f"efa: {instance_type.name} does not support EFA. {advice}. Choose another type, or set efa: false."
                 continue
@@ -246,11 +264,14 @@ class PlacementGroup(Validator):
         if group is None:
             yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or remove the option."
         elif group.properties["strategy"] != STRATEGY:
-            yield f"placement_group: {name} has the strategy {group.properties['strategy']}. Specify one with the strategy {STRATEGY}."
+            yield (
+                f"placement_group: {name} has the strategy {group.properties['strategy']}. "
+                f"Specify a placement group with the strategy {STRATEGY}."
+            )
 
 
 class AdditionalGroups(Validator):
-    """Checks that the user's own security groups for all nodes are in the cluster's VPC, and that an interface can have that many."""
+    """Checks that the additional security groups are in the cluster's VPC, and that their number is within the limit per interface."""
 
     name = "additional_groups"
     components = frozenset({NODES_COMPONENT})
@@ -262,12 +283,15 @@ class AdditionalGroups(Validator):
         most = _groups_per_interface(request) - OWN_GROUPS
         if len(set(ids)) > most:
             yield (
-                f"{option}: {len(set(ids))} groups exceed the limit, because a node is in {OWN_GROUPS} groups of the cluster too. "
+                f"{option}: {len(set(ids))} groups exceed the limit, because each node is also in {OWN_GROUPS} groups of the cluster. "
                 f"Specify at most {most}, or request an increase of '{GROUPS_PER_INTERFACE}' in Service Quotas."
             )
         vpc = request.options["vpc_id"]
         if not vpc:
-            yield f"{option}: this option requires vpc_id, because AWS does not delete a VPC that contains groups of yours. Set vpc_id."
+            yield (
+                f"{option}: this option requires vpc_id, because AWS does not delete a VPC that contains your own security groups. "
+                "Set vpc_id."
+            )
             return
         existing = {group["GroupId"]: group["VpcId"] for group in adopted.groups(request.cloud, ids)}
         for identifier in ids:
@@ -278,7 +302,7 @@ class AdditionalGroups(Validator):
 
 
 def _groups_per_interface(request: Request) -> int:
-    """Return the quota, or its default if the credentials are not allowed to read it."""
+    """Return the quota for security groups per network interface, or the default quota if Service Quotas cannot be read."""
     known = quotas(request.cloud, "vpc") or []
     return next((int(quota.value) for quota in known if quota.name == GROUPS_PER_INTERFACE), DEFAULT_GROUPS_PER_INTERFACE)
 

@@ -40,6 +40,7 @@ VALIDATORS: tuple[Validator, ...] = (
     iam.IgnoredRights(),
     iam.AuthorityReadable(),
     nodes.KeyPair(),
+    nodes.PrivateKey(),
     nodes.InstanceTypeOffered(),
     nodes.ImageFits(),
     nodes.RootVolume(),

@@ -41,7 +41,7 @@ class SharedStorage(Validator):
 
 
 def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
-    """Check all mount points except the mount point of the jobs, which the validator `nodes` checks."""
+    """Check the mount points of all options except `mount_point`, which the validator `nodes` checks."""
     for mount in mounts:
         try:
             if mount.option != MOUNT_POINT:
@@ -127,7 +127,7 @@ class StorageKept(Validator):
             if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
                     f"{tag.variable}: running nodes have {before} mounted, so this option cannot be changed to {after or 'none'}. "
-                    "Delete the cluster, which keeps the data, and create it again."
+                    "Delete the cluster (the data is kept) and create it again."
                 )
 
 

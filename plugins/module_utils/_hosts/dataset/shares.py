@@ -39,7 +39,7 @@ def shards(files: Sequence[File], count: int) -> list[list[File]]:
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Return the patterns of the objects that each of `count` hosts fetches, as arguments for `aws s3 sync --include`.
+    """Divide the objects among `count` hosts, and return the patterns of each host for `aws s3 sync --include`.
 
     Objects are grouped by path prefix, so that a few patterns can describe millions of objects.
     """

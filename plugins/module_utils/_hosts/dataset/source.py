@@ -24,7 +24,7 @@ File = Tuple[str, int]
 
 
 class DataError(Exception):
-    """A problem that the user can fix. The text says what is wrong and what to do."""
+    """A problem that the user can fix. The message states the problem and the remedy."""
 
 
 class Source(NamedTuple):
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
 
 def parse(text: str) -> Source:
-    """Return the parsed source. Raises DataError if it cannot be staged."""
+    """Return the parsed source. Raises DataError if the source cannot be staged."""
     if text.startswith("s3://"):
         bucket, _slash, key = text[len("s3://") :].partition("/")
         if bucket:
@@ -66,7 +66,7 @@ def parse(text: str) -> Source:
 
 
 def parse_s3(option: str, text: str) -> Source:
-    """Return the parsed S3 location that an option specifies. Raises DataError for anything else."""
+    """Return the parsed S3 location that an option specifies. Raises DataError if the text is not an S3 location."""
     source = parse(text) if text.startswith("s3://") else None
     if source is None:
         raise DataError(f"{option}: '{text}' is not supported. Use shared, local, direct, or a location on S3 such as s3://bucket/prefix.")
@@ -74,7 +74,7 @@ def parse_s3(option: str, text: str) -> Source:
 
 
 def name_of(source: Source, name: str | None) -> str:
-    """Return the data set's name. The default is the last part of the source without an archive suffix. Raises DataError."""
+    """Return the data set's name. The default name is the last part of the source without an archive suffix. Raises DataError."""
     result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
     if not NAME.fullmatch(result):
         raise DataError(
@@ -123,7 +123,7 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
 
 
 def fingerprint(*facts: Any) -> str:
-    """Return twelve hexadecimal digits that change if any of the values changes."""
+    """Return a digest of the values, as twelve hexadecimal digits."""
     total = hashlib.sha256()
     for fact in facts:
         total.update(repr(fact).encode() + b"\0")

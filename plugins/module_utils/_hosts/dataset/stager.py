@@ -50,7 +50,7 @@ Spec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """What a source contains, and whether this version of it is already staged."""
+    """The contents of a source, and whether their current version is already staged."""
 
     source: Source
     name: str
@@ -129,7 +129,7 @@ def run(spec: Spec, progress: Progress) -> None:
 
 
 def examine(spec: Spec) -> Plan:
-    """Read what the source contains, and check whether it is already staged. Changes nothing. Raises DataError."""
+    """Examine the source, and check whether its current version is already staged. Changes nothing. Raises DataError."""
     source = parse(spec["source"])
     check_options(spec, source)
     name = name_of(source, spec["name"])
@@ -163,7 +163,7 @@ def examine(spec: Spec) -> Plan:
 
 
 def check_options(spec: Spec, source: Source) -> None:
-    """Raise DataError if the options contradict each other. Reads `destination`, `unpack` and `checksum`."""
+    """Raise DataError if `destination`, `unpack` or `checksum` is not valid for the source, or contradicts another option."""
     destination = spec["destination"]
     if destination not in DESTINATIONS:
         if not parse_s3("dataset_destination", destination).key.strip("/"):
@@ -262,7 +262,7 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
 
 
 def _goes_directly(spec: Spec, plan: Plan) -> bool:
-    """Return whether the AWS CLI copies the source unchanged to a destination on S3, without using this host's disk."""
+    """Return whether the AWS CLI copies the unchanged source directly to S3, without a copy on this host's disk."""
     as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
     return as_it_is and spec["destination"].startswith("s3://")
 
@@ -283,7 +283,7 @@ def _between(spec: Spec, plan: Plan) -> tuple[str, str]:
 
 
 def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
-    """Fetch everything into the download folder, and check it. Raises DataError."""
+    """Fetch the source into the download folder, and check the size and checksum of the download. Raises DataError."""
     if os.path.exists(where.fetched):
         return
     os.makedirs(where.download, exist_ok=True)
@@ -333,7 +333,7 @@ def _used(folder: str) -> int:
 def _compare(plan: Plan, where: Places) -> None:
     """Check that exactly the listed objects were downloaded. Raises DataError.
 
-    Deletes other files, such as the temporary files that the AWS CLI leaves behind when it is killed.
+    Deletes files that are not in the list, such as the temporary files that the AWS CLI leaves behind when it is killed.
     """
     found, wanted = dict(walk(where.download)), dict(plan.files)
     for path in found.keys() - wanted.keys():

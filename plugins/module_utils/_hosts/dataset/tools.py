@@ -75,7 +75,7 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
 
 
 def read_object(access: Access, place: str) -> str | None:
-    """Return the text of a small object, or None if it does not exist. Raises DataError for any other failure."""
+    """Return the text of a small S3 object, or None if the object does not exist. Raises DataError for other errors."""
     done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
     if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
         raise DataError(explain_s3(Source(S3, place), done.stderr))
@@ -83,7 +83,7 @@ def read_object(access: Access, place: str) -> str | None:
 
 
 def copy_s3(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
-    """Copy files from `source` to `target` if they are missing there or differ. At least one of the two is on S3. Raises DataError."""
+    """Copy files from `source` to `target` if they are missing there or differ. `source`, `target` or both are on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
     # The AWS CLI separates progress lines with carriage returns.
     with _start(command) as process:
@@ -214,7 +214,7 @@ def _unpack(archive: str, folder: str) -> None:
 def drop_privileges(folder: str) -> None:
     """Remove the setuid and setgid bits of all files below a folder.
 
-    Otherwise, programs from an archive could run with the privileges of the user who unpacks it.
+    Setuid and setgid programs from an archive would run with the privileges of the user who unpacks the archive.
     """
     for place, _folders, names in os.walk(folder):
         for path in (os.path.join(place, name) for name in names):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Builds a Python environment on shared storage, once for each digest of its requirements."""
+"""Builds Python environments on shared storage, one for each combination of requirements, installer and interpreter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def from_image(name: str) -> dict[str, Any]:
     if path is None:
         there = ", ".join(image_environments()) or "none"
         raise RefusalError(
-            f"there is no such environment in this host's image (available: {there}). Choose another environment, or specify requirements."
+            f"this host's image has no environment with this name (available: {there}). Choose another name, or specify requirements."
         )
     return outcome(path, "image")
 
@@ -85,7 +85,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def check_owner(directory: str, place: Place) -> None:
-    """Raise RefusalError if other users can change the folders, because this user and other users' jobs run files in them."""
+    """Raise RefusalError if other users can change the folders, because this user and other users' jobs run programs from these folders."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
             try:

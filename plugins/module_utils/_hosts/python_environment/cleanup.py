@@ -33,7 +33,7 @@ def _digests(folder: str) -> list[str]:
 
 
 def _built(place: Place) -> float:
-    """Return when a build was made or last attempted."""
+    """Return the time at which a build was completed or last attempted."""
     times = []
     for path in (place.record, place.path):
         with contextlib.suppress(FileNotFoundError):
@@ -55,7 +55,7 @@ def _is_used(place: Place, pythons: list[str]) -> bool:
 
 
 def delete(place: Place) -> bool:
-    """Delete a build unless another host is building it. Return whether it was deleted. Raises OSError."""
+    """Delete a build unless another host is building it. Return whether the build was deleted. Raises OSError."""
     try:
         with exclusive(place.record, timeout=0) as record:
             # If the deletion is interrupted, the incomplete record makes the role build the environment again.

@@ -73,7 +73,7 @@ def executable(path: str) -> str:
 
 
 def image_environment(name: str) -> str | None:
-    """Return the path of the environment with that name in the host's image, or None if there is none."""
+    """Return the path of the environment with the given name in the host's image, or None if the image has no such environment."""
     paths = (os.path.expanduser(place.format(name)) for place in IMAGE_PLACES)
     return next((path for path in paths if os.access(executable(path), os.X_OK)), None)
 
@@ -103,7 +103,7 @@ def check_requirements(contents: str) -> None:
 def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
     """Return the text that identifies a build: the requirements, the installer and the Python interpreter.
 
-    The URLs of package indexes are not part of the text. They do not determine which packages are installed, and URLs with tokens change
+    The text omits the URLs of package indexes, which do not determine the installed packages. A URL that contains a token may change
     daily.
     """
     return f"# installed by {installer} for {interpreter.path}\n{requirements}"
@@ -118,7 +118,7 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
     """Return the commands that create the environment at `path` and install the requirements in the file `requirements`.
 
-    `uv` is the path of the program uv on this host. If it is None, the commands first install uv in `scratch`.
+    `uv` is the path of the program uv on this host. If `uv` is None, the commands first install uv in `scratch`.
     """
     if installer == "pip":
         install = [executable(path), "-m", "pip", "install", "--requirement", requirements]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record file beside an environment. It describes a finished build, and serves as the lock for a build in progress."""
+"""The record file beside an environment, which describes a finished build and serves as the lock for a build in progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAUSE = 1.0
 
 
 class RefusalError(Exception):
-    """The environment cannot be provided on this host. The text says why and what to do."""
+    """The environment cannot be provided on this host. The message states the reason and the remedy."""
 
 
 class Record(NamedTuple):
@@ -60,7 +60,8 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
     """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
     The record itself is the lock file, so that all hosts see its current contents. An NFS client contacts the server when it opens or
-    locks a file. It answers most other requests from a cache that may be up to 30 seconds old. If a host fails, its lock is released.
+    locks a file. For most other requests, the client uses a cache that may be up to 30 seconds old. If a host fails, its lock is
+    released.
     """
     end = time.monotonic() + timeout
     waited = False

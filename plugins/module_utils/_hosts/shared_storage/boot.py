@@ -26,7 +26,7 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 
 
 def boot_script(storages: Sequence[Mount], user: str) -> str:
-    """Return the shell script that mounts shared storage at boot. It retries with increasing pauses for BOOT_TIMEOUT seconds.
+    """Return the shell script that mounts shared storage at boot. The script retries with increasing pauses for BOOT_TIMEOUT seconds.
 
     If a client is missing and the distribution does not provide it, the script skips that storage without retrying.
     """
@@ -131,8 +131,8 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
     }
 
 
-def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
-    """Return the boot script with the fstab entry of `way` in place of the existing entry for the mount point.
+def replace_in_script(script: str, storage: Mount, alternative: Mount) -> str:
+    """Return the boot script with the fstab entry of `alternative` in place of the existing entry for the mount point.
 
     A host keeps the script that it was launched with. Without the replacement, that script would add the old entry again at the next boot.
     A script that chooses the entry itself is returned unchanged.
@@ -141,7 +141,7 @@ def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
         return script
     word = r"('[^'\n]*'|[^'\s]+)"
     pattern = rf"(?m)^add(_preferred {word})? {word} {re.escape(shlex.quote(storage.mount_point))}$"
-    line = _addition(way)
+    line = _addition(alternative)
     return re.sub(pattern, lambda _match: line, script)
 
 

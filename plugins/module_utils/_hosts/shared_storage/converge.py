@@ -22,8 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
     MountTableEntry,
     explain,
     is_shared,
+    mounted_alternative,
     mounted_at,
-    mounted_way,
     replace_entry,
 )
 
@@ -112,17 +112,17 @@ def has_client(module: AnsibleModule, storage: Mount) -> bool:
 
 def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
     """Return the best alternative whose client is installed on this host, or the simplest one if no client is installed."""
-    return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
+    return next((alternative for alternative in wanted.alternatives if has_client(module, alternative)), wanted.alternatives[-1])
 
 
-def files(wanted: Mount, way: Mount, host: Host) -> list[HostFile]:
-    """Return /etc/fstab with the entry of `way`, and the boot script if the host has one.
+def files(wanted: Mount, alternative: Mount, host: Host) -> list[HostFile]:
+    """Return /etc/fstab with the entry for `alternative`, and the boot script if the host has one.
 
     Raises ValueError if another kind of file system uses the mount point.
     """
     script = host.read(SCRIPT_PATH)
-    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", way.mount_point, way.entry), in_place=True)]
-    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, way), mode=0o755)]
+    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", alternative.mount_point, alternative.entry), in_place=True)]
+    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, alternative), mode=0o755)]
 
 
 def facts(storage: Mount) -> dict[str, Any]:
@@ -131,10 +131,10 @@ def facts(storage: Mount) -> dict[str, Any]:
 
 
 def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Mount | None:
-    """Return how the host mounts the storage, or None if anything must change. Raises ValueError in the same cases as the module."""
+    """Return the mounted storage if the host is in its desired state, otherwise None. Raises ValueError in the same cases as the module."""
     wanted = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
-    storage = mounted_way(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
+    storage = mounted_alternative(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
     root, owner = host.find(wanted.mount_point), host.account(params["owner"])
     if storage is None or root is None or not agree(files(wanted, storage, host), host):
         return None
@@ -177,19 +177,19 @@ def current_mount(path: str) -> MountTableEntry | None:
 
 
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
-    """Return how the storage is mounted. Raises ValueError if something else is mounted.
+    """Return the alternative for the mounted storage. Raises ValueError if something else is mounted.
 
     Never unmounts other storage, because it may be in use.
     """
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
-    way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
-    if way is None:
+    alternative = mounted_alternative(mount, wanted, THIS.read(FSTAB) or "", tunnels)
+    if alternative is None:
         through = f" through {wanted.access_point}" if wanted.access_point else ""
-        expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways) + through
+        expected = " or ".join(f"{alternative.source} as {alternative.kind}" for alternative in wanted.alternatives) + through
         raise ValueError(
             f"{mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount it, or choose another mount point."
         )
-    return way
+    return alternative
 
 
 def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
@@ -199,7 +199,10 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
 
 
 def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
-    """Mount the storage as fstab specifies, and retry with increasing pauses until the timeout. The boot service may mount it first."""
+    """Mount the storage as fstab specifies, and retry with increasing pauses until the timeout.
+
+    The boot service may mount the storage first.
+    """
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
@@ -222,8 +225,8 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
 def make_safe(module: AnsibleModule, path: str) -> None:
     """Remount the storage with `nosuid` and `nodev`. Open files stay open.
 
-    A bind remount changes only this mount. The mount helpers of NFS and EFS would refuse other options on an active connection.
-    All other options are kept. The command contains the source because mount would otherwise use the options in fstab.
+    A bind remount changes only this mount. The mount helpers of NFS and EFS would refuse new options on an active connection.
+    The existing options are kept. The command contains the source because mount would otherwise use the options in fstab.
     """
     before = current_mount(path)
     if before is None:

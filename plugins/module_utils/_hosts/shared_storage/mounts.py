@@ -124,7 +124,7 @@ class Mount(NamedTuple):
         return _access_point(self.options)
 
     @property
-    def ways(self) -> list[Mount]:
+    def alternatives(self) -> list[Mount]:
         """The alternatives that hosts may mount, best first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
@@ -139,7 +139,7 @@ class MountTableEntry(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether this is shared storage rather than a local disk."""
+        """Whether the mount is shared storage rather than a local disk."""
         return is_shared(self.kind) or self.source == MOUNTPOINT
 
     @property
@@ -195,10 +195,10 @@ def efs(
 ) -> Mount:
     """Return the mount of an EFS file system.
 
-    If `encrypted` is true, all hosts use TLS. If it is None, only hosts that have the TLS client use TLS.
+    If `encrypted` is true, all hosts use TLS. If `encrypted` is None, only hosts that have the TLS client use TLS.
     An `access_point` restricts the mount to one directory, and requires TLS.
     The DNS name of the file system ends in the partition's `dns_suffix`, and resolves to the mount target in the host's zone.
-    If an `address` is given, hosts use it instead of the name. Hosts that cannot resolve the name need an `address`.
+    If an `address` is given, hosts use the address instead of the DNS name. Hosts that cannot resolve the DNS name need an `address`.
     Raises ValueError if the mount point, an id or the address is not valid, or if `encrypted` is false for an access point.
     """
     check_mount_point(mount_point)
@@ -323,8 +323,9 @@ def _unescape(text: str) -> str:
 def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
     """Return whether `mount` is a mount of `storage`. `tunnels` contains the names of the files in `TUNNELS`.
 
-    The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Bind mounts are deliberate,
-    so all of them are accepted. The Lustre client replaces names with addresses, so only the rest of the source is compared.
+    The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Users create bind mounts
+    deliberately, so all bind mounts are accepted. The Lustre client replaces host names in the source with addresses, so only the path
+    at the end of the source is compared.
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
@@ -341,14 +342,18 @@ def _tunnel_file(storage: Mount) -> str:
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
-def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
+def mounted_alternative(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
     """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
     If the mount table does not distinguish the alternatives, as with a bind mount or an access point, the entry in /etc/fstab decides.
     """
     entries = entries_at(fstab, storage.mount_point)
-    ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels) and _fits_entry(mount, way, entries.get(way.kind))]
-    return next((way for way in ways if way.kind in entries), ways[-1] if ways else None)
+    alternatives = [
+        alternative
+        for alternative in storage.alternatives
+        if is_mount_of(mount, alternative, tunnels) and _fits_entry(mount, alternative, entries.get(alternative.kind))
+    ]
+    return next((alternative for alternative in alternatives if alternative.kind in entries), alternatives[-1] if alternatives else None)
 
 
 class FstabEntry(NamedTuple):
@@ -364,11 +369,11 @@ def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
     return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
 
 
-def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) -> bool:
+def _fits_entry(mount: MountTableEntry, alternative: Mount, entry: FstabEntry | None) -> bool:
     """Return whether the entry in /etc/fstab is consistent with this alternative. If there is no entry, return True."""
     if entry is None:
         return True
-    return _access_point(entry.options) == way.access_point and (mount.source != MOUNTPOINT or entry.source == way.source)
+    return _access_point(entry.options) == alternative.access_point and (mount.source != MOUNTPOINT or entry.source == alternative.source)
 
 
 def explain(output: str, storage: Mount) -> str:
@@ -388,8 +393,10 @@ def explain(output: str, storage: Mount) -> str:
         return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
-            way = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
-            return f"{server} denies this host access. Its policy must allow clients without an IAM identity to connect {way}"
+            means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
+            return (
+                f"{server} denies this host access. The file system's policy must allow clients without an IAM identity to connect {means}"
+            )
         return (
             f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
             f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false"

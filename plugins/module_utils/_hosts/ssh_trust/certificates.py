@@ -48,7 +48,7 @@ class Certificate(NamedTuple):
 class Terms(NamedTuple):
     """The required contents of a certificate.
 
-    If `sources` is not empty, a user certificate is valid only from these networks.
+    If `sources` is not empty, a user certificate is valid only for connections from the networks in `sources`.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class Terms(NamedTuple):
 
 
 def bare_key(line: str) -> str:
-    """Return an OpenSSH ed25519 public key line without its comment. Raises ValueError if the line is anything else."""
+    """Return an OpenSSH ed25519 public key line without its comment. Raises ValueError if the line is not such a key."""
     found = PUBLIC_KEY.fullmatch(line.strip())
     if not found:
         raise ValueError(f"not an OpenSSH ed25519 public key: {line[:40]!r}")
@@ -94,7 +94,7 @@ def check_networks(option: str, values: Sequence[str]) -> None:
 def parse_certificate(line: str) -> Certificate:
     """Return the contents of an OpenSSH ed25519 certificate. The signature is not verified, because sshd and ssh verify it.
 
-    Raises ValueError if the line is anything else. OpenSSH's PROTOCOL.certkeys describes the format.
+    Raises ValueError if the line is not an ed25519 certificate. OpenSSH's PROTOCOL.certkeys describes the format.
     """
     fields = line.split()
     if len(fields) < 2 or fields[0] != CERTIFICATE_TYPE:
@@ -203,7 +203,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return sshd's drop-in file. It sets the host certificate, and makes sshd trust the SSH certificate authority only for `user`."""
+    """Return sshd's drop-in file, which sets the host certificate and makes sshd trust the SSH certificate authority only for `user`."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}
@@ -216,7 +216,7 @@ Match all
 def client_configuration(cluster: str, user: str, address_patterns: Sequence[str], key_path: str, revoked_path: str) -> str:
     """Return the drop-in file for ssh: strict host key checking for the cluster's host names, and the key of the login user.
 
-    A configured key replaces the keys that ssh tries by default, so the file lists those too.
+    A configured key replaces the keys that ssh tries by default, so the file also lists the default keys.
     """
     names = name_patterns(cluster)
     hosts = [*names, *address_patterns]

@@ -66,12 +66,12 @@ def check(params: dict[str, Any]) -> None:
     bare_key(params["authority"])
     if params["principals"][0] in params["revoked"]:
         raise ValueError(
-            f"{params['principals'][0]}: the certificates of this instance are revoked, so it receives no new ones. Terminate it."
+            f"{params['principals'][0]}: the certificates of this instance are revoked, so it receives no new ones. Terminate the instance."
         )
 
 
 def run(module: AnsibleModule) -> None:
-    """Exit the module, and return the certificates to sign. If there are none, converge the host first."""
+    """Exit the module with the certificates to sign. If all certificates are already signed, converge the host first."""
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)

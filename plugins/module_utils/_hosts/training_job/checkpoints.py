@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Determines the directory of a job's checkpoints: its own, or the directory of the earlier job that it continues."""
+"""Determines the checkpoint directory of a job. A job that continues an earlier job uses the directory of the earlier job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
     if not name:
         return
     if name == params["name"]:
-        raise RefusalError(f"resume: job {name!r} cannot continue itself. Choose another name for the new job.")
+        raise RefusalError(f"resume: job {name!r} cannot resume from itself. Choose another name for the new job.")
     place, now = directory(params, paths), time.time()
     found = records.read_records(earlier_job(params, paths))
     if records.job_state([records.with_state(record, now, params["heartbeat_timeout"]) for record in found]) in (PENDING, RUNNING):
@@ -54,7 +54,10 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
 
 
 def is_complete(place: str) -> bool:
-    """Return whether a directory contains a complete checkpoint. Formats differ, so the training script finds the newest checkpoint."""
+    """Return whether a directory contains a complete checkpoint.
+
+    Checkpoint formats differ, so only the training script can determine which checkpoint is the newest.
+    """
     try:
         return any(not name.startswith(".") and not name.endswith(INCOMPLETE) for name in os.listdir(place))
     except OSError:

@@ -22,7 +22,7 @@ DELETED = ".deleted-"
 
 
 class CleanupError(Exception):
-    """The named job cannot be deleted. The text says why and what to do."""
+    """The named job cannot be deleted. The message states the reason and the remedy."""
 
 
 class Job(NamedTuple):
@@ -83,7 +83,7 @@ def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
 
 
 def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:
-    """Choose the named job, whatever its age. Raises CleanupError if it does not exist, has not ended, or is needed by another job."""
+    """Choose the named job, whatever its age. Raises CleanupError if the job does not exist, has not ended, or is needed by another job."""
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
         raise CleanupError(f"job {name!r} does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
@@ -119,7 +119,7 @@ def unfinished(directory: str) -> list[str]:
 
 
 def hide(directory: str, name: str) -> str:
-    """Rename a job's directory, so that a partially deleted job is never listed. Return the new path. Raises the errors of delete()."""
+    """Rename a job's directory, so that no partially deleted job is listed. Return the new path. Raises the same errors as delete()."""
     path, going = os.path.join(directory, name), os.path.join(directory, DELETED + name)
     users.as_user(_account(path), lambda: os.rename(path, going))
     return going
@@ -128,8 +128,8 @@ def hide(directory: str, name: str) -> str:
 def delete(path: str, patience: float) -> None:
     """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError, users.FailedWorkError.
 
-    Its files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two users
-    deletes the files that it is allowed to delete.
+    A job's files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two
+    users deletes the files that it is allowed to delete.
     """
     owner = _account(path)
     with contextlib.suppress(OSError, users.FailedWorkError):
@@ -149,9 +149,10 @@ def _account(path: str) -> pwd.struct_passwd:
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Delete old jobs, or only choose them in check mode. Raises CleanupError if the named job cannot be deleted, and errors of delete().
+    """Delete old jobs, or only choose them in check mode.
 
-    Returns the deleted `jobs`, the `kept` jobs, the `pythons` of the kept jobs, and `problems`.
+    Returns the deleted `jobs`, the `kept` jobs, the `pythons` of the kept jobs, and `problems`. Raises CleanupError if the named job
+    cannot be deleted, and the same errors as delete().
     """
     directory, now = params["directory"], time.time()
     jobs, problems = read_jobs(directory, params["heartbeat_timeout"], now)

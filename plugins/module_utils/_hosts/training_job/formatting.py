@@ -136,7 +136,7 @@ def checkpoints(found: JobStatus) -> str:
 
 
 def failure_message(found: JobStatus) -> str:
-    """Return why a job did not succeed: a sentence, then the last log lines of the process that failed first."""
+    """Return why a job did not succeed, the last log lines of the process that failed first, and how to continue the job."""
     return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), resume_hint(found["name"])])
 
 

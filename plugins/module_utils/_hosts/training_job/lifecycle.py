@@ -107,7 +107,7 @@ def check_place(name: str, specs: list[Spec]) -> None:
 
 
 def stop(module: AnsibleModule) -> dict[str, Any]:
-    """Stop this host's processes. Raises UnitError if a process remains."""
+    """Stop this host's processes. Raises UnitError if a process is still running."""
     name = module.params["name"]
     running = bool(systemd.active_units(module.run_command, name) or systemd.processes(name))
     if running and not module.check_mode:

@@ -3,7 +3,7 @@
 
 """Copies a job's code to a host's own disk, for jobs whose working directory is not on shared storage.
 
-As root, the module only opens or creates the directory. The job's user reads, deletes and writes its contents.
+As root, the module only opens or creates the directory. A child process that runs as the job's user reads, deletes and writes the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class DirectoryError(Exception):
-    """The code must not be copied to the directory. The message says why and what to do."""
+    """The code must not be copied to the directory. The message states the reason and the remedy."""
 
 
 def check_directory(directory: str, job_directory: str) -> None:
@@ -40,8 +40,8 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
 
     With a `user`, create the directory if necessary, and make that user its owner.
 
-    Does not follow links in the path. Otherwise, a user who controls a parent directory could make root create a directory
-    elsewhere, and could become its owner. Raises DirectoryError.
+    Does not follow links in the path. Through a link, a user who controls a parent directory could make root create a directory
+    elsewhere, and could become the owner of that directory. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in directory.strip("/").split("/"):
@@ -86,7 +86,7 @@ def check_contents(directory: str, descriptor: int) -> None:
 
 
 def copy(code: str, descriptor: int) -> None:
-    """Replace the contents of an open directory with the code. Call this only as the user who owns the directory."""
+    """Replace the contents of an open directory with the code. Call this function only as the owner of the directory."""
     os.fchdir(descriptor)
     # Write the mark first, so that the next run can replace an incomplete copy.
     os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))

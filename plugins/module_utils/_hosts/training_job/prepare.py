@@ -38,7 +38,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
-    """Return a description of this host as the job's user sees it. Raises RefusalError if the user cannot run the job on it."""
+    """Return a description of this host as the job's user sees it. Raises RefusalError if the user cannot run the job on this host."""
     params = module.params
     metadata = read_metadata(params["metadata_directory"], params["generation"])
     host = describe_host(metadata, params["gpus"], bool(params["efa"]))
@@ -70,7 +70,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 
 
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
-    """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix its results with the old ones."""
+    """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix new and old results."""
     problems: list[str] = []
     found = records.read_records(paths, problems)
     if problems:

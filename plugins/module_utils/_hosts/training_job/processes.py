@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plans the processes of a job on one host. Pure functions turn options and hosts into specs for supervisors."""
+"""Plans the processes of a job on one host: derives the specs of the supervisors from the options and the hosts."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
 
 
 def complete(process: Process) -> Process:
-    """Return a process of a launcher with its name and ranks set. By default, it has one rank, and its name contains that rank."""
+    """Return the process with its name and ranks set. By default, a process has one rank, and its name contains the rank."""
     ranks = [process.rank] if process.ranks is None else list(process.ranks)
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
 def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process. The user's variables override the launcher's, which override those for EFA."""
+    """Return the environment of a process. User variables override launcher variables, and both override EFA variables."""
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,

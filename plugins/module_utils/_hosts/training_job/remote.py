@@ -3,9 +3,9 @@
 
 """Runs commands in the job's unit on another host, for frameworks such as MPI that start their own daemons.
 
-A job's user has no SSH key. Also, a process that ssh starts belongs to a login session, so it is not subject to the job's limits and
-does not end with the job. Instead, a process of the job waits on the other host (``serve``), and a replacement for ssh (``rsh HOST
-COMMAND``) sends the command to that process. Each side proves that it has the job's key, which no other job has. Like all MPI
+A job's user has no SSH key. A process that ssh starts belongs to a login session, so it is not subject to the job's limits and does
+not end with the job. This module replaces ssh: a process of the job waits on the other host (``serve``), and ``rsh HOST COMMAND`` sends
+the command to that process. Each side proves that it has the job's key, which no other job has. Like all MPI
 traffic, the output is not encrypted.
 """
 
@@ -61,7 +61,7 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """Terminate the unit's other processes except the supervisor, then this process. The supervisor kills any that take too long."""
+    """Terminate the unit's other processes except the supervisor, then this process. The supervisor kills processes that take too long."""
     for process in _others():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -74,7 +74,7 @@ def _end() -> None:
 def _others() -> list[int]:
     """Return the ids of this unit's processes except the supervisor and this process.
 
-    They are found by their cgroup, because the unit includes daemons whose parents have exited.
+    Uses the cgroup to find the processes, because the unit includes daemons whose parents have exited.
     """
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = file.read()
@@ -103,7 +103,7 @@ def _run(accepted: socket.socket, key: str) -> None:
 
 
 def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Send the command's output and exit status. Do not wait for daemons that keep its output open."""
+    """Send the command's output and exit status. Do not wait for daemons that keep the output open."""
     with selectors.DefaultSelector() as selector:
         for stream, kind in ((child.stdout, OUTPUT), (child.stderr, ERRORS)):
             if stream is not None:
@@ -177,7 +177,7 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
 
 
 def _proof(key: str, purpose: bytes, message: bytes) -> bytes:
-    """Return a proof that this side has the key. `purpose` prevents one side's proof from being used as the other's."""
+    """Return a proof that this side has the key. `purpose` prevents one side from reusing the other side's proof."""
     return hmac.new(key.encode(), purpose + b"\0" + message, "sha256").digest()
 
 

@@ -68,7 +68,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 class RefusalError(Exception):
-    """This host cannot run the job. The message says why and what to do."""
+    """This host cannot run the job. The message states the reason and the remedy."""
 
 
 EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)
@@ -78,7 +78,7 @@ def check(params: dict[str, Any]) -> None:
     """Run the checks that do not need a host, and add defaults to the launcher's options. Raises RefusalError, ValueError."""
     records.check_name(params["name"])
     if params["resume"]:
-        records.check_name(params["resume"])
+        records.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
         raise RefusalError("script: is missing. Specify the training script, or a command.")
     find_launcher(params)

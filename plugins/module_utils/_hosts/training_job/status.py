@@ -30,7 +30,7 @@ TAIL_SIZE = 1 << 18
 def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
     """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
 
-    Invalid records and those beyond the budget are left out and listed in `problems`.
+    Invalid records and records beyond the size budget are skipped and reported in `problems`.
     """
     description = records.read_description(paths)
     problems: list[str] = []
@@ -73,7 +73,7 @@ def tag(record: Record, launcher: Launcher | None) -> str:
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return `how` a process ended and the last `lines` of its `log`. If possible, these are lines of the rank that failed first.
+    """Return `how` a process ended and the last `lines` of its `log`, if possible only lines of the rank that failed first.
 
     `lines` is empty for a process that was stopped, because its log does not show why the job failed.
     """

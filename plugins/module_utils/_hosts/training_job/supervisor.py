@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The supervisor, which runs in every unit of a job. It starts a process, writes its record and log, and stops it when the job ends.
+"""The supervisor, which runs in every unit of a job: starts a process, writes its record and log, and stops it when the job ends.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
 unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
 hosts together with the files that it imports, and needs only the standard library.
 
-The job's processes watch each other through their records, without the controller. The first one, the lead, reads all records and
-writes the verdict when the job is over. The others poll the verdict and the lead's heartbeat.
+The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
+records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN)
 class Watch:
     """Writes this process's record, and detects when the job is over.
 
-    It runs in a thread, so that the supervisor can stop its process even while shared storage hangs.
+    Runs in a thread, so that the supervisor can stop its process even while shared storage hangs.
     """
 
     def __init__(self, spec: Spec, record: Record) -> None:
@@ -162,7 +162,7 @@ class Watch:
         return verdict
 
     def _is_silent(self, record: Record) -> bool:
-        """Return whether a process has sent no new heartbeat within the timeout, according to this host's clock alone."""
+        """Return whether the time since a process's last new heartbeat exceeds the timeout. Only this host's clock is used."""
         heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
         if heartbeat != record["heartbeat"]:
             self._heard[record["name"]] = (record["heartbeat"], self._watched)
@@ -251,7 +251,7 @@ class Supervisor:
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
     def reason(self, ended: End) -> str:
-        """Return why the process was stopped. If an operator stops the rest of a failed job, the reason is the failure."""
+        """Return why the process was stopped. If an operator stops a job that has already failed, the reason is the failure."""
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
                 failure = first_failure(read_records(Paths(self.spec["directory"])))
@@ -291,7 +291,7 @@ def is_shutting_down() -> bool:
 
 
 def _touch(path: str) -> None:
-    """Update the modification time of a record that cannot be written because the storage is full. This time counts as a heartbeat."""
+    """Update the modification time, which counts as a heartbeat, of a record that cannot be written because the storage is full."""
     try:
         os.utime(path)
     except OSError:
@@ -329,7 +329,8 @@ def end_for(verdict: Verdict) -> End:
 def login_environment(own_profile: bool) -> dict[str, str]:
     """Return the environment of the user's login shell (/etc/profile and similar files), as if the script were run by hand.
 
-    With `own_profile`, the user's own profile is read too. Sandboxed jobs do not read it, because an earlier job may have written it.
+    With `own_profile`, the shell also reads the user's own profile. Sandboxed jobs do not read a user's profile, because an earlier job
+    may have written it.
     """
     # The profile's own output precedes the first NUL.
     show = "printf '\\0'; exec env -0"

@@ -148,7 +148,7 @@ def hidden(path: str) -> bool:
 
 
 def sandbox(visible: Visible) -> list[str]:
-    """Return the properties of a unit that can neither gain privileges nor read other home directories."""
+    """Return the properties of a unit that can neither gain privileges nor read home directories outside the visible paths."""
     found = list(SANDBOX)
     for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
         for path in sorted(set(paths)):
@@ -159,13 +159,13 @@ def sandbox(visible: Visible) -> list[str]:
 
 
 def make_devices(run: Run, gpu_count: int) -> None:
-    """Create the device files of GPUs. CUDA would use a setuid program for that, which does not work with NoNewPrivileges."""
+    """Create the device files of GPUs, because NoNewPrivileges prevents CUDA from creating them with a setuid program."""
     if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
         run(["nvidia-modprobe", "-u", "-c=0"])
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Block NFS connections of the user's processes until this host restarts. Return the error, or an empty string if it succeeds."""
+    """Block NFS connections of the user's processes until this host restarts. Return the error, or an empty string on success."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -217,9 +217,9 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
     """Create the job's /dev/shm directory on this host and return its path. Delete the directories of jobs that have ended.
 
-    The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC). It does
-    so even if data loaders and NCCL use the files. All processes of the job share one /dev/shm. Otherwise, NCCL would treat them like
-    processes on different machines, and they would communicate over the network. Raises UnitError.
+    The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC), even
+    if data loaders and NCCL use the files. All processes of the job share one /dev/shm. With separate directories, NCCL would treat
+    them like processes on different machines, and they would communicate over the network. Raises UnitError.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -267,7 +267,7 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
 
 
 def program() -> bytes:
-    """Return the supervisor as a zip file that Python can run. Its modules keep their names."""
+    """Return the supervisor as a zip file that Python can run. The modules in the zip file keep their names."""
     modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in PROGRAM}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""
@@ -332,7 +332,7 @@ def stop(run: Run, job: str) -> None:
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host. The job's units only empty it, and killed units may leave files in it."""
+    """Delete the job's shared memory on this host. The job's units empty it but do not delete it, and killed units may leave files."""
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 

@@ -63,7 +63,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
 
 
 def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
-    """Return an entry of the archive with the owner and mode for unpacking. If `shared` is true, the job's group can also read it."""
+    """Return an entry of the archive with the owner and mode for unpacking. If `shared` is true, the job's group can read the entry too."""
     member.uid, member.gid = os.geteuid(), os.getegid()
     member.mode &= 0o777  # no setuid: the author of the code must not run programs as the user who unpacks it
     if shared:

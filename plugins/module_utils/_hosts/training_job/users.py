@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The user of a job's processes, and work that root does as another user.
+"""The user of a job's processes, and functions that run code as another user.
 
-Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. So a child
-process without root's privileges reads and writes such paths.
+Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child
+process without root's privileges reads and writes the files of a job's user.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ ANSWER_LIMIT = 1 << 20
 
 
 class UserError(Exception):
-    """No job or other work can run as the specified user. The message says why and what to do."""
+    """Neither jobs nor other work can run as the specified user. The message states the reason and the remedy."""
 
 
 class FailedWorkError(Exception):
-    """A function that ran as another user failed. The message says why."""
+    """A function that ran as another user failed. The message contains the reason."""
 
 
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
-    """Return the account with that name. Raises UserError.
+    """Return the account with the given name. Raises UserError.
 
     If the default user is missing, it is created. If `make` is false, the account that would be created is returned instead.
     """
@@ -149,7 +149,7 @@ def as_user(
 
 
 def _read_answer(reader: int, name: str, patience: float) -> str:
-    """Return all text that the child process writes to a pipe. Raises UserError if that takes too long or exceeds the limit."""
+    """Return all text that the child process writes to a pipe. Raises UserError if the process takes too long or writes too much."""
     end, content = time.monotonic() + patience, b""
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -162,7 +162,7 @@ def _read_answer(reader: int, name: str, patience: float) -> str:
             return content.decode("utf-8")
         content += part
     raise UserError(
-        f"user {name!r}: a child process that runs as that user has returned more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
+        f"user {name!r}: a child process that runs as that user has sent more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
     )
 
 

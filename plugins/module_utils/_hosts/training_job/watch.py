@@ -20,7 +20,7 @@ LOG_LIMIT = 1 << 12
 
 
 class NoProcessError(Exception):
-    """The job has no process with that name. The message lists the job's processes."""
+    """The job has no process with the given name. The message lists the job's processes."""
 
 
 def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:

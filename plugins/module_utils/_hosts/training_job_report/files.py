@@ -33,7 +33,7 @@ def newest(directory: str) -> Listing:
 
 
 def code(directory: str) -> Listing:
-    """Return the files of a job's code as newest() does, but sorted by name, with a digest that is the same for identical code."""
+    """Return the files of a job's code, sorted by name, in the same form as newest(). Adds a digest that is the same for identical code."""
     found = sorted(_files(directory), key=lambda file: file["name"])
     total, rest = hashlib.sha256(), DIGEST_LIMIT
     for file in found:

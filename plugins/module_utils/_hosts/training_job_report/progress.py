@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Turns the progress that a job's script has reported into curves. Their size is limited, regardless of the job's duration."""
+"""Turns the progress that a job's script has reported into curves. The size of a curve is limited, regardless of the job's duration."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Progress:
                 self._left_out[name] = None
 
     def _advance(self, step: float | None, time: float) -> float:
-        """Return the step of an entry. If the entry has none, return the last step, or the number of entries if no entry had a step."""
+        """Return the step of an entry. If the entry has no step, return the last step or, without any step, the number of entries."""
         if step is None or not math.isfinite(step):
             return float(self._count) if self._step is None else self._step
         if self._step is not None and step < self._step and len(self._restarts) < RESTARTS:
@@ -198,9 +198,9 @@ def number(value: Any) -> float | None:
 
 
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
-    """Return the average rate in steps per second, and the rates in at most RATES parts of the job.
+    """Return the average rate in steps per second, and the rates in at most RATES intervals of the job.
 
-    `done` contains pairs (seconds, steps so far). Returns None if there is not enough data.
+    `done` contains pairs (seconds, number of completed steps). Returns None if there is not enough data.
     """
     if len(done) < 2 or done[-1][0] <= done[0][0] or done[-1][1] <= done[0][1]:
         return None
@@ -216,7 +216,7 @@ def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
 
 
 def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
-    """Return the contents of the progress file of a job that started at `start` and ended, or was last seen, at `end`."""
+    """Return the progress of a job that started at `start` and ended, or sent its last heartbeat, at `end`."""
     progress, clock = Progress(start), Clock(start, end, notes)
     for offset, entry in entries(path):
         progress.add(clock.time(offset), entry)
@@ -224,7 +224,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Skips other lines, which only a faulty script writes."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Skips invalid lines, which only faulty scripts write."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

@@ -15,7 +15,7 @@ PAGE = "report.html"
 def put(page: str, directory: str, check_mode: bool) -> bool:
     """Write the page to the job's directory, and return whether the existing page differed. Raises OSError.
 
-    Does not follow links, because the job's user may have created links with any name there.
+    Does not follow symbolic links, because the job's user may have created links in the job's directory.
     """
     with open(page, "rb") as file:
         content = file.read()

@@ -57,7 +57,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Write the files that differ, and exit the module."""
+    """Write the files that are not in their desired state, and exit the module."""
     params = module.params
     THIS.account(params["user"])
     gpu_count = detect_gpus(module)
@@ -103,23 +103,23 @@ def own_name(params: dict[str, Any]) -> str:
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return the values that the module returns for a configured host."""
+    """Return the module's return values for a configured host: the generation and the number of GPUs."""
     return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
 
 
 def own_paths(params: dict[str, Any]) -> list[str]:
-    """Return the paths of the files that only this module writes. The last one is metadata.json, which a host needs to start jobs."""
+    """Return the paths of the files that only this module writes. The last path is metadata.json, which a host needs to start jobs."""
     address_files = [params["worker_ip_file"]] if params["worker_ip_file"] else []
     return [workers_path(params), *address_files, CLOUD_INIT, PROFILE, metadata_path(params)]
 
 
 def paths(params: dict[str, Any]) -> list[str]:
-    """Return all paths that is_right() inspects."""
+    """Return all paths that `is_right` inspects."""
     return [*own_paths(params), CLOUD_INIT_DIRECTORY, HOSTS, HOST_NAME]
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
-    """Return whether all files are in their desired state. Raises ValueError in the same cases as the module."""
+    """Return whether all files are in their desired state. Raises ValueError if the module would reject the parameters."""
     return agree(described(params, gpu_count, host), host)
 
 

@@ -48,7 +48,7 @@ def generation(cluster: str, workers: Iterable[Worker]) -> str:
 
 
 def alias(number: int) -> str:
-    """Return a worker's alias. Aliases are the same in all clusters, so scripts can use them."""
+    """Return a worker's alias. Aliases are the same in all clusters, so scripts do not depend on the name of a cluster."""
     return f"deeplearning-worker{number}"
 
 
@@ -114,7 +114,7 @@ def hosts_block(workers: list[Worker]) -> str:
 
 
 def replace_block(text: str, block: str) -> str:
-    """Return `text` with its marked block replaced by `block`, or with `block` appended if there is none.
+    """Return `text` with its marked block replaced by `block`, or with `block` appended if `text` has no marked block.
 
     An empty `block` removes the marked block.
     """

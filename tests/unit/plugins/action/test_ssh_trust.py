@@ -73,5 +73,5 @@ def test_an_answer_of_another_shape_is_refused(unsigned):
 
 
 def test_a_revoked_host_gets_no_certificate():
-    with pytest.raises(AnsibleActionFail, match="i-1: the certificates of this instance are revoked"):
+    with pytest.raises(AnsibleActionFail, match="i-1: this instance's certificates have been revoked"):
         signed("host", revoked=["i-1"])

@@ -31,7 +31,7 @@ def job(**values):
 def test_all_findings_come_at_once(errors, tmp_path):
     (tmp_path / "file").touch()
     found = errors(
-        **job(script="nope.py", launcher="torch", name="My_Job", time_limit="an hour", report_directory="file/reports"),
+        **job(script="nope.py", launcher="torch", name="My_Job", resume="Old_Job", time_limit="an hour", report_directory="file/reports"),
         python_environment_name="bert",
         python_environment_requirements="req.txt",
         ssh_trust_validity_days="soon",
@@ -41,12 +41,13 @@ def test_all_findings_come_at_once(errors, tmp_path):
         "ssh_trust_validity_days: 'soon' is not of type int. Use a value of that type.",
         f"python_environment_requirements: 'req.txt' is not a file on the controller (searched in {tmp_path})",
         "training_job_name: 'My_Job' is not a valid job name",
+        "training_job_resume: 'Old_Job' is not a valid job name",
         "training_job_launcher 'torch': is unknown. Use one of command",
         f"training_job_script: 'nope.py' is not a file on the controller (searched in {tmp_path})",
         f"training_job_report_directory: '{tmp_path}/file' is not a directory. Choose another directory",
     ):
         assert any(message in finding for finding in found), message
-    assert len(found) == 7
+    assert len(found) == 8
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_is_good_or_not_known_is_not_refused(errors, values):
 
 
 def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
-    assert errors() == ["training_job_script: no script is set. Set the path of the training script, or set training_job_command."]
+    assert errors() == ["training_job_script: no script is set. Specify the path of the training script, or set training_job_command."]
     assert errors(needs_job=False, training_job_launcher="not looked at") == []
 
 
@@ -137,7 +138,9 @@ def test_the_private_key_file(tmp_path):
     assert list(key_errors({})) == []
     assert list(key_errors({"deeplearning_private_key_file": UNKNOWN})) == []
     (found,) = key_errors({"deeplearning_private_key_file": str(tmp_path / "key.pem")})
-    assert found == f"private_key_file: '{tmp_path}/key.pem' is not a file on the controller. Set the path of the key pair's private key."
+    assert (
+        found == f"private_key_file: '{tmp_path}/key.pem' is not a file on the controller. Specify the path of the key pair's private key."
+    )
 
 
 def test_no_variable_of_a_role_is_required_for_its_check():

@@ -60,6 +60,19 @@ def test_a_commit_is_a_version_also_when_abbreviated(git):
             assert code.origin["commit"] == commit
 
 
+def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
+    inner = tmp_path / "models"
+    write(inner, **{"cifar10.py": ""})
+    git("init", "--quiet", str(inner))
+    git("-C", str(inner), "add", ".")
+    git("-C", str(inner), "commit", "--quiet", "--message", "model")
+    git("-c", "protocol.file.allow=always", "submodule", "add", str(inner), "models")
+    git("commit", "--message", "submodule")
+    monkeypatch.setattr(job_code, "SUBMODULE_TRANSPORTS", "file")  # as https is for other repositories
+    with job_code.job_code({"repository": git.folder, "script": "train.py"}, ["/"]) as code:
+        assert sorted(os.listdir(os.path.join(code.root, "models"))) == [".git", "cifar10.py"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -127,7 +140,7 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         ({"script": "project"}, "script: 'project' is not a file"),
         ({"script": "train.py", "source": "none"}, "source: 'none' is not a directory"),
         ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Set the relative path of an existing file, or remove source"),
+        ({"script": "/etc/passwd", "source": "project"}, "Specify the relative path of an existing file, or remove source"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):

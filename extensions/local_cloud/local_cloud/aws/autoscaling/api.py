@@ -65,7 +65,12 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Change the given properties, and keep the desired capacity between minimum and maximum."""
+    """Change the given properties, and keep the desired capacity between minimum and maximum.
+
+    Auto Scaling tests a launch only if the request changes how or where instances are launched. Other changes do not need
+    resources, such as key pairs, that were deleted since the group was created.
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+    """
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.deleting:
         raise ValidationError(f"AutoScalingGroup '{group.name}' is being deleted")
@@ -84,11 +89,12 @@ def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     group.default_cooldown = self._get_int_param("DefaultCooldown", group.default_cooldown)
     group.termination_policies = self._get_param("TerminationPolicies") or group.termination_policies
     group.placement_group = self._get_param("PlacementGroup") or group.placement_group
-    try:
-        _check_launch(group)
-    except ValidationError:
-        group.__dict__.update(before)
-        raise
+    if any(self._get_param(name) for name in ("LaunchTemplate", "MixedInstancesPolicy", "PlacementGroup", "VPCZoneIdentifier")):
+        try:
+            _check_launch(group)
+        except ValidationError:
+            group.__dict__.update(before)
+            raise
     return EmptyResult()
 
 

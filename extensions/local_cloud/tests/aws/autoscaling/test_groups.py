@@ -333,6 +333,20 @@ def test_create_refuses_a_template_from_which_nothing_can_be_launched(account: A
     assert code(caught) == "ValidationError"
 
 
+def test_a_change_of_size_is_accepted_after_the_key_pair_was_deleted(account: Account) -> None:
+    account.ec2.create_key_pair(KeyName="short-lived")
+    template = account.template(KeyName="short-lived")
+    group = account.group(2, template=template)
+    in_service(account, group, 2)
+    account.ec2.delete_key_pair(KeyName="short-lived")
+    account.groups.update_auto_scaling_group(AutoScalingGroupName=group, MinSize=1, DesiredCapacity=1)
+    in_service(account, group, 1)
+    with pytest.raises(ClientError, match="The key pair 'short-lived' does not exist"):
+        account.groups.update_auto_scaling_group(AutoScalingGroupName=group, LaunchTemplate={"LaunchTemplateName": template})
+    account.groups.update_auto_scaling_group(AutoScalingGroupName=group, DesiredCapacity=2)
+    wait_until(lambda: "The key pair 'short-lived' does not exist" in account.activities(group)[0]["StatusMessage"])
+
+
 def test_unknown_groups_and_instances(account: Account) -> None:
     calls = [
         lambda: account.groups.set_desired_capacity(AutoScalingGroupName="no-such", DesiredCapacity=1),

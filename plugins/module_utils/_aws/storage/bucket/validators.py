@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 class BucketMount(Validator):
-    """Checks that the bucket exists in the cluster's partition. It does not check permissions, because the bucket's owner controls them."""
+    """Checks that the bucket exists in the cluster's partition. Permissions are not checked, because the bucket's owner controls them."""
 
     name = "bucket_mount"
     components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})

@@ -53,7 +53,7 @@ def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
 def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
     """Return whether the policy should deny plain NFS.
 
-    Such a policy also affects existing mounts, so all existing and new nodes must use TLS.
+    A policy that denies plain NFS also affects existing mounts, so all existing and new nodes must use TLS.
     """
     if not request.options["encrypt_in_transit"]:
         return False
@@ -122,7 +122,7 @@ def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, 
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
-    """Return the value of the option.
+    """Return the value of the option `encrypt_in_transit`.
 
     If the option is not set and the nodes were launched with plain NFS, return False, so that the default does not replace any nodes.
     """

@@ -32,7 +32,7 @@ def access_point(directory: str, former_file_system: str = "") -> Address:
 
 
 def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
-    """Return the access point of a directory. It enforces no user identity, because jobs do not run as the login user."""
+    """Return the access point of a directory. The access point enforces no user identity, because jobs do not run as the login user."""
     address = access_point(directory)
     return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
 
@@ -49,9 +49,9 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
     """Return the address that all hosts use to mount the file system, or an empty string if all hosts can use its DNS name.
 
-    The DNS name resolves to the mount target in the host's zone. It resolves only in the VPC of the mount targets, and only in zones with
-    a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster that
-    has a mount target takes precedence.
+    The DNS name resolves to the mount target in the host's zone. The name resolves only in the VPC of the mount targets, and only in zones
+    with a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster
+    that has a mount target takes precedence.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
@@ -92,7 +92,7 @@ def policy_document(*, tls_required: bool) -> dict[str, Any]:
 
 
 def comparable_policy(document: Mapping[str, Any]) -> str:
-    """Return a policy as normalized JSON. EFS changes the order and the format of its elements, and adds the file system's ARN."""
+    """Return a policy as normalized JSON. EFS changes the order and the format of policy elements, and adds the file system's ARN."""
     statements = [
         {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
         for statement in _list(document["Statement"])

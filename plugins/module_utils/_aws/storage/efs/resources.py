@@ -60,10 +60,10 @@ Properties = Mapping[str, Any]
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """Return the cluster's own or adopted file system, and the mount targets that this cluster uses or no longer needs.
+    """Return the cluster's own or adopted file system, the mount targets that the cluster uses, and its leftover mount targets.
 
-    Mount targets have no tags, so mount targets with the cluster's own security group count as the cluster's. If the file system is the
-    cluster's own, mount targets with an adopted group also count as the cluster's. The file system has these attributes:
+    Mount targets have no tags, so mount targets with the cluster's own security group belong to the cluster. If the file system is the
+    cluster's own, mount targets with an adopted security group also belong to the cluster. The file system has these attributes:
 
     - `address`: the address that hosts use instead of the DNS name, or an empty string
     - `vpc`: the VPC of the mount targets, or None if there are none
@@ -87,8 +87,8 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str]) -> dict[str, Any] | None:
     """Return the description of the file system that the cluster uses.
 
-    This is the adopted file system or the cluster's own. If the options do not define a file system, it can also be one whose mount targets
-    have the cluster's security group. `behind` lists the ids of such file systems.
+    The cluster uses the adopted file system or its own file system. If the options do not define a file system, the cluster can also use a
+    file system in `behind`. `behind` lists the ids of file systems whose mount targets have the cluster's security group.
     """
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
@@ -122,7 +122,8 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
     """Return whether the cluster's own file system takes precedence over the file systems in `behind`.
 
-    It takes precedence if the run deletes the cluster, or if its mount targets have the cluster's security group.
+    The cluster's own file system takes precedence if the run deletes the cluster, or if its mount targets have the cluster's security
+    group.
     """
     return own is not None and (not present or own["FileSystemId"] in behind)
 

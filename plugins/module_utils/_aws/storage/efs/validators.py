@@ -96,7 +96,7 @@ def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -
 
 
 def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the file system has a mount target in each zone of the cluster, or can get one."""
+    """Check that each zone of the cluster has a mount target of the file system, or that a run can add one."""
     name, one_zone, zone_names = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
     addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
     if one_zone and not addresses and zone_names != [one_zone]:
@@ -110,7 +110,10 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
 
 
 class FileSystemPolicy(Validator):
-    """Warns if the cluster's file system has a policy that the collection did not write. A run does not replace such a policy."""
+    """Warns if the cluster's file system has a policy that the collection did not write.
+
+    Runs do not replace policies that the collection did not write.
+    """
 
     name = "file_system_policy"
     components = frozenset({FILE_SYSTEM})

@@ -52,8 +52,8 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 def _keeps(request: Request, item: Found) -> bool:
     """Return whether to keep a resource that is not part of the desired state.
 
-    The deletion of a cluster keeps all data unless `delete_data` is set. All other runs keep the file system. They also keep its
-    links to S3, unless the definition describes the cluster's own file system.
+    The deletion of a cluster keeps all data unless `delete_data` is set. All other runs keep the file system, and keep its links to S3
+    unless the definition describes the cluster's own file system.
     """
     if not request.present:
         return not request.options["delete_data"]
@@ -63,7 +63,7 @@ def _keeps(request: Request, item: Found) -> bool:
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
     """Refuse the deletion while nodes of other clusters have the file system mounted.
 
-    The deletion also affects the network resources through which those nodes reach the file system.
+    The deletion also affects the network resources through which nodes of other clusters reach the file system.
     """
     if not plan or request.present:
         return
@@ -86,16 +86,16 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the adopted file system if it is in the cluster's VPC. Validators check only the port on which Lustre servers listen."""
+    """Return the adopted file system if it is in the cluster's VPC. Validators check only port 988, on which Lustre servers listen."""
     item = resources.FILE_SYSTEMS.find(found)
     here = item is not None and item.adopted and item.attributes["vpc"] == vpc_id(found)
     return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
-    """Return the rules that allow traffic from the servers to the nodes.
+    """Return the security group rules that allow traffic from the Lustre servers to the nodes.
 
-    Servers of the cluster's own file system are in the private subnets. The ports for a former file system stay open.
+    Servers of the cluster's own file system are in the private subnets. The rules for a former file system remain.
     """
     file_systems = [item for item in found if item.address.kind == definition.LUSTRE.kind]
     cidrs = {cidr for item in file_systems for cidr in _cidrs_of_servers(request, found, item)}

@@ -32,7 +32,7 @@ OPTIONS = (
         (NETWORK, MODULE),
         Update(
             Policy.REPLACES_NODES,
-            advice="To disable this option while running nodes have the file system mounted, delete the cluster, which keeps the data, and"
+            advice="To disable this option while running nodes have the file system mounted, delete the cluster (the data is kept) and"
             " create it again",
         ),
         (

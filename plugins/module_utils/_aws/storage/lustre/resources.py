@@ -69,7 +69,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """Return a described file system as a resource that the plan can compare.
+    """Convert the description of a file system from AWS to a resource that the plan can compare.
 
     Clients in another VPC use the address of the first network interface to mount the file system.
     """
@@ -145,7 +145,8 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
     """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates no duplicate.
 
-    Another run finds existing resources by their tags. It uses new tokens, because FSx could return a deleted resource for an old token.
+    Another run finds existing resources by their tags. Each run uses new tokens, because FSx could return a deleted resource for an old
+    token.
     """
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
@@ -186,12 +187,15 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Return how long to wait for a file system, in seconds. A user-set timeout below the default takes precedence."""
+    """Return how long to wait for a file system, in seconds.
+
+    If the user sets `wait_timeout` to less than the default, return that value.
+    """
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
 def _is_available(description: Mapping[str, Any]) -> bool:
-    """Return whether a file system or a link can be used. Raises ClusterError if it has failed."""
+    """Return whether a file system or a link is available. Raises ClusterError if the file system or link has failed."""
     if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
         reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
         raise ClusterError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
@@ -236,7 +240,7 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
-    """Return the events that a link imports and exports. An empty list of events disables that direction."""
+    """Return the events that a link imports and exports. An empty list of events disables the import or the export."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
 
 

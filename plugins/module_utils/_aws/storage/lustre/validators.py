@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.adopted import lets_in
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import is_mounted
@@ -90,7 +90,10 @@ class AdoptedLustre(Validator):
 
 
 class LustreGroups(Validator):
-    """Checks that adopted security groups allow the traffic between the cluster's own file system and its clients, in both directions."""
+    """Checks that adopted security groups allow the traffic between a new file system of the cluster and its clients, in both directions.
+
+    Existing file systems are not checked, because AWS formerly documented fewer ports for their security groups.
+    """
 
     name = "lustre_groups"
     components = frozenset({LUSTRE})
@@ -103,8 +106,7 @@ class LustreGroups(Validator):
         nodes, storage = groups.get(NODES_GROUP), groups.get(STORAGE_GROUP)
         of_nodes = {*([nodes.id] if nodes else []), *options.get("additional_security_group_ids", [])}
         of_servers = {storage.id} if storage else set()
-        node_ranges = _ranges(found, ("public-", "private-") if options["master_public_address"] else ("private-",))
-        server_ranges = _ranges(found, ("private-",))
+        node_ranges, server_ranges = adopted.node_cidrs(request, found), adopted.cidrs(request, found, ("private",))
         if storage and storage.adopted:
             yield from _check_ports(storage, "storage", of_nodes, "the nodes", node_ranges)
             yield from _check_ports(storage, "storage", of_servers, "itself", server_ranges)
@@ -113,20 +115,14 @@ class LustreGroups(Validator):
 
 
 def _check_ports(group: Found, name: str, peers: AbstractSet[str], who: str, ranges: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each direction in which the group blocks Lustre. Servers and clients connect to each other."""
+    """Yield a message for each direction in which the group blocks Lustre. Lustre servers and clients open connections to each other."""
     allowed = {SELF if peer == group.id else peer for peer in peers}
     for direction, traffic in (("ingress", "inbound traffic from"), ("egress", "outbound traffic to")):
-        if not all(lets_in(group.properties[direction], ports, allowed, ranges) for ports in PORTS):
+        if not all(adopted.lets_in(group.properties[direction], ports, allowed, ranges) for ports in PORTS):
             yield (
                 f"security_group_ids: {group.id} ({name}) does not allow {traffic} {who} on TCP ports 988 and 1018-1023, "
                 "which Lustre requires. Add rules for these ports."
             )
-
-
-def _ranges(found: Sequence[Found], sides: tuple[str, ...]) -> list[str]:
-    """Return the address ranges of the adopted subnets whose keys start with one of `sides`."""
-    subnets = [item for item in found if item.adopted and item.address.kind == "subnet" and item.address.key.startswith(sides)]
-    return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 
 
 VALIDATORS = (LustreOptions(), AdoptedLustre(), LustreGroups())

@@ -124,7 +124,7 @@ def test_ports_of_flags_are_counted_from_those_given():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"servers": -1}, "servers is -1, but it cannot be negative. Set the number"),
+        ({"servers": -1}, "servers is -1, but it cannot be negative. Specify the number"),
         (
             {"servers": 9},
             "^first_ps_port 2222 and first_worker_port 2230 are too close to each other."

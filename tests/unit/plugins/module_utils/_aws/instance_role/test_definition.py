@@ -19,6 +19,12 @@ def test_session_manager_is_let_in_only_when_asked_for():
     assert "ssmmessages:OpenDataChannel" in gained
 
 
+def test_nodes_can_list_the_nodes_of_their_cluster():
+    (statement,) = [each for each in role.policy("us-east-1", [], [])["Statement"] if each["Effect"] == "Allow"]
+    assert set(statement["Action"]) == {"autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"}
+    assert statement["Resource"] == "*"
+
+
 @pytest.mark.parametrize(
     ("region", "services"),
     [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],

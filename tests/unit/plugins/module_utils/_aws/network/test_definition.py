@@ -94,6 +94,11 @@ def test_ways_to_the_internet(subnets, nat, gateways, addresses, tables, interne
     assert all(definition.INTERNET_GATEWAY in resources[Address("nat_gateway", key)].after for key in gateways)
 
 
+def test_instances_of_the_vpc_have_names_and_find_others_by_name():
+    vpc = own_network()[definition.VPC].properties
+    assert (vpc["dns_support"], vpc["dns_hostnames"]) == (True, True)
+
+
 def test_routes_of_both_sides():
     resources = own_network()
     public, private = resources[definition.PUBLIC_ROUTES].properties, resources[definition.PRIVATE_ROUTES].properties

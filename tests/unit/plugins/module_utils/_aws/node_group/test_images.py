@@ -24,6 +24,15 @@ def test_images_by_framework_and_system():
 
 
 @pytest.mark.parametrize(
+    ("selected", "framework"),
+    [({}, "pytorch"), ({"image_framework": "base"}, "base"), ({"image_id": "ami-1"}, None), ({"image_parameter": "/aws/x"}, None)],
+)
+def test_the_default_framework(selected, framework):
+    options = {"image_id": None, "image_parameter": None, "image_framework": None, **selected}
+    assert images.with_default(options) == {**options, "image_framework": framework}
+
+
+@pytest.mark.parametrize(
     ("image", "system"),
     [
         ({"Name": "amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2"}, "Amazon Linux 2 or older"),

@@ -37,14 +37,14 @@ def test_a_file_without_a_key(tmp_path, content):
     key = tmp_path / "key"
     key.write_text(content)
     key.chmod(0o600)
-    with pytest.raises(ValueError, match=rf"'{key}' is not a private key. Set the path"):
+    with pytest.raises(ValueError, match=rf"'{key}' is not a private key. Specify the path"):
         read_public_key(str(key))
 
 
 def test_a_file_that_ssh_refuses(tmp_path):
     generate(tmp_path / "key", "-t", "ed25519")
     (tmp_path / "key").chmod(0o640)
-    with pytest.raises(ValueError, match=r"has mode 0640, but ssh refuses keys that others can read. Run chmod 600"):
+    with pytest.raises(ValueError, match=r"has mode 0640, but ssh refuses keys that other users can read. Run chmod 600"):
         read_public_key(str(tmp_path / "key"))
 
 

@@ -65,7 +65,7 @@ def test_what_is_created_and_not_ready_counts_as_applied():
         raise RuntimeError("still pending")
 
     kinds = {"box": Kind("box", create, lambda *_: None, settle=never)}
-    with pytest.raises(ApplyError, match="Could not create box main: it exists, but is not ready: still pending") as error:
+    with pytest.raises(ApplyError, match="Could not create box main: the resource exists, but is not ready: still pending") as error:
         apply_plan(Shelf(), make_plan([Wanted(BOX, {"colour": "red"})], [], kinds), [], kinds)
     assert [change.address for change in error.value.applied] == [BOX]
 

@@ -51,7 +51,7 @@ def test_forbidden_changes_are_named_together_with_advice():
         "lid main: box is 'box-2' and cannot be changed to 'box-1'. Take another lid. "
         f"box main: size is 2 and cannot be changed to 3. {KINDS['label'].advice}"
     )
-    assert KINDS["label"].advice == "Restore the former value, or delete the cluster, which keeps the data, and create it again."
+    assert KINDS["label"].advice == "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
 
 def test_omitted_properties_are_left_as_they_are():

@@ -75,7 +75,7 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
         ),
         (
             [updated(NODES, {"unhealthy": (4,)}, {"unhealthy": ()})],
-            "EC2 status checks have failed on nodes 4, so they need to be replaced. These changes are deferred. To apply them, set",
+            "EC2 status checks have failed on nodes 4, so these nodes need to be replaced. These changes are deferred. To apply them, set",
         ),
     ],
 )

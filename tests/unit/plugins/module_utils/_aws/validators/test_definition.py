@@ -11,7 +11,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 NODES = {
     "instance_type": "c5.large",
     "worker_count": 1,
-    "image_id": "ami-1",
     "key_name": "k",
     "root_volume_size": 100,
     "metadata_hop_limit": 1,
@@ -93,11 +92,9 @@ def test_the_range_of_a_network(cidr):
         ({"instance_type": ""}, "instance_type: missing. Specify a value, for example p4d.24xlarge."),
         ({"key_name": None}, "key_name: missing. Specify a value, for example my-key."),
         ({"worker_count": None}, "worker_count: missing. Specify the number of workers besides the master."),
-        ({"worker_count": -1}, "worker_count: -1 is not valid. Specify the number of workers besides the master, or 0 for one node."),
         (
-            {"image_id": None},
-            "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "
-            "such as pytorch, or set image_parameter to a public SSM parameter.",
+            {"worker_count": -1},
+            "worker_count: -1 is not valid. Specify the number of workers besides the master. With 0, the master is the only node.",
         ),
         ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not valid. Specify a number from 1 to 64."),
         ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64."),
@@ -116,8 +113,6 @@ def test_nodes(change, finding):
     [
         {},
         {"worker_count": 500},
-        {"image_id": None, "image_parameter": "/aws/x"},
-        {"image_id": None, "image_framework": "pytorch"},
         {"root_volume_size": 8},
         {"metadata_hop_limit": 64},
     ],
@@ -127,7 +122,7 @@ def test_what_a_group_of_nodes_can_do_with(change):
 
 
 def test_all_that_is_missing_is_said_at_once():
-    assert len(list(definition.check_nodes({"root_volume_size": 0, "metadata_hop_limit": 0, "mount_point": ""}))) == 7
+    assert len(list(definition.check_nodes({"root_volume_size": 0, "metadata_hop_limit": 0, "mount_point": ""}))) == 6
 
 
 @pytest.mark.parametrize(

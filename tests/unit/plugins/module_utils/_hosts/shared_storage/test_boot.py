@@ -17,10 +17,10 @@ def test_the_script_of_a_host_gets_the_entry_of_today(described):
     script = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
     assert boot.replace_in_script(script, described, described) == script
-    for way in described.ways:
+    for alternative in described.alternatives:
         today = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
-        today = [f"add '{way.entry}' {way.mount_point}" if way.entry in line else line for line in today]
-        assert boot.replace_in_script(old, described, way).splitlines() == [
+        today = [f"add '{alternative.entry}' {alternative.mount_point}" if alternative.entry in line else line for line in today]
+        assert boot.replace_in_script(old, described, alternative).splitlines() == [
             line.replace(",nosuid,nodev", "") if " /other " in line else line for line in today
         ]
 

@@ -100,8 +100,8 @@ def test_what_is_no_bucket_is_not_put_into_fstab(source):
 def test_all_that_mountpoint_mounts_looks_alike_so_that_fstab_tells(fstab, right):
     mount = mounts.MountTableEntry("mountpoint-s3", "fuse", "/", "ro,nosuid,nodev")
     assert mount.is_shared
-    assert (mounts.mounted_way(mount, BUCKET, fstab, []) == BUCKET) is right
-    assert mounts.mounted_way(mount._replace(source="sshfs"), BUCKET, fstab, []) is None
+    assert (mounts.mounted_alternative(mount, BUCKET, fstab, []) == BUCKET) is right
+    assert mounts.mounted_alternative(mount._replace(source="sshfs"), BUCKET, fstab, []) is None
 
 
 MOUNTINFO = f"""\
@@ -154,8 +154,8 @@ def either(path, file_system="fs-1"):
 )
 def test_either_way_of_efs_is_right_where_it_is_mounted(path, fstab, file_system, kind):
     mount = mounts.mounted_at(MOUNTINFO, path)
-    way = mounts.mounted_way(mount, either(path, file_system), fstab, ["fs-1.tls.20049"])
-    assert (way and way.kind) == kind
+    alternative = mounts.mounted_alternative(mount, either(path, file_system), fstab, ["fs-1.tls.20049"])
+    assert (alternative and alternative.kind) == kind
 
 
 @pytest.mark.parametrize(("options", "safe"), [("rw,nosuid,nodev,relatime", True), ("rw,nosuid,relatime", False), ("rw", False)])
@@ -185,8 +185,8 @@ def test_the_helper_of_efs_remembers_the_file_system():
     "mount", [mounts.MountTableEntry(mounts.TUNNEL, "nfs4", "/"), mounts.MountTableEntry("/dev/root", "ext4", "/exports/fs-1")]
 )
 def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted, expected, right):
-    way = mounts.mounted_way(mount, expected, mounted.entry, ["fs-1.efs.20049"])
-    assert (way is not None and way.kind == "efs") is right
+    alternative = mounts.mounted_alternative(mount, expected, mounted.entry, ["fs-1.efs.20049"])
+    assert (alternative is not None and alternative.kind == "efs") is right
 
 
 def test_an_access_point_is_not_mounted_in_the_clear():
@@ -208,7 +208,11 @@ def test_mounted_at_takes_the_topmost():
         (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not respond.*988"),
         ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "cannot resolve"),
         ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If that policy requires TLS, install amazon-efs"),
-        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 denies this host access. Its policy.*without an IAM"),
+        (
+            "mount.nfs4: access denied by server while mounting 127.0.0.1:/",
+            TLS,
+            "fs-1 denies this host access. The file system's policy.*without an IAM",
+        ),
         ("access denied by server", POINT, "connect through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "amazon-efs-utils, which encrypts data in transit, is not installed"),

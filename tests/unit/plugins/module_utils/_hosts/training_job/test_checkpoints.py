@@ -64,7 +64,7 @@ def test_a_job_that_continued_another_is_continued_where_that_began(earlier, tmp
         ({"files": ("epoch-0001.pt.tmp", ".epoch-0002.pt")}, "bug", "has left no complete checkpoint"),
         ({"state": "running"}, "bug", "has not ended"),
         ({}, "other", "job 'other' cannot be continued"),
-        ({}, "bug-2", "cannot continue itself"),
+        ({}, "bug-2", "cannot resume from itself"),
         ({"created": "yesterday"}, "bug", "cannot be continued"),
     ],
 )

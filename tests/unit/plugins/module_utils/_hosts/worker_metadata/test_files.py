@@ -26,3 +26,11 @@ PARAMS = {
 def test_the_list_of_workers_has_names_or_addresses(content, lines):
     described = {file.path: file.content for file in files.described({**PARAMS, "workers_content": content}, 0, Host())}
     assert described["/opt/deeplearning/workers"].splitlines() == lines
+
+
+def test_a_further_file_of_addresses_belongs_to_the_user():
+    params = {**PARAMS, "workers_content": "names", "worker_ip_file": "/home/ubuntu/worker_ip_file"}
+    described = {file.path: file for file in files.described(params, 0, Host())}
+    addresses = described["/home/ubuntu/worker_ip_file"]
+    assert (addresses.content, addresses.owner) == ("10.0.0.4\n10.0.1.30\n", "ubuntu")
+    assert described["/opt/deeplearning/workers"].content.startswith("deeplearning-worker1\n")

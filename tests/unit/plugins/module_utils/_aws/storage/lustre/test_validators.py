@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP, VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import validators
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
@@ -55,8 +55,9 @@ LUSTRE_PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
 EVERYWHERE = (("-1", -1, -1, "0.0.0.0/0"),)
 ADOPTED = {**OPTIONS, "vpc_id": "vpc-1", "master_public_address": True}
 SUBNETS = [
-    Found(Address("subnet", "private-us-east-1a"), "subnet-1", {"cidr": "10.0.1.0/24"}, adopted=True),
-    Found(Address("subnet", "public-us-east-1a"), "subnet-2", {"cidr": "10.0.2.0/24"}, adopted=True),
+    Found(VPC, "vpc-1", {}, adopted=True),
+    Found(Address("subnet", "private-us-east-1a"), "subnet-1", {"cidr": "10.0.1.0/24", "vpc": "vpc-1"}, adopted=True),
+    Found(Address("subnet", "public-us-east-1a"), "subnet-2", {"cidr": "10.0.2.0/24", "vpc": "vpc-1"}, adopted=True),
 ]
 
 
