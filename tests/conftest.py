@@ -13,3 +13,5 @@ os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
 # Tests read tasks and results, which the checkout's own callback folds. Those of the callback set it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
+# Seconds to connect to a host, also on a machine that other work slows down.
+os.environ["ANSIBLE_TIMEOUT"] = "60"

@@ -19,7 +19,7 @@ class ActionModule(NormalAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
-        # The module's own key pair validator returns the same findings as the controller
+        # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
         result: dict[str, Any] = super().run(tmp, task_vars)
         for finding in own:

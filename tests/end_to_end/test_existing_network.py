@@ -47,7 +47,7 @@ def landlord(cloud, subnets):
     file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
     # Its owner has let everybody write there: who adopts it leaves the folder as it is
     folder = cloud.cloud.home.file_systems / file_system
-    wait_until(folder.exists, 20)
+    wait_until(folder.exists)
     subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
     return {"deeplearning_vpc_id": vpc, "deeplearning_private_subnet_ids": [private], "deeplearning_file_system_id": file_system}
 

@@ -210,7 +210,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     playbook("train.yml", "-e", json.dumps(job))
     # The brackets keep pgrep -f from finding the shell that ssh starts for it
     on_all = "while read -u 10 host; do ssh $host 'pgrep -f [e]ndless.py | wc -l'; done 10<$DEEPLEARNING_WORKERS_PATH"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while "0" in on_master(on_all).split():
         assert time.monotonic() < deadline, "the job never ran everywhere"
     assert "endless running" in playbook("status.yml").output
@@ -288,7 +288,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
     }
     with ThreadPoolExecutor(1) as pool:
         trained = pool.submit(playbook, "train.yml", "-e", json.dumps(job), status=2)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while "connected" not in on_master("cat /efs/jobs/victim/logs/rank1.log 2>/dev/null || true"):
             assert time.monotonic() < deadline, "the job never ran"
         cloud.client("ec2").terminate_instances(InstanceIds=[gone])

@@ -87,7 +87,7 @@ class Cluster:
         result = self.play(str(playbook))
         assert result.returncode == 0, result.stdout + result.stderr
 
-    def play(self, *arguments, timeout=180):
+    def play(self, *arguments, timeout=600):
         command = ["ansible-playbook", "-i", str(self.inventory), *arguments]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -136,7 +136,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
         ).stdout
         return json.loads(output[output.index("{") :])["jobs"][0]
 

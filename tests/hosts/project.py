@@ -94,7 +94,7 @@ class Project:
         }
         (self.folder / "none.cfg").touch()
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.folder / "inventory.yml"), book, *arguments]
-        done = subprocess.run(argv, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(argv, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
         assert self.private_key.splitlines()[3] not in done.stdout + done.stderr
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

@@ -52,7 +52,7 @@ class Node:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == status, done.stdout + done.stderr
@@ -104,7 +104,7 @@ def launch(cloud, key, network):
 
 
 def test_a_boot_mounts_the_prefix_for_all_users_to_read(node):
-    wait_until(lambda: node.host.ssh(f"mountpoint -q {PATH}", check=False).returncode == 0, 60)
+    wait_until(lambda: node.host.ssh(f"mountpoint -q {PATH}", check=False).returncode == 0)
     assert node.host.ssh(f"cd {PATH} && find . -type f | sort").stdout.split() == ["./cats/1.jpg", "./labels.txt"]
     assert node.host.ssh(f"sudo -u nobody cat {PATH}/cats/1.jpg").stdout == "cat"
     assert "Read-only file system" in node.host.ssh(f"sudo touch {PATH}/new", check=False).stderr

@@ -71,7 +71,7 @@ class Cluster:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == status, done.stdout + done.stderr

@@ -202,7 +202,7 @@ def test_ssh_configuration_of_the_controller(cluster: Project) -> None:
     cluster.play("ssh_trust")
     for number in (1, 2):
         argv = ["ssh", "-F", str(cluster.directory / "config"), "-o", "BatchMode=yes", cluster.name(number), "hostname"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
         assert done.stdout.strip() == cluster.name(number), done.stderr
 
 

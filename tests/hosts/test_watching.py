@@ -66,7 +66,7 @@ def port():
 
 def get(port, path):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=120) as answer:
         return answer.read().decode()
 
 

@@ -139,8 +139,8 @@ def definition(name: str) -> dict[str, Any]:
         "worker_count": 2,
         "image_parameter": IMAGE_PARAMETER,
         "key_name": KEY_NAME,
-        "wait_timeout": 30,
-        "capacity_timeout": 30,
+        "wait_timeout": 120,
+        "capacity_timeout": 120,
     }
 
 

@@ -14,7 +14,7 @@ from .clusters import P4D, ZONES, described, instances, numbers, steps
 
 @pytest.fixture
 def definition(definition):
-    return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 5}
+    return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 10}
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_what_a_killed_attempt_launched_is_not_mixed_with_other_nodes(cloud, run
     with monkeypatch.context() as killed_at_the_second:
         killed_at_the_second.setattr(capacity, "choices", lambda request, found: capacity.alternatives(request, found)[1:])
         run("cluster", **options, wait=False)
-    wait_until(lambda: len(described(cloud, name)) == 3, timeout=30)
+    wait_until(lambda: len(described(cloud, name)) == 3)
     before = {item["InstanceId"] for item in described(cloud, name)}
     predicted = run("cluster", **options, check=True)
     assert steps(run("cluster", **options)) == steps(predicted)

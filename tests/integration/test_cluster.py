@@ -122,7 +122,7 @@ def test_the_highest_number_goes_also_where_a_lower_one_is_still_to_be_given(clo
     def successor():
         return [key for key, tags in instances(cloud, name, "running").items() if "deeplearning:number" not in tags]
 
-    wait_until(successor, 30)
+    wait_until(successor)
     (second,) = successor()
     run("cluster", **{**definition, "worker_count": 1})
     assert numbers(cloud, name) == {by_number[1]: 1, second: 2}
@@ -195,7 +195,7 @@ def test_a_node_that_has_died_is_replaced_by_the_next_run(cloud, run, definition
     run("cluster", **definition)
     dead = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
     cloud.control.kill(dead)
-    wait_until(lambda: {item["HealthStatus"] for item in group(cloud, name)["Instances"]} == {"Healthy", "Unhealthy"}, 10)
+    wait_until(lambda: {item["HealthStatus"] for item in group(cloud, name)["Instances"]} == {"Healthy", "Unhealthy"})
     assert len(numbers(cloud, name)) == 2, "the group launches no node that the job cannot use"
     assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]

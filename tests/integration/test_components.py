@@ -216,7 +216,7 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     cloud.client("ec2").terminate_instances(InstanceIds=[lost])
     # The group replaces none by itself, so that no activity tells of it
     groups = cloud.client("autoscaling")
-    wait_until(lambda: run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost], 30)
+    wait_until(lambda: run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost])
     activities = groups.describe_scaling_activities(AutoScalingGroupName=f"{name}-workers")["Activities"]
     assert not [each for each in activities if each["Description"].startswith("Terminating")]
     run("cluster", **definition)

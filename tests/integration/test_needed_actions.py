@@ -35,7 +35,7 @@ DEFINITION = {
     "image_parameter": IMAGE_PARAMETER,
     "key_name": KEY_NAME,
     "wait_timeout": 30,
-    "capacity_timeout": 30,
+    "capacity_timeout": 120,
 }
 
 

@@ -261,10 +261,10 @@ def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     document = json.loads(efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     document["Statement"][0]["Principal"] = {"AWS": "arn:aws:iam::123456789012:root"}
     efs.put_file_system_policy(FileSystemId=file_system, Policy=json.dumps(document))
-    wait_until(lambda: "123456789012:root" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
+    wait_until(lambda: "123456789012:root" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     same(run, definition, {POLICY})
     efs.delete_file_system_policy(FileSystemId=file_system)
-    wait_until(lambda: has_no_policy(efs, file_system), 30)
+    wait_until(lambda: has_no_policy(efs, file_system))
     same(run, definition, {("create", "file_system_policy main")})
 
     # It goes with the data, and stays with it
@@ -327,7 +327,7 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
     statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount"}
     theirs = json.dumps({"Version": "2012-10-17", "Id": "efs-policy-wizard-1", "Statement": [statement]})
     efs.put_file_system_policy(FileSystemId=file_system, Policy=theirs)
-    wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
+    wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     result = run("cluster", **{**definition, "encrypt_in_transit": True})
     assert POLICY not in steps(result)
     assert "keeps its policy (Id 'efs-policy-wizard-1'), which the collection did not write" in str(result["warnings"])

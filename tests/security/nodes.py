@@ -54,7 +54,7 @@ class Nodes:
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         }
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
 
     def node(self, number: int, answer: object) -> dict[str, object]:
         """The variables of a node. Its interpreter does not look at what it is asked to run."""

@@ -184,9 +184,9 @@ def test_terminal_control_reaches_nobody(nodes):
 
 def test_a_silent_node_is_left_out(nodes):
     """The others go on; what it might have started on the controller has ended."""
-    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 3}}
+    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 10}}
     silent = nodes.folder / "silent"
-    silent.write_text("#!/bin/sh\nexec sleep 321\n")
+    silent.write_text("#!/bin/sh\nexec sleep 4321\n")
     silent.chmod(0o755)
     task["vars"]["ansible_python_interpreter"] = (
         f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
@@ -195,8 +195,8 @@ def test_a_silent_node_is_left_out(nodes):
     done = nodes.run(
         [task, {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}}], "", {"changed": False, "jobs": []}
     )
-    assert time.monotonic() - began < 60
-    assert "bert-worker2: no answer within 3 s" in done.stdout + done.stderr
+    assert time.monotonic() - began < 600
+    assert "bert-worker2: no answer within 10 s" in done.stdout + done.stderr
     assert "the next task of bert-worker3" in done.stdout
     assert "the next task of bert-worker2" not in done.stdout
 

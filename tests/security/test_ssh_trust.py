@@ -150,7 +150,7 @@ class Trust(Project):
 
     def by_config(self, name: str) -> subprocess.CompletedProcess[str]:
         argv = ["ssh", "-F", str(self.directory / "config"), "-o", "BatchMode=yes", "-o", "ControlPath=none", name, "true"]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
 
     def certificate(self, number: int, name: str) -> certificates.Certificate:
         return certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
@@ -197,7 +197,7 @@ def test_a_certificate_opens_nothing_from_another_address(trust: Trust, tmp_path
     (tmp_path / "user_ed25519").chmod(0o600)
     options = ["BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"]
     argv = ["ssh", "-F", "none", "-i", str(tmp_path / "user_ed25519"), *(f"-o{option}" for option in options)]
-    done = subprocess.run([*argv, f"ubuntu@{trust.hosts[0].private_ip}", "true"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*argv, f"ubuntu@{trust.hosts[0].private_ip}", "true"], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 255
     assert "Permission denied" in done.stderr
 

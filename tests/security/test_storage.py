@@ -92,7 +92,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     """Also where the host was launched with the boot script of an earlier version."""
     host = hosts.hosts[1]
     configure(hosts)
-    host.ssh("sudo umount /efs && sudo timeout 60 " + boot.SCRIPT_PATH)
+    host.ssh("sudo umount /efs && sudo timeout 300 " + boot.SCRIPT_PATH)
     assert entries(host) == [PLAIN.entry]
     assert mounts.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
     assert configure(hosts).count("changed=0") == 2

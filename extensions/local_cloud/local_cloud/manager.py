@@ -27,8 +27,8 @@ from .image.builder import environment, node_image
 from .private_files import CloudError, open_private
 
 KEY_NAME = "local-cloud"
-START_TIMEOUT = 60.0
-STOP_TIMEOUT = 60.0
+START_TIMEOUT = 180.0
+STOP_TIMEOUT = 180.0
 Progress = Callable[[str], None]
 # These variables of a user's shell would point AWS tools elsewhere.
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")

@@ -30,7 +30,6 @@ from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
 
-BOOT_TIMEOUT = 60.0
 # Ranges for the VPCs of tests. Bare hosts and `make train` use other ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
 Result = TypeVar("Result")
@@ -64,9 +63,9 @@ class BareHost:
             region="us-east-1",
         )
 
-    def ssh(self, command: str, *, check: bool = True, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def ssh(self, command: str, *, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a shell command on the host as its login user."""
-        options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10"]
+        options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=60"]
         argv = ["ssh", "-i", str(self.key_file), *(f"-o{option}" for option in options), f"{self.user}@{self.private_ip}", command]
         return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=timeout)
 
@@ -93,7 +92,7 @@ def bare_hosts(
     try:
         for host in hosts:
             podman_hosts.start(host.spec(user_data))
-        wait_until(lambda: all(podman_hosts.is_booted(host.name) for host in hosts), BOOT_TIMEOUT)
+        wait_until(lambda: all(podman_hosts.is_booted(host.name) for host in hosts))
         yield podman_hosts, hosts
     finally:
         podman_hosts.remove_all()
@@ -226,7 +225,7 @@ class Control:
         body = None if data is None else json.dumps(data).encode()
         request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, self._headers, method=method)
         try:
-            with self._open(request, timeout=30) as answer:
+            with self._open(request, timeout=120) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise ValueError(json.load(error)["error"]) from None
@@ -275,8 +274,11 @@ class LocalCloud:
         self.cloud.start()
 
 
-def wait_until(condition: Callable[[], Result], timeout: float = 60.0, interval: float = 0.05) -> Result:
-    """Poll the condition until it returns a true value, and return this value. Raises `TimeoutError`."""
+def wait_until(condition: Callable[[], Result], timeout: float = 300.0, interval: float = 0.05) -> Result:
+    """Poll the condition until it returns a true value, and return this value. Raises `TimeoutError`.
+
+    The default suits a machine that other work slows down: a test that passes never waits that long.
+    """
     deadline = time.monotonic() + timeout
     while not (result := condition()):
         if time.monotonic() > deadline:

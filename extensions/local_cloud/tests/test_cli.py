@@ -35,7 +35,7 @@ def test_the_shell_says_where_it_is_and_when_its_cloud_has_ended(tmp_path: Path)
         environment = {**os.environ, "HOME": str(tmp_path), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
         command = ["bash", "--rcfile", str(cli.BASHRC), "-i"]
         typed = "(exit 3)\necho status $?\nexit\n"
-        finished = subprocess.run(command, input=typed, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        finished = subprocess.run(command, input=typed, env=environment, capture_output=True, text=True, check=False, timeout=300)
         return finished.stdout + finished.stderr
 
     ended = "The local cloud of this shell does not run any more. Leave the shell with exit."

@@ -39,7 +39,7 @@ def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
     playbook = cluster.playbook(name, job.script, heartbeat_timeout=HEARTBEAT_TIMEOUT, **job.variables)
     command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
     with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as run:
-        wait_until(lambda: job.training(cluster, name), 120)
+        wait_until(lambda: job.training(cluster, name))
         os.killpg(run.pid, signal.SIGKILL)
     assert cluster.info(name)["state"] == "running"
     assert job.training(cluster, name)
@@ -48,13 +48,13 @@ def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
 def kill_launcher(cluster: Cluster, name: str, job: Endless) -> None:
     _begin(cluster, name, job)
     cluster.hosts[job.victim].ssh(f"sudo pkill -KILL -f '{_pattern(job.launcher)}'")
-    wait_until(lambda: cluster.info(name)["state"] == "failed", 90)
+    wait_until(lambda: cluster.info(name)["state"] == "failed")
 
 
 def kill_rank(cluster: Cluster, name: str, job: Endless) -> None:
     _begin(cluster, name, job)
     cluster.hosts[job.victim].ssh(f"sudo pkill -KILL -f '{_pattern(job.rank)}'")
-    wait_until(lambda: cluster.info(name)["state"] == "failed", 90)
+    wait_until(lambda: cluster.info(name)["state"] == "failed")
 
 
 def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
@@ -72,14 +72,14 @@ def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
         pids = f"systemctl show --property=MainPID --value 'deeplearning-{name}-*.service'"
         read_only = "mount --bind /efs /efs && until mount -o remount,bind,ro /efs; do sleep 0.1; done"
         victim.ssh(f"for pid in $({pids}); do sudo nsenter -t $pid -m sh -c '{read_only}'; done")
-        wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"), 120)
+        wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"))
     finally:
         victim.ssh("sudo nft delete table ip cut")
 
 
 def _begin(cluster: Cluster, name: str, job: Endless) -> None:
     cluster.start(name, job.script, heartbeat_timeout=HEARTBEAT_TIMEOUT, **job.variables)
-    wait_until(lambda: job.training(cluster, name), 120)
+    wait_until(lambda: job.training(cluster, name))
 
 
 def _pattern(text: str) -> str:

@@ -37,7 +37,7 @@ print(f"the sum of {hvd.size()} is {total}", flush=True)
 """
 BY_HAND = """
 for i in $(seq 1 $DEEPLEARNING_WORKERS_COUNT); do echo "deeplearning-worker$i slots=2" >>hostfile; done
-HOROVOD_CYCLE_TIME=0.5 HOROVOD_FUSION_THRESHOLD=67108864 timeout 90 mpirun -np 4 --hostfile ./hostfile \\
+HOROVOD_CYCLE_TIME=0.5 HOROVOD_FUSION_THRESHOLD=67108864 timeout 300 mpirun -np 4 --hostfile ./hostfile \\
     --mca plm_rsh_no_tree_spawn 1 -bind-to none -map-by slot -mca pml ob1 -mca btl ^openib -mca btl_tcp_if_exclude lo,docker0 \\
     -mca btl_vader_single_copy_mechanism none -mca mpi_yield_when_idle 1 -x NCCL_SOCKET_IFNAME=^docker0 -x NCCL_DEBUG=INFO \\
     -x PATH -x HOROVOD_CYCLE_TIME -x HOROVOD_FUSION_THRESHOLD --output-filename /efs/by-hand/logs /opt/horovod/bin/python once.py
@@ -94,6 +94,6 @@ def test_mpirun_runs_by_hand_as_in_the_script_of_the_former_stack(cluster):
     cluster.trust()
     master = cluster.hosts[0]
     master.ssh(f"mkdir /efs/by-hand && cd /efs/by-hand && cat >once.py <<'END'\n{ONCE}END\ncat >run.sh <<'END'\n{BY_HAND}END")
-    done = master.ssh("cd /efs/by-hand && bash -l run.sh 2>&1", check=False, timeout=120)
+    done = master.ssh("cd /efs/by-hand && bash -l run.sh 2>&1", check=False, timeout=600)
     assert done.stdout.count("the sum of 4 is 6.0") == 4, done.stdout
     assert len(master.ssh("ls -d /efs/by-hand/logs/*/rank.*").stdout.split()) == 4

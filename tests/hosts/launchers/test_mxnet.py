@@ -140,5 +140,5 @@ def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(cluster):
     copy = f"cp -r {launcher} {launcher.removesuffix('mxnet/tools/launch.py')}dmlc_tracker /efs/by-hand"
     master.ssh(f"{copy} && sed -i s/isAlive/is_alive/ /efs/by-hand/dmlc_tracker/tracker.py")
     command = "launch.py -n 3 -s 2 -H $DEEPLEARNING_WORKERS_PATH --launcher ssh /opt/mxnet/bin/python sum.py"
-    done = master.ssh(f"bash -lc 'cd /efs/by-hand && timeout 90 /opt/mxnet/bin/python {command}' 2>&1", check=False, timeout=120)
+    done = master.ssh(f"bash -lc 'cd /efs/by-hand && timeout 300 /opt/mxnet/bin/python {command}' 2>&1", check=False, timeout=600)
     assert done.stdout.count("the sum is 6.0") == 3, done.stdout

@@ -34,9 +34,9 @@ def test_an_elastic_job_goes_on_without_a_host(cluster):
     # Small steps, so that the job lasts long enough to lose a host.
     arguments = ["--epochs", "30", "--batch-size", "4", "--learning-rate", "0.01"]
     cluster.start("elastic", DIGITS, arguments=arguments, launcher_options={"min_hosts": 2}, **SINGLE)
-    wait_until(lambda: len(epochs(cluster, "elastic")) >= 2, 120)
+    wait_until(lambda: len(epochs(cluster, "elastic")) >= 2)
     cluster.hosts[2].ssh("sudo systemctl kill --signal=KILL deeplearning-elastic-agent2.service")
-    wait_until(lambda: cluster.info("elastic")["state"] != "running", 300)
+    wait_until(lambda: cluster.info("elastic")["state"] != "running")
     found = cluster.info("elastic")
     assert [process["state"] for process in found["processes"]] == ["succeeded", "succeeded", "failed"]
     assert found["state"] == "succeeded"

@@ -11,7 +11,7 @@ from ..private_files import open_private
 
 LABEL = "deeplearning.local-cloud"
 # Seconds. Slow commands, such as builds, have their own limit.
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 
 
 def as_root(*command: str) -> list[str]:

@@ -29,7 +29,7 @@ SOCKET = "aws.sock"
 SSH_PORT = 22
 # Seconds. One output of `podman ps` is used for all hosts in a round.
 STATE_AGE = 1.0
-BANNER_TIMEOUT = 0.5
+BANNER_TIMEOUT = 3.0
 STOP_GRACE = 10
 REMOVALS = 10
 # EC2 keeps 64 KB of console output.

@@ -92,16 +92,16 @@ def test_console_output_is_the_host_s(launched: Launched) -> None:
 def test_file_system_can_be_mounted_while_it_has_a_mount_target(launched: Launched) -> None:
     efs = launched.cloud.client("efs")
     file_system = efs.create_file_system(CreationToken="test", Encrypted=True)["FileSystemId"]
-    wait_until(lambda: efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available", 20)
+    wait_until(lambda: efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
     mount = f"sudo mount -t nfs4 -o nfsvers=4.1 {file_system}.efs.us-east-1.amazonaws.com:/ /mnt"
     assert launched.host.ssh(mount, check=False).returncode == 32
     target = efs.create_mount_target(FileSystemId=file_system, SubnetId=launched.instance["SubnetId"])["MountTargetId"]
-    wait_until(lambda: launched.host.ssh(mount, check=False).returncode == 0, 20)
+    wait_until(lambda: launched.host.ssh(mount, check=False).returncode == 0)
     launched.host.ssh("sudo umount /mnt")
     efs.delete_mount_target(MountTargetId=target)
-    wait_until(lambda: not efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"], 20)
+    wait_until(lambda: not efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"])
     efs.delete_file_system(FileSystemId=file_system)
-    wait_until(lambda: not (launched.cloud.cloud.home.file_systems / file_system).exists(), 20)
+    wait_until(lambda: not (launched.cloud.cloud.home.file_systems / file_system).exists())
 
 
 def test_a_restarted_server_finds_instances_and_hosts_again(launched: Launched) -> None:
@@ -151,7 +151,7 @@ def test_hosts_that_lack_an_environment_are_known(launched: Launched) -> None:
 
 def test_terminated_instance_takes_its_host_along(launched: Launched) -> None:
     launched.ec2.terminate_instances(InstanceIds=[launched.host.name])
-    wait_until(lambda: describe(launched.ec2, launched.host.name)["State"]["Name"] == "terminated", 20)
+    wait_until(lambda: describe(launched.ec2, launched.host.name)["State"]["Name"] == "terminated")
     home = launched.cloud.cloud.home
     assert podman_hosts(home, launched.cloud.cloud.setup).labelled() == ([], [])
     assert not (home.hosts / launched.host.name).exists()

@@ -52,7 +52,7 @@ def test_public_address_leads_to_its_host(hosts: Hosts) -> None:
 
 
 def test_hosts_of_one_network_reach_each_other(hosts: Hosts) -> None:
-    banner = hosts.first.ssh(f"timeout 5 bash -c 'head -c 4 </dev/tcp/{hosts.second.private_ip}/22'").stdout
+    banner = hosts.first.ssh(f"timeout 60 bash -c 'head -c 4 </dev/tcp/{hosts.second.private_ip}/22'").stdout
     assert banner == "SSH-"
 
 
@@ -66,7 +66,7 @@ def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
     hosts.runtime.stop(host.name)
     assert not hosts.runtime.is_alive(host.name)
     hosts.runtime.start(host.spec())
-    wait_until(lambda: hosts.runtime.is_booted(host.name), 30)
+    wait_until(lambda: hosts.runtime.is_booted(host.name))
     assert host.ssh("cat /etc/kept /etc/ssh/ssh_host_ed25519_key.pub").stdout == before
 
 

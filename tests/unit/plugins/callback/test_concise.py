@@ -85,7 +85,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert done.returncode == status, done.stdout
@@ -335,7 +335,7 @@ class Terminal:
 
     def read(self, until=None):
         """Read until a text, or the end."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while until is None or until not in self.output:
             assert time.monotonic() < deadline, self.output
             try:
@@ -356,7 +356,7 @@ def test_progress_is_rewritten_on_a_terminal(project):
     steps = [f"digits: step {number}" for number in range(3)]
     terminal = Terminal(project, play("Train", task("Wait", {"run_once": True}, progress=steps, lines=["digits succeeded"])))
     output = terminal.read()
-    assert terminal.process.wait(60) == 0
+    assert terminal.process.wait(300) == 0
     assert "Train: Wait" in output
     assert all(f"\r\x1b[K  {step}" in output for step in steps)
     assert terminal.lines() == ["Train", "  digits succeeded", ""]
@@ -373,6 +373,6 @@ def test_an_interrupt_leaves_no_progress_behind(project):
         time.sleep(0.05)
     os.killpg(terminal.process.pid, signal.SIGINT)
     terminal.read()
-    assert terminal.process.wait(60) == 99
+    assert terminal.process.wait(300) == 99
     assert [line for line in terminal.lines() if "step" in line] == []
     assert any("User interrupted execution" in line for line in terminal.lines())

@@ -67,8 +67,8 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
 def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     """Change the given properties, and keep the desired capacity between minimum and maximum.
 
-    Auto Scaling tests a launch only if the request changes how or where instances are launched. Other changes do not need
-    resources, such as key pairs, that were deleted since the group was created.
+    A launch is tested only if the request changes how or where instances are launched, which is when AWS documents that it tests the
+    caller's permissions to launch. Other changes do not need resources, such as key pairs, that were deleted since the group was created.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
     """
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))

@@ -280,7 +280,7 @@ def test_a_group_being_deleted_stays_visible(account: Account, hosts: Hosts, mon
     group = account.group(1)
     in_service(account, group, 1)
     gone = threading.Event()
-    monkeypatch.setattr(hosts, "remove", lambda identifier: gone.wait(10))
+    monkeypatch.setattr(hosts, "remove", lambda identifier: gone.wait(60))
     account.groups.delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
     described = account.described(group)
     gone.set()

@@ -65,7 +65,7 @@ main()
 """
     )
     command = program(python=sys.executable, script=str(script), arguments=["--epochs", "two words"]).abrupt_argv
-    result = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=30)
+    result = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=300)
     assert result.returncode == status
     assert result.stdout.splitlines()[0] == f"__main__ {script} {[str(script), '--epochs', 'two words']} beside"
     assert ("waits" in result.stdout, "leaves" in result.stdout) == (leaves, leaves)

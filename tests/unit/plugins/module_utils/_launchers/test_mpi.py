@@ -100,7 +100,7 @@ def test_mpi_talks_over_the_network_of_the_cluster(hosts, network):
 def test_a_rank_that_fails_says_which_it_is_and_where(command, status, said):
     environment = {"PATH": os.environ["PATH"], "OMPI_COMM_WORLD_RANK": "5", "DEEPLEARNING_HOST": "deeplearning-worker2"}
     argv = ["sh", "-c", RANK, "rank", *command]
-    result = subprocess.run(argv, env=environment, capture_output=True, text=True, start_new_session=True, timeout=10, check=False)
+    result = subprocess.run(argv, env=environment, capture_output=True, text=True, start_new_session=True, timeout=60, check=False)
     assert result.returncode == status
     # Some shells also say by what signal a command has died.
     assert "".join(line for line in result.stderr.splitlines(keepends=True) if line.startswith(("rank", "saved"))) == said

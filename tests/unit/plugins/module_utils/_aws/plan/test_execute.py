@@ -36,7 +36,7 @@ def test_without_waiting_only_what_others_need_is_settled():
 
 
 def test_independent_changes_run_at_the_same_time():
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
 
     def meet(_shelf, address, properties):
         barrier.wait()

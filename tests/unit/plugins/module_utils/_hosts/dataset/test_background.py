@@ -28,7 +28,7 @@ def test_work_goes_on_in_the_background_one_at_a_time(tmp_path):
     go.touch()
     os.utime(tmp_path / "work" / "attempt.json", (0, time.time() - 90))
     assert 90 <= work.seconds() < 180
-    assert work.wait(20)
+    assert work.wait(120)
     assert (work.state(), calls.read_text()) == ({"stage": "ended"}, "x")
 
 
@@ -47,5 +47,5 @@ def test_what_the_work_has_started_holds_the_lock_too(tmp_path):
     time.sleep(0.2)
     assert work.is_running(), "curl must not be joined by another one that appends to the same file"
     os.kill(started, signal.SIGKILL)
-    assert work.wait(20)
+    assert work.wait(120)
     assert work.state() == {}

@@ -77,7 +77,7 @@ class Host:
         self.log.touch()
         script = boot.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
         done = subprocess.run(
-            ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
+            ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=300
         )
         calls = [line.replace(str(self.folder), "") for line in self.log.read_text().splitlines()]
         return done, [call for call in calls if call.split()[0] in ("apt-get", "dnf", "mount", "chown")]

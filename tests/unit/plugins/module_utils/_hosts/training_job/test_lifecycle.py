@@ -23,7 +23,7 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         return list(started)
 
     def start(run, name, place, specs):
-        asked.acquire(timeout=5)  # this run's own question
+        asked.acquire(timeout=60)  # this run's own question
         asked.acquire(timeout=0.3)  # the other's, if it may ask now
         started.extend(spec["rank"] for spec in specs)
 

@@ -67,7 +67,7 @@ def make_spec(tmp_path):
 def run(program):
     def run_it(spec, action="run", **environment):
         command = [sys.executable, "-I", str(program), action, str(spec)]
-        return subprocess.run(command, timeout=30, check=False, env={**os.environ, **environment})
+        return subprocess.run(command, timeout=300, check=False, env={**os.environ, **environment})
 
     return run_it
 
@@ -179,7 +179,7 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     wait_until(lambda: "up" in log(tmp_path))
     assert record(tmp_path)["state"] == "running"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(300) == 0
     found = record(tmp_path)
     assert (found["state"], found["reason"]) == ("stopped", "was stopped by an operator (for example with stop.yml)")
     assert {key: found[key] for key in outcome} == outcome
@@ -193,7 +193,7 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     process = begin(make_spec("import time; print('up'); time.sleep(60)", stop_timeout=1))
     wait_until(lambda: "up" in log(tmp_path))
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(300)
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
 
 
@@ -202,7 +202,7 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     process = begin(spec)
     wait_until(lambda: "up" in log(tmp_path))
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(20)
+    process.wait(300)
     assert record(tmp_path)["state"] == "running"
     run(spec, "finish", SERVICE_RESULT="oom-kill", EXIT_STATUS="KILL")
     assert record(tmp_path)["state"] == "failed"
@@ -291,7 +291,7 @@ def verdict(tmp_path):
 def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec, tmp_path):
     process = begin(make_spec("import time; time.sleep(60)", **LEAD))
     others_record(tmp_path, "rank1", "failed", host="deeplearning-worker2", exit_code=3)
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     found = json.loads((tmp_path / "status/rank0.json").read_text())
     assert (found["state"], found["reason"]) == ("stopped", "was stopped because rank 1 on deeplearning-worker2 ended with exit status 3")
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("failed", "rank1")
@@ -302,7 +302,7 @@ def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(b
     process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)"))
     wait_until(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (
         "stopped",
         "was stopped because rank 0 on deeplearning-worker1 ended with exit status 3",
@@ -316,7 +316,7 @@ def test_the_lead_stays_until_the_last_has_succeeded(begin, make_spec, tmp_path)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1)
     others_record(tmp_path, "rank1", "succeeded")
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     assert verdict(tmp_path) == {"state": "succeeded", "failure": None}
 
 
@@ -330,14 +330,14 @@ def test_the_lead_goes_on_without_a_spare(begin, make_spec, tmp_path, state):
     others_record(tmp_path, "rank1", state, part="spare", heartbeat=1.0)
     os.utime(tmp_path / "status/rank1.json", (1.0, 1.0))
     process = begin(make_spec("import time; time.sleep(2)", heartbeat_timeout=1, **LEAD))
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     assert verdict(tmp_path)["state"] == "succeeded"
 
 
 def test_a_silent_process_is_lost(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank1", "running", host="deeplearning-worker2")
     process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1, **LEAD))
-    assert process.wait(40) == 0
+    assert process.wait(300) == 0
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("lost", "rank1")
 
 
@@ -346,7 +346,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
     process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)", **LEAD))
     wait_until(lambda: (tmp_path / "logs/rank0.log").exists() and (tmp_path / "logs/rank0.log").read_text())
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(300) == 0
     assert verdict(tmp_path)["state"] == "stopped"
 
 
@@ -366,14 +366,14 @@ def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, st
     process = begin(make_spec("import time; time.sleep(60)", part="service"))
     wait_until((tmp_path / "status/rank1.json").exists)
     (tmp_path / "status/over").write_text(json.dumps(outcome))
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
 
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank0", "succeeded")
     process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1))
-    assert process.wait(40) == 0
+    assert process.wait(300) == 0
     assert "rank 0 on deeplearning-worker1 has sent no heartbeat" in record(tmp_path)["reason"]
 
 
@@ -396,7 +396,7 @@ def rsh(program, make_spec, tmp_path):
         spec = tmp_path / "asks.json"
         spec.write_text(json.dumps({"daemons": daemons, "key": key}))
         command = [sys.executable, "-I", str(program), "rsh", str(spec), *words]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
 
     return run_it
 
@@ -425,9 +425,9 @@ def test_what_serves_runs_commands_in_its_place(serving, rsh, tmp_path):
 
 def test_a_daemon_that_a_command_leaves_is_not_waited_for(serving, rsh):
     started = time.monotonic()
-    done = rsh(serving, "deeplearning-worker2", "sleep 30 & echo started")
+    done = rsh(serving, "deeplearning-worker2", "sleep 200 & echo started")
     assert (done.stdout, done.returncode) == ("started\n", 0)
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 150
 
 
 def test_who_lacks_the_jobs_key_starts_nothing(serving, rsh, tmp_path):
