@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from local_cloud.testing import BOOT_TIMEOUT, wait_until
+from local_cloud.testing import wait_until
 
 from .browser import Browser
 from .cluster import CLUSTER, FILE_SYSTEM, job_cluster
@@ -145,7 +145,7 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
 
     cluster.runtime.stop(host.name)
     cluster.runtime.start(host.spec())
-    wait_until(lambda: cluster.runtime.is_booted(host.name), BOOT_TIMEOUT)
+    wait_until(lambda: cluster.runtime.is_booted(host.name))
     wait_until(lambda: "data_location" in host.ssh("curl -s http://127.0.0.1:606/data/environment", check=False).stdout)
 
     tensorboard(tunnel=True, local_port=port, job="digits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from local_cloud.host_interface import CLIENT, OPEN
-from local_cloud.testing import BOOT_TIMEOUT, wait_until
+from local_cloud.testing import wait_until
 
 from .conftest import FILE_SYSTEM, SERVER, Hosts
 
@@ -184,8 +184,8 @@ def test_what_is_in_fstab_is_there_after_a_boot(exported: Hosts) -> None:
         host.ssh(f"echo '{line}' | sudo tee -a /etc/fstab && sudo mkdir -p /fsx /data")
     exported.runtime.stop(host.name)
     exported.runtime.start(host.spec())
-    wait_until(lambda: exported.runtime.is_booted(host.name), BOOT_TIMEOUT)
-    wait_until(lambda: host.ssh("systemctl is-active remote-fs.target", check=False).returncode == 0, BOOT_TIMEOUT)
+    wait_until(lambda: exported.runtime.is_booted(host.name))
+    wait_until(lambda: host.ssh("systemctl is-active remote-fs.target", check=False).returncode == 0)
     assert host.ssh("systemctl is-active fsx.mount data.mount; mountpoint -q /fsx && mountpoint -q /data").stdout.split() == ["active"] * 2
     assert {"nosuid", "nodev"} <= set(host.ssh("findmnt --noheadings --output OPTIONS /fsx").stdout.strip().split(","))
     host.ssh("sudo systemctl stop fsx.mount && sudo umount /data && ! mountpoint -q /fsx && ! mountpoint -q /data")
