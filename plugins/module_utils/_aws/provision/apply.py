@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
-MAX_PLANS = 3  # the maximum number of plans in one run
+MAX_PLANS = 5  # the maximum number of plans in one run
 REPLAN_AFTER = 3  # seconds for new resources to become visible in AWS
 
 
