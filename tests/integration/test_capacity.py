@@ -303,6 +303,23 @@ def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, 
     assert sorted(item["validator"] for item in failure.value.result["findings"] if item["level"] == "error") == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"instance_type": "p4d.24xlage"}, r"instance_type: p4d\.24xlage is not offered"),
+        ({"key_name": "another"}, r"key_name: there is no key pair 'another'"),
+        ({"image_parameter": "/another/image"}, r"there is no SSM parameter /another/image"),
+    ],
+)
+def test_a_mistake_in_what_new_nodes_need_stops_also_a_run_that_launches_none(cloud, run, definition, change, message):
+    definition |= {"instance_type": "c5.large", "worker_count": 1}
+    run("cluster", **definition)
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **definition | change)
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
 def test_a_capacity_block(cloud, run, definition, types):
     definition |= {"efa": True, "market": "capacity-block"}
     definition["capacity_reservation_id"] = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 5)

@@ -6,9 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
@@ -18,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     """Show warnings and return all findings. If there are errors, exit the module with one message that contains all of them."""
     request = run.request
-    launches = request.manages(NODES_COMPONENT) and capacity.launches_nodes(request, found)
+    launches = request.manages(NODES_COMPONENT) and (capacity.launches_nodes(request, found) or _changes_launch_template(request, found))
     findings = find_all(VALIDATORS, request, found, suppressed=request.options["suppress_validators"], launches=launches)
     for finding in findings:
         if finding.level is Level.WARNING:
@@ -27,3 +33,15 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     if errors:
         run.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
     return findings
+
+
+def _changes_launch_template(request: Request, found: Sequence[Found]) -> bool:
+    """Return whether the definition of new nodes has changed, or cannot be determined.
+
+    If it has, what new nodes need must exist, even if the run launches none: AWS tests a launch with the changed template.
+    """
+    try:
+        wanted = [*NODE_GROUP.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)]
+    except (ClusterError, ValueError):
+        return True
+    return bool(make_plan([item for item in wanted if item.address.kind == "launch_template"], found, KINDS, keep=lambda _item: True))
