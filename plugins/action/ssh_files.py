@@ -51,6 +51,7 @@ class ActionModule(ActionBase):
         hostvars = (task_vars or {})["hostvars"]
         try:
             nodes = ssh_files.read_nodes({name: row(name, hostvars[name], arguments["nodes"]) for name in arguments["hosts"]})
+            check_key_files(nodes)
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
@@ -73,6 +74,13 @@ class ActionModule(ActionBase):
             "cached": is_cached(before, ids, known.authority),
             "gone": gone,
         }
+
+
+def check_key_files(nodes: list[ssh_files.Node]) -> None:
+    """Raise ValueError if a private key file does not exist. With only the public key, ssh can use a private key from an agent."""
+    for path in sorted({node.private_key_file for node in nodes if node.private_key_file}):
+        if not any(os.path.isfile(os.path.expanduser(path) + end) for end in ("", ".pub")):
+            raise ValueError(f"private_key_file: '{path}' is not a file on the controller. Specify the path of the key pair's private key.")
 
 
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,15 +1,22 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Explains why a node refused a login. All functions are pure."""
+"""Explains why a login to a node failed. All functions are pure."""
 
 from __future__ import annotations
 
 REFUSED = "Permission denied ("
+# What ssh calls the other end of a ProxyCommand.
+PROXY = "by UNKNOWN port 65535"
 
 
 def login_advice(message: str, user: str | None, key_file: str | None) -> str:
-    """Return advice to append to a message from ssh, or an empty string if the message is not about a refused login."""
+    """Return advice to append to a message from ssh, or an empty string if there is none."""
+    if PROXY in message:
+        return (
+            " This node is reached through the master or through Session Manager, and that connection was closed. "
+            "If the master is unreachable too, solve its problem first."
+        )
     if REFUSED not in message:
         return ""
     login = f"user {user!r}" if user else "ssh's default user"

@@ -106,7 +106,10 @@ ACCOUNT = (
 )
 HOSTS = (
     Mistake(
-        "a private key that is not there", "configure", ("private_key_file", "/nowhere/id"), inventory={"private_key_file": "/nowhere/id"}
+        "a private key that is not there",
+        "configure",
+        ("private_key_file", "/nowhere/id", "is not a file"),
+        inventory={"private_key_file": "/nowhere/id"},
     ),
     Mistake("another private key", "configure", ("private_key_file", "key_name"), inventory={"private_key_file": "{{ other_key }}"}),
     Mistake("another login user", "configure", ("ec2-user", "login_user"), inventory={"user": "ec2-user"}),

@@ -1,0 +1,20 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.action.ssh_files import check_key_files
+
+
+@pytest.mark.parametrize("name", ["id", "id.pub"])
+def test_a_key_file_or_a_public_key_is_enough(tmp_path, name):
+    (tmp_path / name).touch()
+    check_key_files([SimpleNamespace(private_key_file=str(tmp_path / "id")), SimpleNamespace(private_key_file=None)])
+
+
+def test_a_key_file_that_does_not_exist_is_told_before_a_login(tmp_path):
+    with pytest.raises(ValueError, match=r"private_key_file: '.*/id' is not a file on the controller\. Specify the path"):
+        check_key_files([SimpleNamespace(private_key_file=str(tmp_path / "id"))])
