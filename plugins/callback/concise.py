@@ -24,7 +24,7 @@ extends_documentation_fragment:
   - result_format_callback
 requirements:
   - Set as C(stdout_callback) in the section C(defaults) of C(ansible.cfg), or with the environment variable
-    E(ANSIBLE_STDOUT_CALLBACK).
+    C(ANSIBLE_STDOUT_CALLBACK).
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
