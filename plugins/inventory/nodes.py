@@ -145,7 +145,7 @@ class InventoryModule(AWSInventoryBase):
             try:
                 live = [asdict(node) for node in nodes(cluster, self._instances(cluster, region))]
             except MembershipError as error:
-                raise AnsibleParserError(str(error)) from error
+                raise AnsibleParserError(str(error)) from None
         self.update_cached_result(path, cache, live)
         self._populate([Node(**node) for node in live])
 
@@ -166,16 +166,14 @@ class InventoryModule(AWSInventoryBase):
             for page in client.get_paginator("describe_instances").paginate(Filters=filters):
                 for reservation in page["Reservations"]:
                     yield from reservation["Instances"]
-        except NoCredentialsError as error:
+        except NoCredentialsError:
             raise AnsibleParserError(
                 "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
-            ) from error
+            ) from None
         except ValueError as error:
-            raise AnsibleParserError(str(error)) from error
+            raise AnsibleParserError(str(error)) from None
         except (BotoCoreError, ClientError) as error:
-            raise AnsibleParserError(
-                f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}"
-            ) from error
+            raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
 
     def _populate(self, live: list[Node]) -> None:
         master = next((node for node in live if node.group == MASTER), None)

@@ -112,7 +112,7 @@ def test_logs_are_shown_with_their_processes_and_followed_to_the_end(cluster):
 
     refused = cluster.play("deeplearning.cluster.logs", "-e", "training_job_name=talks", "-e", "process=ps0")
     assert refused.returncode != 0
-    assert "job talks has no process 'ps0'. It has rank0, rank1" in refused.stdout.replace("\\", "")
+    assert "job talks has no process 'ps0'. Specify one of rank0, rank1" in refused.stdout.replace("\\", "")
     newest = cluster.play("deeplearning.cluster.logs").stdout
     assert "talks succeeded after" in newest, "without a name, it is the newest job"
 

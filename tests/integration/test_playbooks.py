@@ -33,7 +33,10 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
     ("variables", "message"),
     [
         ({"training_job_launcher": "torchrum"}, "launcher 'torchrum': is unknown. Use one of"),
-        ({"training_job_launcher_options": {"restart": 3}}, "launcher_options of torchrun: restart"),
+        (
+            {"training_job_launcher_options": {"restart": 3}},
+            "launcher_options: torchrun has no option 'restart'. Use one of max_restarts, min_hosts.",
+        ),
         ({"training_job_name": "My_Job"}, "name: 'My_Job' is not a valid job name"),
         ({"training_job_script": "nope.py"}, "script: 'nope.py' is not a file in source"),
         ({"training_job_source": "nowhere"}, "source: 'nowhere' is not a directory on the controller"),

@@ -431,7 +431,10 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 def connection_advice(error: Exception) -> str:
     """Return advice for an unreachable AWS endpoint or for rejected credentials, or an empty string for any other error."""
     if error_code(error) in (*ACCESS_REFUSED, "ExpiredToken", "SignatureDoesNotMatch"):
-        return ". Sign in again, or correct the keys. To test them, run aws sts get-caller-identity."
+        return (
+            ". Sign in again, or correct the keys. To see where the keys come from, run aws configure list. "
+            "To test them, run aws sts get-caller-identity."
+        )
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):

@@ -27,8 +27,9 @@ def network(cidr: str) -> ipaddress.IPv4Network:
             f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16."
         ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
+        size = "large" if parsed.prefixlen < LARGEST_NETWORK else "small"
         raise AddressPlanError(
-            f"network_cidr: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
+            f"network_cidr: '{cidr}' is too {size}. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
             f"because the smallest subnet is a /{SMALLEST_SUBNET}."
         )
     return parsed

@@ -66,14 +66,16 @@ class AdoptedNetwork(Validator):
             for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
                 yield f"{option}: adopted subnets and security groups require an adopted VPC. Set vpc_id, or remove this option."
             return
+        if not adopted.vpcs(request.cloud, vpc_id):
+            region = request.cloud.region
+            yield f"vpc_id: there is no VPC '{vpc_id}' in {region}. Specify an existing VPC. To create a VPC, remove this option."
+            return
         yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
         yield from _check_completeness(request, vpc_id, subnets)
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that all adopted resources exist. `subnets` maps option names to subnet ids."""
-    if not adopted.vpcs(cloud, vpc_id):
-        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing VPC. To create a VPC, remove this option."
+    """Check that the subnets and security groups exist. `subnets` maps option names to subnet ids."""
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
@@ -292,7 +294,7 @@ class NetworkKept(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         vpc_id, network = request.options["vpc_id"], _one(found, VPC)
         if network and not network.adopted:
-            if vpc_id:
+            if vpc_id and adopted.vpcs(request.cloud, vpc_id):
                 yield f"vpc_id: the cluster has its own VPC {network.id} and cannot move to {vpc_id}. Remove this option, or {ADVICE}."
             return
         before = self._lies_in(request, found)

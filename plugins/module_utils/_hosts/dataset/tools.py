@@ -33,6 +33,8 @@ UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 <<
 CURL_CANNOT_RESUME = (33, 36)
 RANGE_NOT_SATISFIABLE = "416"
 
+ADVICE = "Check that the file is a complete archive, or set unpack: false."
+
 
 class Access(NamedTuple):
     """How to access S3."""
@@ -201,14 +203,14 @@ def _unpack(archive: str, folder: str) -> None:
             with zipfile.ZipFile(archive) as file:
                 file.extractall(folder)
         except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {error}.") from error
+            raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
     with _start(command) as process:
         _output, errors = process.communicate()
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
-        raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1]}.")
+        raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
 
 
 def drop_privileges(folder: str) -> None:

@@ -89,6 +89,10 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
     name = params["launcher"]
     if name not in LAUNCHERS:
         raise RefusalError("launcher {!r}: is unknown. Use one of {}.".format(name, ", ".join(sorted(LAUNCHERS))))
+    known = sorted(LAUNCHERS[name].options)
+    for option in sorted(params["launcher_options"].keys() - LAUNCHERS[name].options.keys()):
+        advice = f"Use one of {', '.join(known)}." if known else "Remove it."
+        raise RefusalError(f"launcher_options: {name} has no option {option!r}. {advice}")
     validation = ArgumentSpecValidator(dict(LAUNCHERS[name].options)).validate(params["launcher_options"])
     if validation.error_messages:
         raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))

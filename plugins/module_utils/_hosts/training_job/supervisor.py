@@ -202,7 +202,8 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                 )
             except OSError as error:
-                status = self.finish(FAILED, exit_code=127, reason=f"could not be started: {error}")
+                reason = f"could not be started: {error.strerror}: {error.filename!r}. Specify an installed program or an absolute path"
+                status = self.finish(FAILED, exit_code=127, reason=reason)
             else:
                 if self.ended:
                     self.stop(self.ended)

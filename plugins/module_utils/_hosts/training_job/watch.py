@@ -46,7 +46,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Log
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(processes) == processes[0]["processes"]:
         names = ", ".join(process["name"] for process in processes)
-        raise NoProcessError("job {} has no process {!r}. It has {}.".format(params["name"], asked, names))
+        raise NoProcessError("job {} has no process {!r}. Specify one of {}.".format(params["name"], asked, names))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}

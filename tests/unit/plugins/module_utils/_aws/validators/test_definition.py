@@ -98,7 +98,7 @@ def test_the_range_of_a_network(cidr):
         ),
         ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not valid. Specify a number from 1 to 64."),
         ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64."),
-        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Specify at least 8 GiB."),
+        ({"root_volume_size": 0}, "root_volume_size: 0 GiB is too small. Specify at least 1 GiB."),
         ({"mount_point": "efs"}, "mount_point: 'efs' is not a valid mount point. Use an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: '/efs/' is not a valid mount point. Use an absolute path"),
     ],

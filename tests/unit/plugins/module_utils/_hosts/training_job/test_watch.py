@@ -50,7 +50,7 @@ def test_of_a_log_that_several_ranks_share_the_lines_of_one_are_found(tmp_path):
     assert look(processes, log_process="1", log_lines=9)[0] == [("agent0", ["[rank 1] step 1", "[rank 1] step 2"], 0)]
     assert look(processes, log_process="agent0", log_lines=2)[0] == [("agent0", ["[rank 1] step 2", "[rank 10] step 2"], 0)]
     assert len(look([agent(0, tag="")], log_process="1", log_lines=9)[0][0][1]) == 7, "lines that cannot be told apart are all shown"
-    with pytest.raises(watch.NoProcessError, match=r"no process '4'. It has agent0, agent1"):
+    with pytest.raises(watch.NoProcessError, match=r"no process '4'\. Specify one of agent0, agent1"):
         look(processes, log_process="4")
 
 
@@ -64,6 +64,6 @@ def test_what_one_look_reads_is_limited(processes):
 
 
 def test_a_process_that_the_job_does_not_have_is_named(processes):
-    with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. It has ps0, rank1"):
+    with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. Specify one of ps0, rank1"):
         look(processes, log_process="ps9")
     assert look(processes[:1], log_process="rank1") == ([], {})  # it may still come
