@@ -88,7 +88,7 @@ Step = Mapping[str, Any]
 
 
 class StepError(Exception):
-    """A step failed. The message continues a sentence that begins with the step. `code` is the exit status, if a command failed."""
+    """A step failed. The message is a clause without a full stop. `code` is the exit status, if a command failed."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -170,12 +170,12 @@ class Execution:
     def say(self, line: str) -> None:
         self.output.add(line.encode() + b"\n")
 
-    def check(self, argv: Sequence[str], *, purpose: str = "", **options: Any) -> None:
-        """Run a command. Raises StepError if it fails; the message begins with the purpose of the command."""
+    def check(self, argv: Sequence[str], *, subject: str, **options: Any) -> None:
+        """Run a command. Raises StepError if it fails; the message begins with `subject`."""
         status = self.run(argv, **options)
         if status:
             how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-            raise StepError(f"{purpose} {how}".strip(), status)
+            raise StepError(f"{subject} {how}", status)
 
     def run(
         self, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None, stdin: str = "", quiet: bool = False
@@ -250,14 +250,14 @@ def _become(account: pwd.struct_passwd) -> None:
 
 def _pump(pipe: int, output: Output, over: threading.Event) -> None:
     """Copy a command's output until the command has ended. Processes that it has left in the background may keep the pipe open."""
-    while True:
-        if select.select([pipe], [], [], POLL)[0]:
+    ended = False
+    while not ended:
+        # The pipe holds at most CHUNK bytes, so that after the end, one more read returns the rest of the command's output.
+        ended = over.is_set()
+        if select.select([pipe], [], [], 0 if ended else POLL)[0]:
             data = os.read(pipe, CHUNK)
-            if not data:
-                break
             output.add(data)
-        elif over.is_set():
-            break
+            ended = ended or not data
     output.end()
 
 
@@ -280,7 +280,7 @@ def account_of(user: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        raise StepError(f"cannot start, because user {user!r} does not exist on this host") from None
+        raise StepError(f"user {user!r} does not exist on this host") from None
 
 
 def install_packages(run: Execution) -> None:
@@ -290,11 +290,11 @@ def install_packages(run: Execution) -> None:
         _install_with_apt(run, packages)
     elif shutil.which("dnf", path=PATH):
         if run.run(["rpm", "--query", *packages], quiet=True):
-            run.check(["dnf", "install", "--assumeyes", *packages], purpose="dnf install")
+            run.check(["dnf", "install", "--assumeyes", *packages], subject="dnf install")
         else:
             run.say("All packages are installed.")
     else:
-        raise StepError("cannot install packages, because this host has neither apt-get nor dnf")
+        raise StepError("this host has neither apt-get nor dnf")
 
 
 def _install_with_apt(run: Execution, packages: Sequence[str]) -> None:
@@ -305,7 +305,7 @@ def _install_with_apt(run: Execution, packages: Sequence[str]) -> None:
         if not any(APT_LOCKED.search(line) for line in run.output.tail()):
             raise StepError("apt-get update failed")
         run.sleep(APT_PAUSE)
-    run.check([*APT, "install", *packages], purpose="apt-get install", environment=APT_ENVIRONMENT)
+    run.check([*APT, "install", *packages], subject="apt-get install", environment=APT_ENVIRONMENT)
 
 
 def _is_installed(run: Execution, package: str) -> bool:
@@ -328,11 +328,11 @@ def run_script(run: Execution) -> None:
         content = file.read()
     found = hashlib.sha256(content).hexdigest()
     if run.step["sha256"] and found != run.step["sha256"]:
-        raise StepError(f"was not run, because the SHA-256 digest of the downloaded file is {found}, not {run.step['sha256']}")
+        raise StepError(f"the SHA-256 digest of the downloaded file is {found}, not {run.step['sha256']}")
     os.chown(path, os.geteuid(), run.account.pw_gid)
     os.chmod(path, 0o750)
     os.chmod(run.folder, 0o711)
-    run.check([*([] if content.startswith(b"#!") else ["/bin/bash"]), path, *run.step["arguments"]])
+    run.check([*([] if content.startswith(b"#!") else ["/bin/bash"]), path, *run.step["arguments"]], subject="the script")
 
 
 def _download(run: Execution, url: str, path: str) -> None:
@@ -340,20 +340,20 @@ def _download(run: Execution, url: str, path: str) -> None:
     if url.startswith("s3://"):
         aws = shutil.which("aws", path=AWS_PATH)
         if aws is None:
-            raise StepError("cannot download the script, because the AWS CLI is not installed on this host")
+            raise StepError("the AWS CLI, which downloads from S3, is not installed on this host")
         region = ["--region", run.region] if run.region else []
-        run.check([aws, "s3", "cp", "--only-show-errors", *region, url, path], user=own, purpose="aws s3 cp")
+        run.check([aws, "s3", "cp", "--only-show-errors", *region, url, path], user=own, subject="aws s3 cp")
         return
     # Every user of the host can see command lines, and the URL's query may contain a signature.
     curl = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", "5", "--proto", "=https", "--proto-redir", "=https"]
     configuration = 'url = "{}"\n'.format(url.replace("\\", "\\\\").replace('"', '\\"'))
-    run.check([*curl, "--output", path, "--config", "-"], user=own, purpose="curl", stdin=configuration)
+    run.check([*curl, "--output", path, "--config", "-"], user=own, subject="curl", stdin=configuration)
 
 
 def run_command(run: Execution) -> None:
     """Run a command. Text is a command of bash."""
     command = run.step["command"]
-    run.check(["/bin/bash", "-c", command] if isinstance(command, str) else command)
+    run.check(["/bin/bash", "-c", command] if isinstance(command, str) else command, subject="the command")
 
 
 def check_out(run: Execution) -> None:
@@ -362,9 +362,9 @@ def check_out(run: Execution) -> None:
     if run.account.pw_uid == 0:
         folder = changeable(path)
         if folder:
-            raise StepError(f"was not run, because other users can change {folder}, and root would run git there")
+            raise StepError(f"root would run git below {folder}, which other users can change")
     arguments = [run.step["repository"], run.step["version"], path]
-    run.check(["/bin/bash", "-c", CHECK_OUT, "bash", *arguments], environment=GIT_ENVIRONMENT)
+    run.check(["/bin/bash", "-c", CHECK_OUT, "bash", *arguments], subject="git", environment=GIT_ENVIRONMENT)
 
 
 def changeable(path: str) -> str:
@@ -406,9 +406,9 @@ def run_step(spec: Spec, step: Step) -> bool:
         except StepError as error:
             record.update(state="failed", reason=str(error), exit_code=error.code)
         except StoppedError:
-            record.update(state="failed", reason="was stopped")
+            record.update(state="failed", reason="systemd stopped it")
         except OSError as error:
-            record.update(state="failed", reason=f"failed: {error}")
+            record.update(state="failed", reason=str(error))
     write_json(path, {**record, "ended": time.time(), "tail": output.tail()})
     return record["state"] == "succeeded"
 

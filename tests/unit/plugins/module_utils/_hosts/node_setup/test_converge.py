@@ -25,7 +25,7 @@ class Systemd:
         self.started.append([step["name"] for step in json.loads(Path(argv[-1]).read_text())["steps"]])
         for step, state in zip(STEPS, self.states):
             if state:
-                record = {"state": state, "reason": "ended with exit status 3", "log": "/var/log/x.log", "tail": ["no\x1b[2J"]}
+                record = {"state": state, "reason": "the command ended with exit status 3", "log": "/var/log/x.log", "tail": ["no\x1b[2J"]}
                 runner.write_json(records.record_path(step["digest"]), record)
         return 0, "", ""
 
@@ -91,8 +91,8 @@ def test_a_failure_is_told_with_all_that_helps(systemd):
     with pytest.raises(converge.SetupError) as told:
         converge.ensure(systemd(["succeeded", "failed", None]))
     assert str(told.value).splitlines() == [
-        "Step 2 (b) ended with exit status 3. Correct the step or the host, and run again: the run continues with this step. "
-        "The log is /var/log/x.log on this host. It ends with:",
+        "Step 2 (b) failed: the command ended with exit status 3. Correct the step or the host, and run again: the run continues "
+        "with this step. The log is /var/log/x.log on this host. It ends with:",
         "  no",
     ]
 

@@ -80,11 +80,11 @@ def test_a_script_runs_with_the_program_that_it_names(host):
 @pytest.mark.parametrize(
     ("step", "reason", "code"),
     [
-        (command("echo no; exit 3"), "ended with exit status 3", 3),
-        (command("kill -9 $$"), "was killed by signal 9", -9),
+        (command("echo no; exit 3"), "the command ended with exit status 3", 3),
+        (command("kill -9 $$"), "the command was killed by signal 9", -9),
         (command(["/nowhere/program"]), "cannot run '/nowhere/program': No such file or directory", None),
-        ({**command("true"), "user": "nobody-of-this-name"}, "cannot start, because user 'nobody-of-this-name' does not exist", None),
-        ({**script("true"), "sha256": "0" * 64}, "was not run, because the SHA-256 digest of the downloaded file is b5bea41b", None),
+        ({**command("true"), "user": "nobody-of-this-name"}, "user 'nobody-of-this-name' does not exist on this host", None),
+        ({**script("true"), "sha256": "0" * 64}, "the SHA-256 digest of the downloaded file is b5bea41b", None),
     ],
 )
 def test_a_failure_ends_the_steps(host, step, reason, code):
@@ -108,11 +108,13 @@ def test_a_step_that_takes_too_long_is_killed_with_all_its_processes(host, tmp_p
     wait_until(lambda: not child.exists() or ") Z " in child.read_text())
 
 
-def test_a_process_in_the_background_does_not_hold_up_the_next_step(host, tmp_path):
-    background = command(f"sleep 4321 & echo $! >{tmp_path / 'pid'}; echo done")
+@pytest.mark.parametrize("program", ["sleep 4321", "yes"])
+def test_a_process_in_the_background_does_not_hold_up_the_next_step(host, tmp_path, program):
+    background = command(f"{program} & echo $! >{tmp_path / 'pid'}; echo done")
     try:
         assert host.run(background, command("echo next")) == 0
-        assert (host.log(1), host.log(2)) == ("done\n", "next\n")
+        assert "done\n" in host.log(1)
+        assert host.log(2) == "next\n"
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 9)
 
@@ -216,7 +218,7 @@ def test_packages_of_amazon_linux(host, programs, status, says):
 def test_a_host_without_package_manager(host, programs):
     programs()
     assert host.run({"kind": "packages", "packages": ["gcc"]}) == 1
-    assert host.record()["reason"] == "cannot install packages, because this host has neither apt-get nor dnf"
+    assert host.record()["reason"] == "this host has neither apt-get nor dnf"
 
 
 def test_a_script_from_the_web_is_downloaded_without_its_url_in_the_command_line(host, programs):
@@ -233,7 +235,7 @@ def test_a_script_from_s3_needs_the_aws_cli(host, programs):
     step = {**SCRIPT, "script": "s3://bucket/x.sh", "content": None}
     programs()
     assert host.run(step) == 1
-    assert host.record()["reason"] == "cannot download the script, because the AWS CLI is not installed on this host"
+    assert host.record()["reason"] == "the AWS CLI, which downloads from S3, is not installed on this host"
     programs(aws='echo "$1 $2 $3 $4"; echo "echo ran" >$5')
     assert host.run(step) == 0
     assert host.log() == "s3 cp --only-show-errors s3://bucket/x.sh\nran\n"
