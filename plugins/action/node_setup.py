@@ -21,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps i
 
 display = Display()
 
+MODULE = "deeplearning.cluster.node_setup"
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
@@ -39,10 +40,16 @@ class ActionModule(NodeAction, module="node_setup"):
         steps, errors = read_steps(self._task.args.get("steps"), [os.getcwd(), self._loader.get_basedir()])
         if errors:
             raise AnsibleActionFail("\n".join(errors))
-        own = steps_of_node(steps, variables)
-        if not own or self._task.args.get("state") == "checked" or self._have_succeeded(own):
+        own, state, attempt = steps_of_node(steps, variables), self._task.args.get("state"), self._task.args.get("attempt")
+        if not own or state == "checked" or (not attempt and self._have_succeeded(own)):
             return {**result, **NOTHING}
-        answer = self._follow(own, variables)
+        arguments = {**self._task.args, "steps": [without_none(step) for step in own], "attempt": attempt or uuid.uuid4().hex}
+        if state == "started":
+            answer = self._execute_module(MODULE, module_args={**arguments, "wait": 0}, task_vars=variables)
+            if not answer.get("failed") and not answer["finished"]:
+                answer["attempt"] = arguments["attempt"]
+        else:
+            answer = self._follow(own, arguments, variables)
         if answer.get("failed"):
             answer["msg"] = f"{self._host}: {answer['msg']}"
         return {**result, **answer}
@@ -54,15 +61,13 @@ class ActionModule(NodeAction, module="node_setup"):
         found = [host.find(path) for path in paths] if host else [None]
         return all(file is not None and file.uid == 0 and records.has_succeeded(records.parse(file.content)) for file in found)
 
-    def _follow(self, steps: Sequence[Mapping[str, Any]], variables: dict[str, Any]) -> dict[str, Any]:
+    def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module until the steps have ended, and show which step runs."""
-        sent = [{key: value for key, value in step.items() if value is not None} for step in steps]
-        arguments = {**self._task.args, "steps": sent, "attempt": uuid.uuid4().hex}
         shown_number, shown_at = 0, time.monotonic()
         # Another run's steps, which this run waits for, take as long as these.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
-            answer = self._execute_module("deeplearning.cluster.node_setup", module_args=arguments, task_vars=variables)
+            answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)
             if answer.get("failed") or answer["finished"]:
                 return answer
             now, progress = time.monotonic(), answer.get("progress") or {"number": 0, "seconds": 0}
@@ -73,3 +78,7 @@ class ActionModule(NodeAction, module="node_setup"):
                 shown_number, shown_at = progress["number"], now
                 display.display(ProgressLine(f"{self._host}: set-up {described(running)}, {progress['seconds']} s"))
             time.sleep(PAUSE)
+
+
+def without_none(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in step.items() if value is not None}

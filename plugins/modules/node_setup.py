@@ -113,9 +113,11 @@ options:
   state:
     description:
       - V(checked) checks the steps on the controller, without connecting to the host.
+      - V(started) starts them and does not wait. A later task with V(present) and O(attempt) waits for them. With both tasks, all hosts of
+        a play run their steps at the same time, even if there are more hosts than forks.
       - V(present) runs them.
     type: str
-    choices: [checked, present]
+    choices: [checked, started, present]
     default: present
   region:
     description:
@@ -123,7 +125,7 @@ options:
     type: str
   attempt:
     description:
-      - Id of the run that this task belongs to. The action plugin sets this option.
+      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new id.
     type: str
   wait:
     description:
@@ -160,6 +162,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+attempt:
+  description: Id of the steps that were started.
+  returned: with O(state=started), unless all steps have succeeded
+  type: str
 finished:
   description: Whether the steps have ended.
   returned: success

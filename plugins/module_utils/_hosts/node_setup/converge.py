@@ -52,7 +52,7 @@ SPECIFICATION: dict[str, Any] = {
                 "content": {"type": "str"},
             },
         },
-        "state": {"type": "str", "choices": ["checked", "present"], "default": "present"},
+        "state": {"type": "str", "choices": ["checked", "started", "present"], "default": "present"},
         "region": {"type": "str"},
         "attempt": {"type": "str"},
         "wait": {"type": "int", "default": 5},

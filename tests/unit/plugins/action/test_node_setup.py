@@ -70,6 +70,16 @@ def test_no_module_runs_where_nothing_is_to_do(action, arguments, done):
     assert made.run(task_vars=VARIABLES)["changed"] is False
 
 
+def test_steps_are_started_on_all_hosts_before_they_are_waited_for(action):
+    made = action([{"finished": False, "changed": False, "progress": {"number": 1, "seconds": 0}}], state="started")
+    started = made.run(task_vars=VARIABLES)
+    assert made._execute_module.call_args.kwargs["module_args"]["wait"] == 0
+    waits = action([{"finished": True, "changed": True, "ran": ["tools"]}], done=True, attempt=started["attempt"])
+    assert waits.run(task_vars=VARIABLES)["changed"] is True, "even if the steps have ended meanwhile"
+    assert waits._execute_module.call_args.kwargs["module_args"]["attempt"] == started["attempt"]
+    assert "attempt" not in action([{"finished": True, "changed": True, "ran": ["tools"]}], state="started").run(task_vars=VARIABLES)
+
+
 def test_errors_come_before_any_contact(action):
     made = action([], steps=[{"command": ""}, {"packages": []}])
     with pytest.raises(AnsibleActionFail, match="step 1: command: the value is empty") as told:
