@@ -24,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     write_archive,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
 
 
@@ -42,6 +43,9 @@ class ActionModule(NodeAction, module="training_job"):
             arguments["generation"] = inventory_generation(variables)
         if state == "started" and not arguments.get("instance_id"):
             arguments["instance_id"] = instance_id(variables)
+        steps = arguments.pop("setup_steps", None)
+        if state == "prepared" and steps:
+            arguments["setup_digests"] = self._setup_digests(steps, variables)
         if state == "prepared" and arguments.get("efa") is None:
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         try:
@@ -71,6 +75,13 @@ class ActionModule(NodeAction, module="training_job"):
         if not parameters["repository"]:
             code_to_send(parameters, self._bases(), patterns(parameters))
         return {"changed": False}
+
+    def _setup_digests(self, given: Any, variables: Mapping[str, Any]) -> dict[str, str]:
+        """Return the descriptions of the set-up steps of this host by their digests."""
+        steps, errors = read_steps(given, self._bases())
+        if errors:
+            raise AnsibleActionFail("\n".join(errors))
+        return {step["digest"]: described(step) for step in steps_of_node(steps, variables)}
 
     def _bases(self) -> list[str]:
         """Return the base directories for relative paths on the controller."""

@@ -210,6 +210,19 @@ options:
       - Directory on the hosts that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
     type: path
     default: /opt/deeplearning
+  setup_steps:
+    description:
+      - Steps of M(deeplearning.cluster.node_setup). With O(state=prepared), a host is refused if one of its steps has not succeeded there.
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.2.0
+  setup_digests:
+    description:
+      - Digests of the host's own steps in O(setup_steps), with their descriptions. The action plugin sets this option.
+    type: dict
+    default: {}
+    version_added: 0.2.0
   generation:
     description:
       - Generation of the cluster's metadata that the hosts must have.

@@ -28,6 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     find_launcher,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import setup_steps
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
@@ -38,7 +39,7 @@ JOB, DATASET = "job", "dataset"
 PRIVATE_KEY, UNUSED_VARIABLES = "private_key", "unused_variables"
 #: The roles whose variables a run uses, by the purpose of the run.
 ROLES = {
-    JOB: ("python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
+    JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
 }
 #: What can happen to the nodes after a job.
@@ -56,6 +57,7 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
     if kind == DATASET:
         yield from dataset_errors(given)
         return
+    yield from setup_errors(given, bases)
     yield from environment_errors(given, bases)
     yield from job_errors(given, bases, needs_job=needs_job)
     yield from report_errors(given)
@@ -167,6 +169,12 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
         yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
+
+
+def setup_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
+    """Return error messages about the set-up steps of the nodes."""
+    if are_known(given, setup_steps.OPTION):
+        yield from setup_steps.read_steps(given.get(setup_steps.OPTION, []), bases)[1]
 
 
 def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:

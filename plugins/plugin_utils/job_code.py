@@ -160,7 +160,7 @@ def check_out(repository: str, version: str, directory: str) -> str:
     """
     if version.startswith("-"):
         raise GitError(f"version {version!r} is not a branch, tag or commit.")
-    address, environment = address_and_credentials(repository)
+    address, environment = address_and_credentials(repository, int(os.environ.get("GIT_CONFIG_COUNT") or 0))
     git(directory, "clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", address, ".", environment=environment)
     commit = find_commit(directory, version, environment)
     git(directory, "checkout", "--quiet", "--detach", commit, environment=environment)
@@ -259,8 +259,11 @@ def without_credentials(repository: str) -> str:
     return f"{scheme}://{shown if scheme.lower() == 'file' else shown.rpartition('@')[2]}"
 
 
-def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
-    """Return the repository's URL without its password, and environment variables that contain the password. Raises GitError."""
+def address_and_credentials(repository: str, settings: int = 0) -> tuple[str, dict[str, str]]:
+    """Return the repository's URL without its password, and environment variables that contain the password. Raises GitError.
+
+    `settings` is the number of settings (`GIT_CONFIG_COUNT`) in the environment to which the variables are added.
+    """
     if "://" not in repository:
         return repository, {}
     parts = urlsplit(repository)
@@ -268,7 +271,7 @@ def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
     _check_address(parts, userinfo, host)
     if parts.scheme not in WEB or not at:
         return repository, {}
-    return urlunsplit(parts._replace(netloc=host)), credentials_environment(f"{parts.scheme}://{host}", userinfo)
+    return urlunsplit(parts._replace(netloc=host)), credentials_environment(f"{parts.scheme}://{host}", userinfo, settings)
 
 
 def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
@@ -286,14 +289,14 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
         raise GitError(f"{parts.scheme} does not use the password in the URL, but git's command line would show it. Remove the password.")
 
 
-def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
+def credentials_environment(address: str, userinfo: str, settings: int) -> dict[str, str]:
     """Return the environment variables that make git authenticate to a URL as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("the user name or the password contains control characters. Remove them.")
-    name, first = f"credential.{address}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(first + 2)}
-    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty helper disables the user's own helpers
+    name = f"credential.{address}.helper"
+    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(settings + 2)}
+    for index, value in enumerate(("", CREDENTIAL_HELPER), settings):  # the empty helper disables the user's own helpers
         environment.update({f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value})
     return environment
 

@@ -39,6 +39,10 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
         ),
         ({"training_job_name": "My_Job"}, "name: 'My_Job' is not a valid job name"),
         ({"training_job_script": "nope.py"}, "script: 'nope.py' is not a file in source"),
+        (
+            {"node_setup_steps": [{"command": "true", "timout": 3}]},
+            "node_setup_steps: step 1: unknown key 'timout'. Did you mean 'timeout'?",
+        ),
         ({"training_job_source": "nowhere"}, "source: 'nowhere' is not a directory on the controller"),
     ],
 )

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
@@ -26,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError, FailedWorkError."""
     params = module.params
+    check_setup(params["setup_digests"])
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     if params["sandbox"] and systemd.hidden(params["python"]):
         check_python(params)
@@ -35,6 +37,16 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     if unpack and not module.check_mode:
         install_code(params, paths, user)
     return {"changed": unpack, **found, "job_directory": paths.directory}
+
+
+def check_setup(digests: dict[str, str]) -> None:
+    """Raise RefusalError if a set-up step has not succeeded on this host. `digests` maps digests to descriptions."""
+    missing = node_setup_records.missing(digests)
+    if missing:
+        raise RefusalError(
+            f"node_setup_steps: {', '.join(missing)} must succeed on this host before a job starts."
+            " Run the playbook deeplearning.cluster.configure."
+        )
 
 
 def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:

@@ -54,6 +54,8 @@ SPECIFICATION: dict[str, Any] = {
         "heartbeat_timeout": {"type": "int", "default": 60},
         "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
         "generation": {"type": "str"},
+        "setup_steps": {"type": "list", "elements": "dict", "default": [], "no_log": True},
+        "setup_digests": {"type": "dict", "default": {}},
         "efa": {"type": "bool"},
         "instance_id": {"type": "str"},
         "archive": {"type": "path"},

@@ -45,3 +45,22 @@ def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, variables, argume
     monkeypatch.setattr(action, "is_first", lambda _: False)
     monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
     assert plugin.run(task_vars=variables)["efa"] is efa
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, ["step 1 (a)", "step 2 (b)"]), (2, ["step 1 (a)", "step 3 (c)"])])
+def test_a_host_is_told_which_set_up_steps_it_needs_and_not_their_content(monkeypatch, number, expected):
+    steps = [
+        {"name": name, "command": "x" * index, "only": only}
+        for index, (name, only) in enumerate(zip("abc", ("all", "master", "workers")), 1)
+    ]
+    steps[0]["secrets"] = {"TOKEN": "hunter2"}
+    task = SimpleNamespace(args={"state": "prepared", "generation": "g", "setup_steps": steps}, async_val=0, check_mode=False)
+    plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
+    plugin._loader.get_basedir.return_value = "/"
+    monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
+    monkeypatch.setattr(action, "is_first", lambda _: False)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
+    sent = plugin.run(task_vars={**variables(), "inventory_hostname": f"c-{number}"})
+    assert list(sent["setup_digests"].values()) == expected
+    assert "setup_steps" not in sent
+    assert "hunter2" not in str(sent)

@@ -100,6 +100,20 @@ def test_code_has_one_place(errors):
     ]
 
 
+def test_set_up_steps_are_checked_even_without_a_job(errors, tmp_path):
+    (tmp_path / "setup.sh").write_text("true\n")
+    assert errors(needs_job=False, node_setup_steps=[{"script": "setup.sh"}]) == []
+    assert errors(needs_job=False, node_setup_steps=UNKNOWN) == []
+    found = errors(needs_job=False, node_setup_steps=[{"script": "setup.py"}, {"packages": ["gcc"], "timeout": "soon"}])
+    assert found == [
+        f"node_setup_steps: step 1: script: 'setup.py' is not a file on the controller (searched in {tmp_path}). Specify the path of an "
+        "existing file.",
+        "node_setup_steps: step 2: timeout: 'soon' is not a number of seconds. Use a whole number above 0.",
+    ]
+    (found,) = errors(needs_job=False, node_setup_steps={"secrets": "hunter2"})
+    assert found == "node_setup_steps: the value is not of type list of dict. Use a value of that type."
+
+
 def test_a_secret_of_the_wrong_type_is_not_shown(errors):
     (found,) = errors(**job(secrets="hunter2 is not a dictionary"))
     assert found == "training_job_secrets: the value is not of type dict. Use a value of that type."

@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import prepare, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
@@ -52,3 +53,14 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     module = SimpleNamespace(params=params, run_command=None)
     with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
         prepare.examine(module, records.Paths(str(tmp_path)), None)
+
+
+def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(node_setup_records, "RECORDS", str(tmp_path))
+    (tmp_path / "aaa.json").write_text('{"state": "succeeded"}')
+    prepare.check_setup({"aaa": "step 1 (tools)"})
+    prepare.check_setup({})
+    with pytest.raises(
+        specification.RefusalError, match=r"node_setup_steps: step 2 \(data\) must succeed on this host before a job starts\."
+    ):
+        prepare.check_setup({"aaa": "step 1 (tools)", "bbb": "step 2 (data)"})

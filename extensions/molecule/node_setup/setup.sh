@@ -1,0 +1,2 @@
+#!/bin/sh
+echo hello >"/var/tmp/$1"

@@ -1,0 +1,84 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Sends the set-up steps to a host on which some have not succeeded, runs the module of the same name, and shows its progress."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
+
+display = Display()
+
+MODULE = "deeplearning.cluster.node_setup"
+SHOW_SECONDS = 10.0
+# Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
+PAUSE = 1.0
+NOTHING = {"changed": False, "finished": True, "ran": []}
+
+
+class ActionModule(NodeAction, module="node_setup"):
+    """Skips hosts on which all steps have succeeded, and runs the module repeatedly on every other host until its steps end."""
+
+    _supports_check_mode = True
+    _supports_diff = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        steps, errors = read_steps(self._task.args.get("steps"), [os.getcwd(), self._loader.get_basedir()])
+        if errors:
+            raise AnsibleActionFail("\n".join(errors))
+        own, state, attempt = steps_of_node(steps, variables), self._task.args.get("state"), self._task.args.get("attempt")
+        if not own or state == "checked" or (not attempt and self._have_succeeded(own)):
+            return {**result, **NOTHING}
+        arguments = {**self._task.args, "steps": [without_none(step) for step in own], "attempt": attempt or uuid.uuid4().hex}
+        if state == "started":
+            answer = self._execute_module(MODULE, module_args={**arguments, "wait": 0}, task_vars=variables)
+            if not answer.get("failed") and not answer["finished"]:
+                answer["attempt"] = arguments["attempt"]
+        else:
+            answer = self._follow(own, arguments, variables)
+        if answer.get("failed"):
+            answer["msg"] = f"{self._host}: {answer['msg']}"
+        return {**result, **answer}
+
+    def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether root's records on the host say that all steps have succeeded."""
+        paths = [records.record_path(step["digest"]) for step in steps]
+        host = snapshot.take(self, snapshot.SUPER_USER, paths)
+        found = [host.find(path) for path in paths] if host else [None]
+        return all(file is not None and file.uid == 0 and records.has_succeeded(records.parse(file.content)) for file in found)
+
+    def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """Run the module until the steps have ended, and show which step runs."""
+        shown_number, shown_at = 0, time.monotonic()
+        # Another run's steps, which this run waits for, take as long as these.
+        end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
+        while True:
+            answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)
+            if answer.get("failed") or answer["finished"]:
+                return answer
+            now, progress = time.monotonic(), answer.get("progress") or {"number": 0, "seconds": 0}
+            if now > end:
+                return {"failed": True, "changed": False, "msg": "the set-up steps have not ended within their timeouts. Check the host."}
+            running = next((step for step in steps if step["number"] == progress["number"]), None)
+            if running and (progress["number"] != shown_number or now >= shown_at + SHOW_SECONDS):
+                shown_number, shown_at = progress["number"], now
+                display.display(ProgressLine(f"{self._host}: set-up {described(running)}, {progress['seconds']} s"))
+            time.sleep(PAUSE)
+
+
+def without_none(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in step.items() if value is not None}

@@ -1,0 +1,177 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Implements one run of the module `node_setup` on a host: starts the steps in a systemd unit, or waits for the unit's end."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import inspect
+import os
+import shutil
+import sys
+import time
+from typing import Any, Iterator, Mapping, Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records, runner
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+UNIT = "deeplearning-node-setup.service"
+# On a file system in memory, because the description of the steps contains secrets.
+RUNTIME = "/run/deeplearning-node-setup"
+PROGRESS, LOCK = os.path.join(RUNTIME, "progress.json"), os.path.join(RUNTIME, "lock")
+POLL = 0.5
+STOP_SECONDS = 10
+
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "steps": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": {
+                "name": {"type": "str"},
+                "packages": {"type": "list", "elements": "str"},
+                "script": {"type": "str"},
+                "sha256": {"type": "str"},
+                "arguments": {"type": "list", "elements": "str", "default": []},
+                "command": {"type": "raw"},
+                "repository": {"type": "str"},
+                "version": {"type": "str", "default": ""},
+                "path": {"type": "path"},
+                "environment": {"type": "dict", "default": {}},
+                "secrets": {"type": "dict", "default": {}, "no_log": True},
+                "timeout": {"type": "int", "default": 1800},
+                "user": {"type": "str", "default": "root"},
+                "only": {"type": "str", "choices": ["all", "master", "workers"], "default": "all"},
+                "number": {"type": "int"},
+                "kind": {"type": "str"},
+                "digest": {"type": "str"},
+                "content": {"type": "str"},
+            },
+        },
+        "state": {"type": "str", "choices": ["checked", "started", "present"], "default": "present"},
+        "region": {"type": "str"},
+        "attempt": {"type": "str"},
+        "wait": {"type": "int", "default": 5},
+    }
+}
+
+
+class SetupError(Exception):
+    """The steps cannot be run, or one of them has failed. The message says what to do."""
+
+
+def ensure(module: AnsibleModule) -> dict[str, Any]:
+    """Start the steps that have not succeeded, or wait for them. Raises SetupError if a step has failed."""
+    steps, attempt = module.params["steps"], module.params["attempt"]
+    if module.params["state"] == "checked":
+        return {"changed": False, "finished": True, "ran": []}
+    if not attempt:
+        raise SetupError("Run the module through its action plugin, which sets the option attempt.")
+    if module.check_mode:
+        return predict(steps)
+    with exclusive():
+        known = records.read(PROGRESS)
+        if known.get("attempt") != attempt and not is_running(module):
+            waiting = unfinished(steps)
+            if not waiting:
+                return {"changed": False, "finished": True, "ran": []}
+            start(module, waiting)
+            known = records.read(PROGRESS)
+    ended = wait(module)
+    if not ended or known.get("attempt") != attempt:
+        return {"changed": False, "finished": False, "progress": progress()}
+    for step in unfinished(steps):
+        raise SetupError(describe_failure(step, records.read(records.record_path(step["digest"]))))
+    return {"changed": True, "finished": True, "ran": [step["name"] for step in steps if step["digest"] in known["digests"]]}
+
+
+def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result of check mode."""
+    names = [step["name"] for step in unfinished(steps)]
+    header = "set-up steps to run"
+    diff = {"before_header": header, "after_header": header, "before": "", "after": "".join(f"{name}\n" for name in names)}
+    return {"changed": bool(names), "finished": True, "ran": names, "diff": [diff] if names else []}
+
+
+def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the steps that have not succeeded on this host, in order."""
+    return [step for step in steps if not records.has_succeeded(records.read(records.record_path(step["digest"])))]
+
+
+@contextlib.contextmanager
+def exclusive() -> Iterator[None]:
+    """Hold a lock, so that only one run starts the unit."""
+    make_directory(RUNTIME, 0o700)
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make_directory(path: str, mode: int) -> None:
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, mode)
+
+
+def is_running(module: AnsibleModule) -> bool:
+    """Return whether the unit is active. Raises SetupError."""
+    status, output, error = module.run_command(["systemctl", "show", "--property=ActiveState", UNIT])
+    if status:
+        raise SetupError(f"systemctl show {UNIT} failed: {error.strip()}. Check systemd on this host.")
+    return output.strip() not in ("ActiveState=inactive", "ActiveState=failed")
+
+
+def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Start the unit that runs the steps. Raises SetupError."""
+    shutil.rmtree(records.WORK, ignore_errors=True)
+    for path, mode in ((records.STATE, 0o711), (records.RECORDS, 0o700), (records.WORK, 0o711), (records.LOGS, 0o700)):
+        make_directory(path, mode)
+    for step in steps:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(records.record_path(step["digest"]))
+    attempt, region = module.params["attempt"], module.params["region"] or ""
+    spec = runner.Spec(steps, attempt, region, records.RECORDS, records.LOGS, records.WORK, PROGRESS)
+    program, description = os.path.join(RUNTIME, "runner.py"), os.path.join(RUNTIME, "steps.json")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(inspect.getsource(runner))
+    runner.write_progress(spec, steps[0])
+    runner.write_json(description, spec._asdict())
+    command = ["systemd-run", "--quiet", "--collect", "--service-type=exec", f"--unit={UNIT}"]
+    command += ["--description=Set-up steps of deeplearning.cluster", f"--property=TimeoutStopSec={STOP_SECONDS}"]
+    status, _output, error = module.run_command([*command, sys.executable, "-I", program, description])
+    if status:
+        os.unlink(description)
+        raise SetupError(f"systemd-run could not start {UNIT}: {error.strip()}. Check systemd on this host.")
+
+
+def wait(module: AnsibleModule) -> bool:
+    """Wait for the end of the unit, at most the module's `wait` in seconds, and return whether it has ended."""
+    end = time.monotonic() + module.params["wait"]
+    while is_running(module):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL)
+    return True
+
+
+def progress() -> dict[str, int]:
+    """Return the number of the step that is running and the seconds since it began."""
+    found = records.read(PROGRESS)
+    return {"number": int(found.get("number", 0)), "seconds": int(time.time() - found.get("started", time.time()))}
+
+
+def describe_failure(step: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """Return the message about a step that has not succeeded."""
+    subject = f"Step {step['number']} ({step['name']})"
+    if record.get("state") != "failed":
+        return (
+            f"{subject} was interrupted before it ended, perhaps because the host restarted. Run again: the run continues with this step. "
+            f"On this host, journalctl -u {UNIT} shows more."
+        )
+    told = f"{subject} failed: {record['reason']}. Correct the step or the host, and run again: the run continues with this step."
+    tail = [f"  {clean_line(line)}" for line in record.get("tail", [])]
+    where = f"The log is {record['log']} on this host"
+    return "\n".join([f"{told} {where}. It ends with:", *tail]) if tail else f"{told} {where}. It is empty."

@@ -1,0 +1,207 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_setup
+version_added: 0.2.0
+short_description: Runs set-up steps on a host, each once
+description:
+  - Runs on the host. Runs the steps in order that have not succeeded there with the same content. A failed step ends the run, and the next
+    run continues with this step.
+  - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
+  - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
+  - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
+    has not succeeded.
+options:
+  steps:
+    description:
+      - The steps. Each has exactly one of O(steps[].packages), O(steps[].script), O(steps[].command) and O(steps[].repository).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description:
+          - Name of the step in messages.
+        type: str
+      packages:
+        description:
+          - Packages for C(apt-get) or C(dnf) to install.
+        type: list
+        elements: str
+      script:
+        description:
+          - A file on the controller, an C(https://) URL, or C(s3://bucket/key). A file without C(#!) is a bash script.
+          - The host downloads from URLs. The AWS CLI downloads from S3 with the credentials of the instance role.
+        type: str
+      sha256:
+        description:
+          - SHA-256 digest of a script from a URL. A different file is not run.
+          - With the digest, the URL does not count as content. Without it, only the URL does.
+        type: str
+      arguments:
+        description:
+          - Arguments of the script.
+        type: list
+        elements: str
+        default: []
+      command:
+        description:
+          - A list with a program and its arguments, or text, which bash runs.
+        type: raw
+      repository:
+        description:
+          - URL of a git repository. A password in it is not shown.
+        type: str
+      version:
+        description:
+          - Branch, tag or commit of the repository. The default is its default branch.
+        type: str
+        default: ""
+      path:
+        description:
+          - Directory of the clone on the host. It is empty or missing at first, or a clone of the same repository.
+          - If O(steps[].user=root), only root can have write permission for the directories on the way to it.
+          - Required with O(steps[].repository).
+        type: path
+      environment:
+        description:
+          - Environment variables.
+        type: dict
+        default: {}
+      secrets:
+        description:
+          - Environment variables whose values are masked in the log and in messages.
+          - The values do not count as content, so a new value does not run the step again.
+        type: dict
+        default: {}
+      timeout:
+        description:
+          - Maximum duration of the step in seconds. After that, all processes of the step are killed.
+        type: int
+        default: 1800
+      user:
+        description:
+          - User who runs the script, the command or git. Packages are always installed by root.
+        type: str
+        default: root
+      only:
+        description:
+          - Hosts that run the step.
+        type: str
+        choices: [all, master, workers]
+        default: all
+      number:
+        description:
+          - Position of the step. The action plugin sets this option.
+        type: int
+      kind:
+        description:
+          - Kind of the step. The action plugin sets this option.
+        type: str
+      digest:
+        description:
+          - Digest of the step's content. The action plugin sets this option.
+        type: str
+      content:
+        description:
+          - Content of the script, encoded in base64. The action plugin sets this option.
+        type: str
+  state:
+    description:
+      - V(checked) checks the steps on the controller, without connecting to the host.
+      - V(started) starts them and does not wait. A later task with V(present) and O(attempt) waits for them. With both tasks, all hosts of
+        a play run their steps at the same time, even if there are more hosts than forks.
+      - V(present) runs them.
+    type: str
+    choices: [checked, started, present]
+    default: present
+  region:
+    description:
+      - Region of the S3 buckets with scripts.
+    type: str
+  attempt:
+    description:
+      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new id.
+    type: str
+  wait:
+    description:
+      - Maximum time to wait for the end of the steps, in seconds. If they have not ended by then, the module returns their progress.
+    type: int
+    default: 5
+attributes:
+  check_mode:
+    description: Returns the steps that would run, without changing anything.
+    support: full
+  diff_mode:
+    description: Shows the names of the steps that run in check mode.
+    support: partial
+  idempotent:
+    description: A step that has succeeded does not run again.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Set up the host
+  deeplearning.cluster.node_setup:
+    steps:
+      - packages: [build-essential, cmake]
+      - script: setup.sh
+        arguments: [--prefix, /opt/tools]
+        timeout: 3600
+      - name: sources of TensorPack
+        repository: https://github.com/tensorpack/tensorpack.git
+        version: v0.11
+        path: /opt/tensorpack
+  become: true
+"""
+
+RETURN = r"""
+attempt:
+  description: Id of the steps that were started.
+  returned: with O(state=started), unless all steps have succeeded
+  type: str
+finished:
+  description: Whether the steps have ended.
+  returned: success
+  type: bool
+ran:
+  description: Names of the steps that ran. In check mode, names of the steps that would run.
+  returned: when RV(finished)
+  type: list
+  elements: str
+  sample: [packages, script setup.sh]
+progress:
+  description: The step that is running.
+  returned: until the steps have ended
+  type: dict
+  contains:
+    number:
+      description: Position of the step, beginning with 1.
+      type: int
+      sample: 2
+    seconds:
+      description: Seconds since the step began.
+      type: int
+      sample: 95
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.converge import SPECIFICATION, SetupError, ensure
+
+
+def main() -> None:
+    module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
+    try:
+        module.exit_json(**ensure(module))
+    except (SetupError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()
