@@ -67,7 +67,7 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
     """Return the user of a job, who owns its logs. Raises ExportError, UserError."""
     try:
         if os.lstat(paths.logs).st_uid == users.ID:
-            return users.ensure(module.run_command, users.NAME, make=True)  # a new host does not have this user
+            return users.ensure(module.run_command, users.NAME, make=not module.check_mode)  # a new host lacks this user
         user = users.owner(paths.logs)
     except FileNotFoundError:
         raise ExportError(

@@ -93,7 +93,7 @@ def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[t
         try:
             entries = _entries(root, folder)
         except OSError as error:
-            if error.errno not in GONE:
+            if error.errno not in GONE or not folder:
                 problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
             continue
         if folder.count("/") > DEPTH_LIMIT:

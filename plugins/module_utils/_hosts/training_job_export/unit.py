@@ -26,6 +26,8 @@ PROPERTIES = (
     # Before the shared storage is unmounted at shutdown, the export ends.
     "After=remote-fs.target",
     "TimeoutStopSec=10",
+    # The program opens all files of a batch.
+    f"LimitNOFILE={8 * exporter.BATCH_FILES}",
     # Training comes first.
     "CPUWeight=20",
     "IOWeight=20",
