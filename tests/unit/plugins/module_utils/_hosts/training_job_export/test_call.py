@@ -118,7 +118,7 @@ def test_an_export_that_ended_before_it_saw_the_request_is_started_again(unit, p
 def test_an_export_that_was_killed_is_an_error(unit, paths, state, is_in):
     write(paths, state, began=1.0)
     unit.is_in = is_in
-    with pytest.raises(call.ExportError, match="ended before it was complete.*journalctl -u deeplearning_export-digits.service"):
+    with pytest.raises(call.ExportError, match=r"ended before it was complete.*journalctl -u deeplearning_export-digits.service"):
         run(paths, since=2.0)
     assert unit.specs == []
 
