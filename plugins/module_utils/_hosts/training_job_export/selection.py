@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fnmatch
 import os
 import re
 import stat
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 
 # Files that the export itself or a supervisor is writing.
 NEVER = ("status/export*", "status/*.json.*", "status/over.*")
@@ -137,12 +138,6 @@ def is_included(key: str, include: Sequence[str]) -> bool:
     """Return whether a pattern matches a file or one of its directories. Without patterns, all files are included."""
     parts = key.split("/")
     return not include or any(matches("/".join(parts[:count]), include) for count in range(1, len(parts) + 1))
-
-
-def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Return whether a pattern matches. Patterns with a slash are compared with the path, and patterns without a slash with the name."""
-    name = os.path.basename(path)
-    return any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
 
 
 def open_file(file: File) -> int:
