@@ -12,7 +12,7 @@ import subprocess
 import threading
 from typing import Any, Callable, Iterator, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, Source, parse
 
 Report = Callable[[int, int], None]
 """A function to call with the number of bytes moved so far and the total number of bytes."""
@@ -61,14 +61,14 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
         yield from process.stdout or ()
         reader.join()
     if process.returncode:
-        raise DataError(explain(access, source, "".join(errors)))
+        raise failure(access, source, "".join(errors))
 
 
 def read_object(access: Access, place: str) -> str | None:
     """Return the text of a small S3 object, or None if the object does not exist. Raises DataError for other errors."""
     done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
     if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
-        raise DataError(explain(access, parse(place), done.stderr))
+        raise failure(access, parse(place), done.stderr)
     return None if done.returncode else done.stdout
 
 
@@ -86,7 +86,7 @@ def copy(access: Access, source: str, target: str, report: Report, *options: str
                 report(*completed)
         reader.join()
     if process.returncode:
-        raise DataError(explain(access, parse(source if source.startswith("s3://") else target), "".join(errors)))
+        raise failure(access, parse(source if source.startswith("s3://") else target), "".join(errors))
 
 
 def completed_bytes(text: str) -> tuple[int, int] | None:
@@ -98,20 +98,24 @@ def completed_bytes(text: str) -> tuple[int, int] | None:
     return int(float(done) * UNITS[unit]), int(float(total) * UNITS[of_unit])
 
 
-def explain(access: Access, source: Source, errors: str) -> str:
-    """Return a message that says what went wrong with S3 and, if known, what to do about it."""
+def failure(access: Access, source: Source, errors: str) -> DataError:
+    """Return an exception whose message says what went wrong with S3 and, if known, what to do about it."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     answer = ANSWER.search(errors)
     said = (answer[0] if answer else lines[-1] if lines else "the AWS CLI failed without a message").rstrip(".")
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
-        return f"{source.shown}: S3 denies this host access: {said}. {access.grant}, and run deeplearning.cluster.provision."
+        return DeniedError(f"{source.shown}: S3 denies this host access: {said}. {access.grant}, and run deeplearning.cluster.provision.")
+    return DataError(f"{source.shown}: {_advice(source, errors, said)}")
+
+
+def _advice(source: Source, errors: str, said: str) -> str:
     if "NoSuchBucket" in errors:
-        return f"{source.shown}: there is no bucket {source.bucket}. Check the name, or create the bucket."
+        return f"there is no bucket {source.bucket}. Check the name, or create the bucket."
     if re.search("PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint", errors):
-        return f"{source.shown}: the bucket is in another region: {said}. Use a bucket in the cluster's region."
+        return f"the bucket is in another region: {said}. Use a bucket in the cluster's region."
     if re.search("Unable to locate credentials|NoCredentials", errors):
-        return f"{source.shown}: this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
-    return f"{source.shown}: {said}"
+        return f"this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
+    return said
 
 
 def start(command: list[str], **options: Any) -> subprocess.Popen[str]:

@@ -15,10 +15,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import Spec, is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, WAITING
 
 ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -135,7 +135,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
     while True:
         active = unit.state(run, params["name"])
         export: Export | None = users.as_user(user, lambda: records.read_export(paths, params["heartbeat_timeout"]))
-        if export and export["began"] >= since and "finished" in export:
+        if export and export["began"] >= since and "finished" in export and not (export["state"] == WAITING and ended(module, paths, user)):
             return result(module, export)
         if active == FAILED or (active != "active" and export and export["state"] == RUNNING):
             raise ExportError(
@@ -148,6 +148,12 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
             progress = {key: export[key] for key in SHOWN if export and key in export}  # type: ignore[literal-required]
             return {"finished": False, "changed": False, "progress": {**progress, "seconds": int(time.time() - since)}}
         time.sleep(POLL_SECONDS)
+
+
+def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> bool:
+    """Return whether the job is over. Then the export that follows it uploads the rest and ends."""
+    timeout = module.params["heartbeat_timeout"]
+    return bool(module.params["state"] == "present" and users.as_user(user, lambda: is_over(paths, timeout)))
 
 
 def result(module: AnsibleModule, export: Export) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Tuple, TypedDict, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, listed, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, listed, parse
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
     GONE,
     KEY_LIMIT,
@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     open_file,
     select,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Paths,
@@ -44,7 +44,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     with_state,
     write_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, SUCCEEDED, WAITING, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, SUCCEEDED, WAITING
 
 GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.
@@ -52,6 +52,8 @@ HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 # A job whose processes have not started after this time, in seconds, does not start any more.
 START_TIMEOUT = 600.0
+# After a change of the role's policy, S3 may deny access for some seconds.
+GRANT_TIMEOUT = 30.0
 # How often a pass uploads files that change while they are uploaded.
 ROUNDS = 3
 # Files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
@@ -142,7 +144,7 @@ class Exporter:
     def run(self) -> int:
         """Export until the job is over, or once. Return the exit status, which is 0 even if a pass failed: the state says why."""
         state = State(self.paths, self.spec["destination"])
-        self.attempt(state, last=not self.spec["follow"])
+        self.attempt(state, last=not self.spec["follow"], patience=GRANT_TIMEOUT)
         if self.spec["follow"]:
             begun = time.monotonic()
             while not self._is_over(begun):
@@ -154,46 +156,54 @@ class Exporter:
             self.attempt(state, last=True)
         return 0
 
-    def attempt(self, state: State, *, last: bool) -> None:
-        """Upload the files that differ, and write the result as the state of the export."""
+    def attempt(self, state: State, *, last: bool, patience: float = 0.0) -> None:
+        """Upload the files that differ, and write the result as the state of the export. If S3 denies it, try for `patience` seconds."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._request)
         self._passed = time.monotonic()
         state.begin()
         try:
-            state.end(SUCCEEDED if last else WAITING, **self.upload(state, ROUNDS if last else 1))
+            state.end(SUCCEEDED if last else WAITING, **self._upload_patiently(state, ROUNDS if last else 1, patience))
         except ERRORS as error:
             state.end(FAILED if last else WAITING, error=message(error, self.spec["directory"]))
+
+    def _upload_patiently(self, state: State, rounds: int, patience: float) -> dict[str, int]:
+        while True:
+            try:
+                return self.upload(state, rounds)
+            except DeniedError:
+                if time.monotonic() >= self._passed + patience:
+                    raise
+            time.sleep(POLL_INTERVAL)
 
     def _is_due(self) -> bool:
         interval = self.spec["interval"]
         return os.path.lexists(self._request) or bool(interval and time.monotonic() >= self._passed + interval)
 
     def _is_over(self, begun: float) -> bool:
-        """Return whether all processes of the job have ended, or none has started in time."""
-        now = time.time()
-        processes = [with_state(record, now, self.spec["heartbeat_timeout"]) for record in read_records(self.paths)]
-        if not processes:
-            return time.monotonic() >= begun + START_TIMEOUT
-        if any(process["state"] == RUNNING for process in processes):
-            return False
-        return bool(read_verdict(self.paths)) or is_over(job_state(processes))
+        """Return whether the job is over, or has not started in time."""
+        over = is_over(self.paths, self.spec["heartbeat_timeout"])
+        return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
         """Upload the files that differ, and return the numbers of the pass. Raises DataError, SelectionError, OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
-        uploaded, uploaded_size, changing = 0, 0, 0
+        uploaded, uploaded_size = 0, 0
         for _round in range(rounds):
-            selection, changing = self.select(), 0
+            selection, changing, failure = self.select(), 0, None
             for batch in batches(self._differing(selection, known), selection.problems):
-                done = self._upload_batch(batch, state, uploaded_size)
+                done, failure = self._upload_batch(batch, state, uploaded_size)
                 known.update(done)
                 uploaded, changing = uploaded + len(done), changing + len(batch.files) - len(done)
                 uploaded_size += sum(size for size, _modified in done.values())
                 self._write_known(known)
+                if failure:
+                    break
             if not changing:
                 break
+        if failure:
+            raise failure
         if selection.problems:
             raise SelectionError(describe(selection.problems))
         size = sum(file.size for file in selection.files.values())
@@ -254,10 +264,11 @@ class Exporter:
             file.writelines(f"{size}\t{modified}\t{key}\n" for key, (size, modified) in known.items())
         os.replace(self._record + ".new", self._record)
 
-    def _upload_batch(self, batch: Batch, state: State, before: int) -> Known:
-        """Upload open files, close them, and return those that did not change. Raises DataError, OSError.
+    def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
+        """Upload open files, close them, and return those that did not change. `before` is what the pass has already uploaded, in bytes.
 
-        `before` is the number of bytes that the pass has already uploaded.
+        Raises DataError if the AWS CLI fails although no file has changed. If a file has changed, that may be the cause. Then returns no files
+        and the exception, and another round may succeed. Raises OSError.
 
         The AWS CLI uploads a directory of links to the open files. So it reads exactly these files, even if a script replaces, renames or
         deletes them in the meantime.
@@ -276,13 +287,23 @@ class Exporter:
             except DataError as error:
                 failure = error
             unchanged = {key: (file.size, file.modified) for key, (file, descriptor) in batch.files.items() if is_same(file, descriptor)}
-            # The AWS CLI fails if a file becomes shorter. The next round tries again.
             if failure and len(unchanged) == len(batch.files):
                 raise failure
-            return {} if failure else unchanged
+            return ({} if failure else unchanged), failure
         finally:
             for _file, descriptor in batch.files.values():
                 os.close(descriptor)
+
+
+def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
+    """Return whether a job is over and all of its processes have ended, or None if no process has started."""
+    now = time.time()
+    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(paths)]
+    if not processes:
+        return None
+    if any(process["state"] == RUNNING for process in processes):
+        return False
+    return bool(read_verdict(paths)) or states.is_over(job_state(processes))
 
 
 def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:

@@ -69,6 +69,8 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
     """
     found = Selection({}, [])
     for root in roots:
+        if root.prefix and matches(root.prefix.rstrip("/"), exclude):
+            continue
         for path, status in _walk(root, exclude, found.problems):
             key = root.prefix + path
             if not is_included(key, include) or matches(key, NEVER):

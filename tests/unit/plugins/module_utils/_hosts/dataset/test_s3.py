@@ -49,9 +49,10 @@ def test_the_progress_of_the_aws_cli(line, bytes_):
     ],
 )
 def test_what_s3_refuses_is_explained(errors, message):
-    assert s3.explain(s3.Access(), source.parse("s3://data"), errors) == message
+    assert str(s3.failure(s3.Access(), source.parse("s3://data"), errors)) == message
 
 
 def test_a_denial_says_what_grants_the_access():
-    said = s3.explain(s3.Access(grant="Ask"), source.parse("s3://data"), "403 Forbidden")
-    assert said == "s3://data: S3 denies this host access: 403 Forbidden. Ask, and run deeplearning.cluster.provision."
+    denied = s3.failure(s3.Access(grant="Ask"), source.parse("s3://data"), "403 Forbidden")
+    assert isinstance(denied, source.DeniedError)
+    assert str(denied) == "s3://data: S3 denies this host access: 403 Forbidden. Ask, and run deeplearning.cluster.provision."

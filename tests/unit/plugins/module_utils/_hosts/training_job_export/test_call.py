@@ -101,6 +101,17 @@ def test_a_job_that_is_followed_is_asked_for_a_pass(unit, paths):
     assert run(paths, since=result["since"])["finished"]
 
 
+def test_after_the_end_of_the_job_the_last_pass_counts(unit, paths):
+    now = time.time()
+    record = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "w1", "processes": 1, "state": "succeeded"}
+    Path(paths.record("rank0")).write_text(json.dumps({**record, "started": now, "heartbeat": now, "finished": now}))
+    write(paths, "waiting", finished=1.0)
+    unit.is_in = "active"
+    assert not run(paths, since=1.0, wait=0)["finished"]
+    write(paths, "succeeded", finished=2.0)
+    assert run(paths, since=1.0, wait=0)["finished"]
+
+
 def test_a_job_that_is_followed_is_not_followed_twice(unit, paths):
     unit.is_in = "active"
     assert run(paths, state="started") == {"finished": True, "changed": False, "destination": DESTINATION}

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, read_export
 from local_cloud.testing import wait_until
@@ -200,6 +200,33 @@ def test_a_failure_is_told_and_what_was_uploaded_is_kept(job, bucket, monkeypatc
     assert (state["state"], state["error"]) == ("failed", "s3://results: S3 denies this host access.")
     bucket.before = lambda: None
     assert (job.run()["uploaded"], bucket.uploads) == (1, [["a"], ["b"]])
+
+
+def test_a_failure_is_told_even_if_files_change_all_the_time(job, bucket):
+    log = job.write("logs/rank0.log", "")
+
+    def grow_and_fail():
+        with log.open("a") as file:
+            file.write("step\n")
+        raise DataError("S3 is out of order")
+
+    bucket.before = grow_and_fail
+    state = job.run()
+    assert (state["state"], state["error"]) == ("failed", "S3 is out of order")
+
+
+@pytest.mark.parametrize(("patience", "state"), [(300, "succeeded"), (0, "failed")])
+def test_a_new_permission_takes_some_seconds(job, bucket, monkeypatch, patience, state):
+    monkeypatch.setattr(exporter, "GRANT_TIMEOUT", patience)
+    monkeypatch.setattr(exporter, "POLL_INTERVAL", 0.01)
+    job.write("job.json", "{}")
+
+    def deny():
+        bucket.before = lambda: None
+        raise DeniedError("S3 denies this host access")
+
+    bucket.before = deny
+    assert job.run()["state"] == state
 
 
 def test_what_cannot_be_exported_is_named_after_all_others_were(job, bucket):

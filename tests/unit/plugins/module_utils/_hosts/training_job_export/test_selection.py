@@ -73,6 +73,7 @@ def test_checkpoints_elsewhere_are_exported_as_if_they_were_here(job, tmp_path):
     (tmp_path / "earlier/step-20.pt").write_text("")
     found = select([Root(str(job), ""), Root(str(tmp_path / "earlier"), "checkpoints/")], ["checkpoints"], ["*.tmp", ".*"]).files
     assert {key: file.size for key, file in found.items()} == {"checkpoints/step-10.pt": 13, "checkpoints/step-20.pt": 0}
+    assert not select([Root(str(tmp_path / "earlier"), "checkpoints/")], [], ["checkpoints"]).files
 
 
 def test_names_that_s3_cannot_have_are_problems(job):
