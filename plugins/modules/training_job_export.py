@@ -91,11 +91,10 @@ extends_documentation_fragment:
   - ansible.builtin.action_common_attributes
 attributes:
   check_mode:
-    description: Returns what a run would upload.
     support: full
   diff_mode:
-    description: In check mode, lists the objects that a run would upload.
     support: partial
+    details: Only check mode lists the objects that a run would upload.
   platform:
     support: full
     platforms: posix

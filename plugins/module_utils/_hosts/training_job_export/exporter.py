@@ -267,8 +267,8 @@ class Exporter:
     def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
         """Upload open files, close them, and return those that did not change. `before` is what the pass has already uploaded, in bytes.
 
-        Raises DataError if the AWS CLI fails although no file has changed. A changed file may be the cause. In that case, returns no files and
-        the exception, and another round may succeed. Raises OSError.
+        Raises DataError if the AWS CLI fails although no file has changed. A changed file may be the cause. In that case, returns no files
+        and the exception, and another round may succeed. Raises OSError.
 
         The AWS CLI uploads a directory of links to the open files. So it reads exactly these files, even if a script replaces, renames or
         deletes them in the meantime.
