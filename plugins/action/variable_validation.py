@@ -11,10 +11,10 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, JOB, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, EXPORT, JOB, findings_of_task
 
 ARGUMENTS = {
-    "subject": {"type": "str", "choices": [JOB, DATASET], "default": JOB},
+    "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT], "default": JOB},
     "required": {"type": "bool", "default": False},
 }
 

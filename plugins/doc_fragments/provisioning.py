@@ -397,6 +397,14 @@ options:
     type: list
     elements: str
     default: []
+  export_destinations:
+    description:
+      - S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed
+        to add, replace and list objects there, but not to read or delete them.
+      - This option can be changed in place.
+    type: list
+    elements: str
+    default: []
   permissions_boundary:
     description:
       - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
@@ -1108,6 +1116,14 @@ options:
       - S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects,
         so that jobs can remove old checkpoints. They cannot delete object versions. To protect data, enable versioning
         on the bucket.
+      - This option can be changed in place.
+    type: list
+    elements: str
+    default: []
+  export_destinations:
+    description:
+      - S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed
+        to add, replace and list objects there, but not to read or delete them.
       - This option can be changed in place.
     type: list
     elements: str

@@ -95,6 +95,43 @@ jobs:
       description: Name of the earlier job that the job continues.
       returned: when the job continues an earlier job
       type: str
+    export:
+      description: State of the job's export to S3. See M(deeplearning.cluster.training_job_export).
+      returned: when the job is or was exported
+      type: dict
+      contains:
+        destination:
+          description: Prefix of the job's objects.
+          type: str
+          sample: s3://my-results/jobs/digits-1/
+        state:
+          description:
+            - V(running) during an upload, V(waiting) between two uploads, V(lost) if the host that exports the job is silent, or how the
+              last upload ended.
+          type: str
+          choices: [running, waiting, succeeded, failed, lost]
+        began:
+          description: When the last upload began, in seconds since 1970.
+          type: float
+        heartbeat:
+          description: Time of the last heartbeat, in seconds since 1970.
+          type: float
+        finished:
+          description: When the last upload ended, in seconds since 1970.
+          returned: when it has ended
+          type: float
+        files:
+          description: Number of files at the destination.
+          returned: when the last upload has succeeded
+          type: int
+        size:
+          description: Total size of these files in bytes.
+          returned: when the last upload has succeeded
+          type: int
+        error:
+          description: Why the last upload failed.
+          returned: when it has failed
+          type: str
     script:
       description: The training script.
       returned: when the job runs a script

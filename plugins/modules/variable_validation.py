@@ -21,9 +21,9 @@ options:
   subject:
     description:
       - The variables to check. V(job) selects those of a training job, its Python environment, and the configuration of nodes.
-        V(dataset) selects those of a data set.
+        V(dataset) selects those of a data set, and V(export) those of the export of a job.
     type: str
-    choices: [job, dataset]
+    choices: [job, dataset, export]
     default: job
   required:
     description:

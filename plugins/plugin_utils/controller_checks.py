@@ -23,6 +23,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import PATH, DataError, name_of, parse
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    bucket_and_prefix,
+    check_bucket_source,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import (
     RefusalError,
     find_launcher,
@@ -35,13 +39,16 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requir
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
 
-JOB, DATASET = "job", "dataset"
+JOB, DATASET, EXPORT = "job", "dataset", "export"
 PRIVATE_KEY, UNUSED_VARIABLES = "private_key", "unused_variables"
 #: The roles whose variables a run uses, by the purpose of the run.
 ROLES = {
     JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
+    EXPORT: ("training_job",),
 }
+#: The least number of seconds between two exports of a running job.
+LEAST_INTERVAL = 60
 #: What can happen to the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
@@ -56,6 +63,9 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
     yield from wrong
     if kind == DATASET:
         yield from dataset_errors(given)
+        return
+    yield from export_errors(given)
+    if kind == EXPORT:
         return
     yield from setup_errors(given, bases)
     yield from environment_errors(given, bases)
@@ -77,6 +87,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
     if kind == JOB:
         found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
+        found += [Finding(kind, Level.ERROR, message) for message in (permission_errors(nodes, controller) if nodes is not None else ())]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
 
@@ -202,6 +213,34 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: {existing!r} is not a directory. Choose another directory, or set training_job_report: false."
     elif not os.access(existing, os.W_OK | os.X_OK):
         yield f"{name}: {path!r} cannot be written, because you have no write permission for {existing!r}. Choose another directory."
+
+
+def export_errors(given: Mapping[str, Any]) -> Iterator[str]:
+    """Return error messages about the options of the export of a job."""
+    prefix, options = "training_job_export", of_role("training_job_export", given)
+    if options.get("") and are_known(options, ""):
+        yield from refusal(f"{prefix}: ", lambda: check_bucket_source(options[""]))
+    interval = options.get("_interval", 0)
+    if interval is not UNKNOWN and interval != 0 and interval < LEAST_INTERVAL:
+        yield (
+            f"{prefix}_interval: {interval} s is not valid. Specify at least {LEAST_INTERVAL} s, or 0 to upload only at the start and"
+            " at the end."
+        )
+
+
+def permission_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterator[str]:
+    """Return an error message if the definition does not allow the nodes to export to the destination."""
+    destination = nodes.get("training_job_export")
+    allowed = [controller.get(f"deeplearning_{name}") for name in ("export_destinations", "write_buckets", "instance_profile")]
+    if not destination or UNKNOWN in (destination, *allowed) or allowed[2] or refusal("", lambda: check_bucket_source(destination)):
+        return
+    bucket, prefix = bucket_and_prefix(destination)
+    writable = [bucket_and_prefix(each) for each in allowed[0] or ()]
+    if bucket not in (allowed[1] or ()) and not any(bucket == each and prefix.startswith(start) for each, start in writable):
+        yield (
+            f"training_job_export: the nodes are not allowed to write to {destination!r}. Add it to deeplearning_export_destinations, or"
+            " its bucket to deeplearning_write_buckets."
+        )
 
 
 def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:

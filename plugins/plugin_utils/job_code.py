@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 # Parts of a working directory that are not code: history, caches, and environments, which work only where they were created.
@@ -128,16 +128,7 @@ def find(path: str, bases: Sequence[str]) -> str | None:
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
     """Return the names of the directory's entries that no pattern excludes."""
-    return sorted(name for name in os.listdir(root) if not is_left_out(name, exclude))
-
-
-def is_left_out(path: str, exclude: Iterable[str]) -> bool:
-    """Return whether a pattern matches a file or directory.
-
-    Patterns with a slash are compared with the path, and patterns without a slash with the name.
-    """
-    name = os.path.basename(path)
-    return any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in exclude)
+    return sorted(name for name in os.listdir(root) if not matches(name, exclude))
 
 
 def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
@@ -146,7 +137,7 @@ def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
         info.uid = info.gid = 0
         info.uname = info.gname = ""
-        return None if is_left_out(info.name, exclude) else info
+        return None if matches(info.name, exclude) else info
 
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name in code.names:

@@ -59,6 +59,11 @@ OF_JOB = (
         "training_job_then does not remove nodes. Set it to scale_in or destroy, or remove this variable.",
     ),
     Rule(
+        tuple(f"training_job_export_{name}" for name in ("interval", "include", "exclude")),
+        lambda get: not get("training_job_export"),
+        "training_job_export is empty. Set it, or remove this variable.",
+    ),
+    Rule(
         ("training_job_report_directory",),
         lambda get: get("training_job_report") is False,
         "training_job_report is false. Set it to true, or remove this variable.",

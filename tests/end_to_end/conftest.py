@@ -35,8 +35,8 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A cloud with hosts."""
-    with LocalCloud(tmp_path_factory.mktemp("cloud")) as started:
+    """A cloud with hosts that have the AWS CLI."""
+    with LocalCloud(tmp_path_factory.mktemp("cloud"), environments=["aws-cli"]) as started:
         yield started
 
 

@@ -214,6 +214,9 @@ FIELDS = {
     ),
     "read_buckets": Field(second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
     "write_buckets": Field(second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
+    "export_destinations": Field(
+        second=lambda account: [f"s3://{account.bucket}/jobs"], shows="update role nodes policy: .*s3:AbortMultipartUpload"
+    ),
     "permissions_boundary": Field(
         second=lambda account: account.boundary,
         shows="update role nodes permissions_boundary: .*-boundary",

@@ -22,6 +22,7 @@ ON_NODES = {
     "ssh_trust": {"cluster": "bert", "user": "ubuntu", "authority": "ssh-ed25519 AAAA", "principals": ["i-0bbb"]},
     "training_job": {"name": "digits-1", "state": "stopped"},
     "training_job_cleanup": {"directory": "/efs/jobs"},
+    "training_job_export": {"name": "digits-1", "directory": "/efs/jobs"},
     "training_job_info": {"directory": "/efs/jobs"},
     "training_job_report": {"name": "digits-1", "directory": "/efs/jobs", "dest": "report.html"},
     "training_job_status": {"directory": "/efs/jobs"},

@@ -48,6 +48,30 @@ class Verdict(TypedDict):
     failure: Record | None
 
 
+class _Export(TypedDict):
+    destination: str
+    state: str
+    began: float
+    heartbeat: float
+
+
+class Export(_Export, total=False):
+    """The contents of status/export: the latest pass of a job's export to S3, which uploads the files that differ.
+
+    `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) are those of
+    all exported files, `uploaded` and `uploaded_size` those of the files that the pass has uploaded. `changing` is the number of files that
+    changed while they were uploaded. `error` says why the pass failed.
+    """
+
+    finished: float
+    files: int
+    size: int
+    uploaded: int
+    uploaded_size: int
+    changing: int
+    error: str
+
+
 class Code(TypedDict, total=False):
     """The origin of a job's code. The dictionary is empty if the code does not come from git."""
 
@@ -189,6 +213,7 @@ class JobStatus(_JobStatus, total=False):
 
     checkpoint_directory: str
     resume: str | None
+    export: Export
     problems: list[str]
     failure: Failure
     progress: list[dict[str, Any]]

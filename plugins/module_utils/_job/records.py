@@ -19,7 +19,7 @@ import time
 from typing import Any, Mapping, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, Outcome, Record, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, Export, Outcome, Record, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, SchemaError, optional
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
     FAILED,
@@ -30,6 +30,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
     RUNNING,
     STOPPED,
     SUCCEEDED,
+    WAITING,
 )
 
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
@@ -114,6 +115,18 @@ DESCRIPTION: schema.Schema = {
 
 #: The verdict, which tells the processes that the job is over.
 VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
+
+
+#: The state of a job's export to S3, `status/export`.
+EXPORT: schema.Schema = {
+    "destination": schema.text(1200, r"s3://[A-Za-z0-9._=+@/-]+", "a location on S3"),
+    "state": schema.one_of(RUNNING, WAITING, SUCCEEDED, FAILED),
+    "began": schema.seconds(),
+    "heartbeat": schema.seconds(),
+    "finished": optional(schema.seconds()),
+    **{key: optional(schema.integer(0, 1 << 62)) for key in ("files", "size", "uploaded", "uploaded_size", "changing")},
+    "error": optional(schema.text()),
+}
 
 
 def check_name(name: str, option: str = "name") -> str:
@@ -217,6 +230,11 @@ class Paths(NamedTuple):
     def progress_times(self) -> str:
         """The history of the size of the `progress` file. Each line contains a time in seconds since 1970 and a size in bytes."""
         return os.path.join(self.status, "progress")
+
+    @property
+    def export(self) -> str:
+        """The state of the job's export to S3."""
+        return os.path.join(self.status, "export")
 
     def log(self, process: str) -> str:
         """Return the path of the file with the output of one process."""
@@ -330,6 +348,16 @@ def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | N
         if problems is not None:
             problems.append(f"verdict {paths.verdict!r} is skipped: {error}")
         return None
+
+
+def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
+    """Return the state of a job's export, or None if it is missing or invalid. It is `lost` if its host has been silent for too long."""
+    try:
+        export = cast(Export, schema.conform(schema.read_document(paths.export), EXPORT))
+    except (OSError, ValueError):
+        return None
+    silent = not -CLOCK_LIMIT <= time.time() - export["heartbeat"] <= heartbeat_timeout
+    return {**export, "state": LOST} if silent and export["state"] in (RUNNING, WAITING) else export
 
 
 def _listing(directory: str) -> list[str]:

@@ -15,6 +15,9 @@ STOPPED = "stopped"
 # No heartbeat has arrived within the timeout.
 LOST = "lost"
 
+# Between two passes. Only exports have this state.
+WAITING = "waiting"
+
 # The final states of a job or of one of its processes.
 FINAL = (SUCCEEDED, FAILED, STOPPED, LOST)
 OF_PROCESSES = (RUNNING, *FINAL)

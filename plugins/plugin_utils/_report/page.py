@@ -147,6 +147,9 @@ again.</p>
 <h2>Files</h2>
 <p>In <code>{{ job.directory }}</code> on the cluster.
 {% if copy_command %}To copy the directory to the controller, run <code>{{ copy_command }}</code>{% endif %}</p>
+{% if job.export is mapping %}
+<p>The job is exported to <code>{{ job.export.destination }}</code>.</p>
+{% endif %}
 {% for label, listing in listings %}
 <details><summary>{{ label }}: {{ listing.count }} {{ 'file' if listing.count == 1 else 'files' }}, {{ listing.size | bytes }} in
 <code>{{ listing.directory }}</code></summary>

@@ -30,6 +30,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
         options["read_buckets"],
         options["write_buckets"],
         [statement for mount in mounts(request, found) for statement in mount.statements],
+        export_destinations=options["export_destinations"],
         session_manager=options["session_manager"],
     )
     return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(INSTANCE_ROLE_COMPONENT), options["permissions_boundary"])

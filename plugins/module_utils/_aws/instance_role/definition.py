@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import bucket_and_prefix
 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
@@ -63,6 +64,7 @@ def policy(
     write_buckets: Sequence[str],
     of_mounts: Sequence[Mapping[str, Any]] = (),
     *,
+    export_destinations: Sequence[str] = (),
     session_manager: bool = False,
 ) -> dict[str, Any]:
     """Return the policy with the nodes' minimum permissions for Auto Scaling groups, instances, the user's buckets and Session Manager.
@@ -90,9 +92,21 @@ def policy(
     if write_buckets:
         actions = ["s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject", "s3:AbortMultipartUpload"]
         statements.append(_statement("WriteObjects", actions, [partition.arn("s3", f"{bucket}/*") for bucket in sorted(write_buckets)]))
+    for number, destination in enumerate(sorted(set(export_destinations)), 1):
+        statements += _exports(destination, number, partition)
     if session_manager:
         statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))
     return {"Version": "2012-10-17", "Statement": [*statements, *of_mounts, *_no_authority(partition)]}
+
+
+def _exports(destination: str, number: int, partition: Partition) -> list[dict[str, Any]]:
+    """Return the statements that allow to list and write the objects of a destination."""
+    bucket, prefix = bucket_and_prefix(destination)
+    listing = _statement(f"ListExports{number}", ["s3:ListBucket"], [partition.arn("s3", bucket)])
+    if prefix:
+        listing["Condition"] = {"StringLike": {"s3:prefix": f"{prefix}*"}}
+    actions = ["s3:PutObject", "s3:AbortMultipartUpload"]
+    return [listing, _statement(f"WriteExports{number}", actions, [partition.arn("s3", f"{bucket}/{prefix}*")])]
 
 
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:

@@ -44,6 +44,16 @@ OPTIONS = (
         ),
     ),
     Option(
+        "export_destinations",
+        {"type": "list", "elements": "str", "default": []},
+        (INSTANCE_ROLE,),
+        IN_PLACE,
+        (
+            "S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed to add, replace and"
+            " list objects there, but not to read or delete them.",
+        ),
+    ),
+    Option(
         "permissions_boundary",
         {"type": "str"},
         (INSTANCE_ROLE,),

@@ -49,7 +49,7 @@ class IgnoredRights(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
-        ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
+        ignored = [name for name in ("read_buckets", "write_buckets", "export_destinations", "session_manager") if options[name]]
         if options["instance_profile"] and ignored:
             yield (
                 f"instance_profile: this collection does not change {options['instance_profile']}, "
@@ -87,10 +87,10 @@ def _reads_authority(cloud: AwsClient, role: str) -> bool:
     partition, account, role_name = role.split(":")[1], role.split(":")[4], role.rpartition("/")[2]
     parameter = f"arn:{partition}:ssm:{cloud.region}:{account}:parameter{parameter_name(cloud.cluster)}"
     try:
-        if not _is_allowed(cloud, role, "ssm:GetParameter", parameter):
+        if not is_allowed(cloud, role, "ssm:GetParameter", parameter):
             return False
         key = _authority_key(cloud)
-        return key in ("", SERVICE_KEY) or _is_allowed(cloud, role, "kms:Decrypt", key if key.startswith("arn:") else "*")
+        return key in ("", SERVICE_KEY) or is_allowed(cloud, role, "kms:Decrypt", key if key.startswith("arn:") else "*")
     except ClientError as error:
         if error_code(error) not in DENIED:
             raise
@@ -103,7 +103,8 @@ def _reads_authority(cloud: AwsClient, role: str) -> bool:
         return False
 
 
-def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
+def is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
+    """Return whether the policies of a role allow an action on a resource."""
     results = cloud.iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource])
     return any(item["EvalDecision"] == "allowed" for item in results["EvaluationResults"])
 

@@ -27,6 +27,10 @@ class DataError(Exception):
     """A problem that the user can fix. The message states the problem and the remedy."""
 
 
+class DeniedError(DataError):
+    """S3 denies the access."""
+
+
 class Source(NamedTuple):
     """A parsed source. `bucket` and `key` are set only for sources on S3."""
 

@@ -16,7 +16,7 @@ import shutil
 import time
 from typing import Any, Dict, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import shards
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     DESCRIBING,
@@ -96,7 +96,7 @@ class Progress:
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
         self._write({"stage": stage, "done": done, "total": total})
 
-    def moved(self, stage: str) -> tools.Report:
+    def moved(self, stage: str) -> s3.Report:
         """Return the function that the tools call to report the progress of a stage."""
 
         def report(done: int, total: int) -> None:
@@ -136,7 +136,7 @@ def examine(spec: Spec) -> Plan:
     files: list[File] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
     if source.kind == S3:
-        objects, single = listed(tools.list_objects(_access(spec), source), source)
+        objects, single = listed(s3.list_objects(_access(spec), source), source)
         if not objects:
             raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
         files = [(path, bytes_) for path, bytes_, _tag in objects]
@@ -188,15 +188,15 @@ def places(spec: Spec, plan: Plan) -> Places:
     return Places(os.path.join(directory, plan.name), os.path.join(directory, f".{plan.name}.{plan.version}.partial"))
 
 
-def _access(spec: Spec) -> tools.Access:
-    return tools.Access(spec["region"] or "", spec["anonymous"])
+def _access(spec: Spec) -> s3.Access:
+    return s3.Access(spec["region"] or "", spec["anonymous"])
 
 
 def _marker(spec: Spec, name: str) -> dict[str, Any]:
     """Return the marker of the staged data set, or an empty dictionary if none is staged."""
     if spec["destination"].startswith("s3://"):
         # The destination requires credentials even if the source is read anonymously.
-        text = tools.read_object(tools.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
+        text = s3.read_object(s3.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
     else:
         text = _read(os.path.join(spec["directory"], name, MARKER))
     try:
@@ -226,7 +226,7 @@ def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
     if included and not os.path.exists(Places("", partial).fetched):
         os.makedirs(target, exist_ok=True)
         options = ("--exclude", "*", *included, *WITHOUT_DESCRIPTION)
-        tools.copy_s3(_access(spec), _folder(source), target, progress.moved("fetching"), *options)
+        s3.copy(_access(spec), _folder(source), target, progress.moved("fetching"), *options)
     return {"changed": True}
 
 
@@ -240,7 +240,7 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
     if _goes_directly(spec, plan):
         _check(spec, plan, plan.source.text)
         options = () if plan.single else WITHOUT_DESCRIPTION
-        tools.copy_s3(_access(spec), *_between(spec, plan), progress.moved("copying"), *options, tree=not plan.single)
+        s3.copy(_access(spec), *_between(spec, plan), progress.moved("copying"), *options, tree=not plan.single)
         os.makedirs(where.data, exist_ok=True)
         files = plan.files or local_files(plan.source.text)
     elif spec["destination"] == DIRECT:
@@ -299,7 +299,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     elif plan.source.kind == S3:
         source, target = (plan.source.text, file) if plan.single else (_folder(plan.source), where.download)
         options = () if plan.single else WITHOUT_DESCRIPTION
-        tools.copy_s3(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
+        s3.copy(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
         raise DataError(f"dataset_source: {plan.source.text} changed during the copy. Run again after all changes are complete.")
@@ -449,6 +449,6 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 def _upload(spec: Spec, where: Places, progress: Progress) -> None:
     """Upload the data set to S3, and then its marker. Raises DataError."""
-    access, target = tools.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
-    tools.copy_s3(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
-    tools.copy_s3(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)
+    access, target = s3.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
+    s3.copy(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
+    s3.copy(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)

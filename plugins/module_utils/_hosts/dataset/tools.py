@@ -1,46 +1,30 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the programs that move and unpack data: the AWS CLI, curl and tar."""
+"""Runs the programs that download and unpack data: curl and tar."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shutil
 import stat
 import subprocess
 import threading
 import zipfile
 import zlib
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import S3, DataError, Source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.s3 import Report, start
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source
 
-Report = Callable[[int, int], None]
-"""A function to call with the number of bytes moved so far and the total number of bytes."""
-
-# The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain them.
-PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
 RETRIES = 5
-# A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
-COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
-UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 CURL_CANNOT_RESUME = (33, 36)
 RANGE_NOT_SATISFIABLE = "416"
 
 ADVICE = "Check that the file is a complete archive, or set unpack: false."
-
-
-class Access(NamedTuple):
-    """How to access S3."""
-
-    region: str = ""
-    anonymous: bool = False
 
 
 class Remote(NamedTuple):
@@ -48,80 +32,6 @@ class Remote(NamedTuple):
 
     size: int | None
     version: str
-
-
-def aws(access: Access, *arguments: str) -> list[str]:
-    """Return the command line of the AWS CLI. Raises DataError if the host has no AWS CLI."""
-    program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
-    if program is None:
-        raise DataError(
-            "AWS CLI: is not installed on this host, but is needed to access S3. Use an image that contains it, such as a Deep Learning "
-            "AMI, or install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
-        )
-    options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]
-    return [program, *arguments, *options]
-
-
-def list_objects(access: Access, source: Source) -> Iterator[str]:
-    """Yield a line for each object whose key begins with the source's key. Raises DataError."""
-    command = aws(access, "s3api", "list-objects-v2", "--bucket", source.bucket, "--output", "text")
-    command += ["--prefix", source.key, "--query", "Contents[].[Size,ETag,Key]"]
-    with _start(command) as process:
-        errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
-        reader.start()
-        yield from process.stdout or ()
-        reader.join()
-    if process.returncode:
-        raise DataError(explain_s3(source, "".join(errors)))
-
-
-def read_object(access: Access, place: str) -> str | None:
-    """Return the text of a small S3 object, or None if the object does not exist. Raises DataError for other errors."""
-    done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
-    if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
-        raise DataError(explain_s3(Source(S3, place), done.stderr))
-    return None if done.returncode else done.stdout
-
-
-def copy_s3(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
-    """Copy files from `source` to `target` if they are missing there or differ. `source`, `target` or both are on S3. Raises DataError."""
-    command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
-    # The AWS CLI separates progress lines with carriage returns.
-    with _start(command) as process:
-        errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
-        reader.start()
-        for line in process.stdout or ():
-            completed = completed_bytes(line)
-            if completed:
-                report(*completed)
-        reader.join()
-    if process.returncode:
-        raise DataError(explain_s3(Source(S3, source if source.startswith("s3://") else target), "".join(errors)))
-
-
-def completed_bytes(text: str) -> tuple[int, int] | None:
-    """Return the number of bytes moved and the total from a progress line of the AWS CLI, or None for any other line."""
-    found = COMPLETED.search(text)
-    if not found:
-        return None
-    done, unit, total, of_unit = found.groups()
-    return int(float(done) * UNITS[unit]), int(float(total) * UNITS[of_unit])
-
-
-def explain_s3(source: Source, errors: str) -> str:
-    """Return a message that says what went wrong with S3 and, if known, what to do about it."""
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    said = lines[-1] if lines else "the AWS CLI failed without a message"
-    if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
-        return (
-            f"{source.shown}: S3 denies this host access: {said}. Add the bucket to deeplearning_read_buckets, or to "
-            "deeplearning_write_buckets if data is written to it, and run deeplearning.cluster.provision."
-        )
-    if re.search("Unable to locate credentials|NoCredentials", errors):
-        return f"{source.shown}: this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
-    return f"{source.shown}: {said}"
 
 
 def ask(source: Source) -> Remote:
@@ -160,7 +70,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     command = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", str(RETRIES), "--retry-connrefused"]
     command += ["--continue-at", "-", "--output", path, "--write-out", "%{http_code}", "--config", "-"]
     try:
-        process = _start(command, stdin=subprocess.PIPE)
+        process = start(command, stdin=subprocess.PIPE)
     except FileNotFoundError as error:
         raise DataError("curl: is not installed on this host, but is needed to download from URLs. Install the package curl.") from error
     over = threading.Event()
@@ -206,7 +116,7 @@ def _unpack(archive: str, folder: str) -> None:
             raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
-    with _start(command) as process:
+    with start(command) as process:
         _output, errors = process.communicate()
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
@@ -223,13 +133,6 @@ def drop_privileges(folder: str) -> None:
             mode = os.lstat(path).st_mode
             if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
                 os.chmod(path, stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
-
-
-def _start(command: list[str], **options: Any) -> subprocess.Popen[str]:
-    # The new process inherits the lock, so that no other run moves the same data while this process is running.
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", close_fds=False, **options
-    )
 
 
 def _size(path: str) -> int:

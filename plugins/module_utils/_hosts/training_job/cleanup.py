@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import time
 from typing import Any, NamedTuple
 
@@ -121,7 +120,7 @@ def unfinished(directory: str) -> list[str]:
 def hide(directory: str, name: str) -> str:
     """Rename a job's directory, so that no partially deleted job is listed. Return the new path. Raises the same errors as delete()."""
     path, going = os.path.join(directory, name), os.path.join(directory, DELETED + name)
-    users.as_user(_account(path), lambda: os.rename(path, going))
+    users.as_user(users.owner(path), lambda: os.rename(path, going))
     return going
 
 
@@ -131,21 +130,10 @@ def delete(path: str, patience: float) -> None:
     A job's files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two
     users deletes the files that it is allowed to delete.
     """
-    owner = _account(path)
+    owner = users.owner(path)
     with contextlib.suppress(OSError, users.FailedWorkError):
-        users.as_user(_account(records.Paths(path).logs), lambda: records.delete([path]), patience=patience)
+        users.as_user(users.owner(records.Paths(path).logs), lambda: records.delete([path]), patience=patience)
     users.as_user(owner, lambda: records.delete([path]), patience=patience)
-
-
-def _account(path: str) -> pwd.struct_passwd:
-    """Return the account that owns a path, without following links. Raises OSError, users.UserError."""
-    number = os.lstat(path).st_uid
-    try:
-        return pwd.getpwuid(number)
-    except KeyError:
-        raise users.UserError(
-            f"{path} belongs to uid {number}, but this host has no such user. Create that user, or delete the path manually."
-        ) from None
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 from typing import Any, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, JobStatus, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
@@ -124,6 +124,8 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         ("checkpoints", checkpoints(found)),
         ("tensorboard", paths.tensorboard),
     ]
+    if found.get("export"):
+        rows.append(("export", export(found["export"])))
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
     return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
 
@@ -133,6 +135,12 @@ def checkpoints(found: JobStatus) -> str:
     place = found.get("checkpoint_directory") or Paths(found["directory"]).checkpoints
     earlier = found.get("resume")
     return f"{place} (continued from job {earlier})" if earlier else place
+
+
+def export(found: Export) -> str:
+    """Return the destination of a job's export to S3, and the state of the export."""
+    text = "{} ({}{})".format(found["destination"], found["state"], ", {} files".format(found["files"]) if "files" in found else "")
+    return f"{text}: {found['error']}" if found.get("error") else text
 
 
 def failure_message(found: JobStatus) -> str:

@@ -57,6 +57,9 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "problems": problems,
     }
     first = records.cause(processes, verdict["failure"]) if verdict else records.first_failure(processes)
+    export = records.read_export(paths, heartbeat_timeout)
+    if export:
+        result["export"] = export
     if first:
         result["failure"] = describe_failure(describe(first, paths, launcher), launcher)
     return result

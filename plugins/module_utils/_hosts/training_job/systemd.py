@@ -19,7 +19,8 @@ import shlex
 import shutil
 import time
 import zipfile
-from typing import Iterator, NamedTuple, Sequence, cast
+from types import ModuleType
+from typing import Iterator, Mapping, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
@@ -258,6 +259,11 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
         "spec.json": json.dumps(spec).encode(),
         "hostfile": spec["hostfile"].encode(),
     }
+    write_files(directory, contents, user)
+
+
+def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_passwd) -> None:
+    """Write new files to a directory of root, and make the user the owner of the files and the directory. Only the user can read them."""
     for name, content in contents.items():
         path = os.path.join(directory, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -266,12 +272,12 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
     os.chown(directory, user.pw_uid, user.pw_gid)
 
 
-def program() -> bytes:
-    """Return the supervisor as a zip file that Python can run. The modules in the zip file keep their names."""
-    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in PROGRAM}
+def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervisor) -> bytes:
+    """Return modules as a zip file that Python can run, with the function `main` of one of them. The modules keep their names."""
+    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in contents}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""
-    modules["__main__.py"] = f"import sys\nfrom {supervisor.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
+    modules["__main__.py"] = f"import sys\nfrom {main.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in modules.items():

@@ -97,6 +97,15 @@ def create(run: Run) -> pwd.struct_passwd:
     return pwd.getpwnam(NAME)
 
 
+def owner(path: str) -> pwd.struct_passwd:
+    """Return the account that owns a path, without following links. Raises OSError, UserError."""
+    number = os.lstat(path).st_uid
+    try:
+        return pwd.getpwuid(number)
+    except KeyError:
+        raise UserError(f"{path} belongs to uid {number}, but this host has no such user. Create that user, or change the owner.") from None
+
+
 def _has_group() -> bool:
     try:
         return grp.getgrnam(NAME).gr_gid == ID

@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum bytes of all logs together in one response, and the smallest limit for a single log in bytes.
 LOGS_LIMIT = 1 << 20
@@ -36,6 +37,8 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
         over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
             result["lines"] = [formatting.job_line(result, time.time()), *formatting.process_table(result["processes"])]
+            if "export" in result:
+                result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
             return result
         time.sleep(0.5)
 

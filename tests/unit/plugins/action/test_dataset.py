@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import dataset
 from ansible_collections.deeplearning.cluster.plugins.action.dataset import text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import background
 
 VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100}
 
@@ -29,12 +30,12 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(dataset, "time", found)
+    monkeypatch.setattr(background, "time", found)
     return found
 
 
 def action(answers):
-    task = MagicMock(args={"source": "s3://sets/images"}, check_mode=False, async_val=0)
+    task = MagicMock(action="deeplearning.cluster.dataset", args={"source": "s3://sets/images"}, check_mode=False, async_val=0)
     made = dataset.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
     made._execute_module = MagicMock(side_effect=answers)
     return made

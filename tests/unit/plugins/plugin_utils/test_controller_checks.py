@@ -7,6 +7,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
     argument_spec,
     errors_of_run,
     key_errors,
+    permission_errors,
     then_errors,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
@@ -58,6 +59,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         job(repository="git@example.com:train.git", script="x.py"),
         job(script=UNKNOWN),
         job(script="nope.py", source=UNKNOWN),
+        job(export="s3://results/team", export_interval=60),
+        job(export=UNKNOWN, export_interval=UNKNOWN),
         job(launcher=UNKNOWN, launcher_options={"restart": 3}),
         job(report_directory=UNKNOWN),
         job(report_directory="train.py", report=False),
@@ -92,6 +95,50 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
 )
 def test_what_happens_after_the_job(values, message):
     assert "".join(then_errors(values))[: len(message) or None] == message
+
+
+@pytest.mark.parametrize("kind", ["job", "export"])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"export": "results"}, "training_job_export: 'results' is not a bucket or prefix. Use letters, digits and ._=+@-, as in"),
+        ({"export": "s3://results/*"}, "training_job_export: 's3://results/*' is not a bucket or prefix."),
+        ({"export": "s3://results", "export_interval": 5}, "training_job_export_interval: 5 s is not valid. Specify at least 60 s, or 0"),
+        ({"export": "s3://results", "export_interval": -60}, "training_job_export_interval: -60 s is not valid."),
+        ({"export": "s3://results", "export_include": {}}, "training_job_export_include: {} is not of type list of str."),
+    ],
+)
+def test_the_options_of_an_export(errors, kind, values, message):
+    (found,) = errors(kind=kind, **job(**values))
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("destination", "definition", "allowed"),
+    [
+        ("s3://results/team", {}, False),
+        ("s3://results/team", {"export_destinations": ["s3://results/team"]}, True),
+        ("s3://results/team/bert", {"export_destinations": ["s3://other", "s3://results/team/"]}, True),
+        ("s3://results/teams", {"export_destinations": ["s3://results/team"]}, False),
+        ("s3://results", {"export_destinations": ["s3://results/team"]}, False),
+        ("s3://results/team", {"export_destinations": ["s3://results"]}, True),
+        ("s3://results/team", {"write_buckets": ["results"]}, True),
+        ("s3://results/team", {"write_buckets": ["result"]}, False),
+        ("s3://results/team", {"instance_profile": "theirs"}, True),
+        ("s3://results/team", {"write_buckets": UNKNOWN}, True),
+        (UNKNOWN, {}, True),
+        ("not a bucket, which is another message", {}, True),
+        ("", {}, True),
+    ],
+)
+def test_the_nodes_must_be_allowed_to_export(destination, definition, allowed):
+    controller = {f"deeplearning_{name}": value for name, value in definition.items()}
+    found = list(permission_errors({"training_job_export": destination}, controller))
+    refused = [
+        f"training_job_export: the nodes are not allowed to write to '{destination}'. Add it to deeplearning_export_destinations, or its"
+        " bucket to deeplearning_write_buckets."
+    ]
+    assert found == ([] if allowed else refused)
 
 
 def test_code_has_one_place(errors):

@@ -25,6 +25,8 @@ def names(messages):
         ({"source": "src", "exclude": ["*.ckpt"]}, []),
         ({"report": "false", "report_directory": "here"}, ["training_job_report_directory"]),
         ({"report": "true", "report_directory": "here"}, []),
+        ({"export_interval": 60, "export_include": ["logs"]}, ["training_job_export_interval", "training_job_export_include"]),
+        ({"export_interval": 60, "export": "s3://results"}, []),
         ({"then_always": True}, ["training_job_then_always"]),
         ({"then_always": True, "then": "destroy"}, []),
     ],

@@ -442,3 +442,55 @@ def test_a_verdict_that_is_not_valid_is_named(job, verdict, message):
 )
 def test_what_a_record_keeps_of_a_return_code(code, expected):
     assert records.outcome(code) == expected
+
+
+NOW = 1790000000.0
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({}, "running"),
+        ({"heartbeat": NOW - 60}, "running"),
+        ({"heartbeat": NOW - 61}, "lost"),
+        ({"heartbeat": NOW - 61, "state": "waiting"}, "lost"),
+        ({"heartbeat": NOW + 300, "state": "waiting"}, "waiting"),
+        ({"heartbeat": NOW + 301}, "lost"),
+        ({"heartbeat": NOW - 61, "state": "succeeded", "finished": NOW - 61}, "succeeded"),
+        ({"heartbeat": NOW - 61, "state": "failed", "error": "x"}, "failed"),
+    ],
+)
+def test_the_state_of_an_export(tmp_path, monkeypatch, change, state):
+    monkeypatch.setattr(records.time, "time", lambda: NOW)
+    paths = records.Paths(str(tmp_path))
+    os.mkdir(paths.status)
+    document = {"destination": "s3://results/team/digits/", "state": "running", "began": NOW, "heartbeat": NOW, "files": 0, **change}
+    Path(paths.export).write_text(json.dumps(document))
+    assert records.read_export(paths, 60) == {**document, "state": state}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"destination": "s3://results/\u001b[31m"},
+        {"destination": "/etc"},
+        {"destination": "s3://" + "a" * 1200},
+        {"state": "lost"},
+        {"began": "now"},
+        {"heartbeat": None},
+        {"finished": -1},
+        *({key: -1} for key in ("files", "size", "uploaded", "uploaded_size", "changing")),
+        {"error": 5},
+    ],
+)
+def test_an_invalid_state_of_an_export_is_none(tmp_path, change):
+    paths = records.Paths(str(tmp_path))
+    assert records.read_export(paths, 60) is None
+    os.mkdir(paths.status)
+    document = {"destination": "s3://results/digits/", "state": "running", "began": NOW, "heartbeat": NOW, **change}
+    Path(paths.export).write_text(json.dumps(document))
+    assert records.read_export(paths, 60) is None
+
+
+def test_the_state_of_an_export_is_beside_the_records():
+    assert records.Paths("/efs/jobs/digits").export == "/efs/jobs/digits/status/export"

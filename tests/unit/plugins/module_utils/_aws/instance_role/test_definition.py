@@ -25,6 +25,32 @@ def test_nodes_can_list_the_nodes_of_their_cluster():
     assert statement["Resource"] == "*"
 
 
+def test_exports_are_written_below_their_prefix_and_not_read():
+    statements = role.policy("cn-north-1", [], [], export_destinations=["s3://two/team/", "s3://one", "s3://one"])["Statement"]
+    assert [each for each in statements if "Exports" in each["Sid"]] == [
+        {"Sid": "ListExports1", "Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": ["arn:aws-cn:s3:::one"]},
+        {
+            "Sid": "WriteExports1",
+            "Effect": "Allow",
+            "Action": ["s3:PutObject", "s3:AbortMultipartUpload"],
+            "Resource": ["arn:aws-cn:s3:::one/*"],
+        },
+        {
+            "Sid": "ListExports2",
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": ["arn:aws-cn:s3:::two"],
+            "Condition": {"StringLike": {"s3:prefix": "team/*"}},
+        },
+        {
+            "Sid": "WriteExports2",
+            "Effect": "Allow",
+            "Action": ["s3:PutObject", "s3:AbortMultipartUpload"],
+            "Resource": ["arn:aws-cn:s3:::two/team/*"],
+        },
+    ]
+
+
 @pytest.mark.parametrize(
     ("region", "services"),
     [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.background import Background
 from local_cloud.testing import wait_until
 
@@ -36,7 +36,7 @@ def test_what_the_work_has_started_holds_the_lock_too(tmp_path):
     work, pid = Background(str(tmp_path / "work")), tmp_path / "pid"
 
     def task():
-        process = tools._start(["sleep", "60"])
+        process = s3.start(["sleep", "60"])
         pid.write_text(f"{os.getpid()} {process.pid}")
         process.wait()
 

@@ -108,3 +108,17 @@ def test_failure_message_without_last_words_is_a_sentence():
     first, second = message.splitlines()
     assert first == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"
     assert second.endswith("-e training_job_resume=digits")
+
+
+@pytest.mark.parametrize(
+    ("export", "text"),
+    [
+        ({"state": "running"}, "s3://results/digits/ (running)"),
+        ({"state": "succeeded", "files": 3}, "s3://results/digits/ (succeeded, 3 files)"),
+        ({"state": "failed", "error": "S3 denies it."}, "s3://results/digits/ (failed): S3 denies it."),
+    ],
+)
+def test_the_summary_says_where_the_job_is_exported_to(export, text):
+    found = job(export={"destination": "s3://results/digits/", **export})
+    assert f"  export       {text}" in formatting.summary(found, {})
+    assert not any("export" in line for line in formatting.summary(job(), {}))

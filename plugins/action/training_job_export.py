@@ -1,0 +1,51 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name until the upload has ended, and shows its progress and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import human
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.background import until_finished
+
+display = Display()
+
+
+class ActionModule(NodeAction, module="training_job_export"):
+    """Runs the module repeatedly until the files are uploaded."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        answer = until_finished(self, dict(self._task.args), task_vars, text)
+        if not answer.get("failed") and "files" in answer:
+            line = f"{self._task.args['name']}: {summary(answer, check_mode=self._task.check_mode)}"
+            display.display(line)
+            if answer.get("changing"):
+                display.warning(f"{self._task.args['name']}: {changing(answer['changing'])}")
+        return {**result, **answer}
+
+
+def text(progress: Mapping[str, Any]) -> str:
+    """Return the progress as a line."""
+    size = progress.get("uploaded_size")
+    return f"exporting, {human(size)} uploaded" if size else "exporting"
+
+
+def summary(answer: Mapping[str, Any], *, check_mode: bool) -> str:
+    """Return what was uploaded, or in check mode what would be uploaded, as a line."""
+    uploaded, files = f"{answer['uploaded']} ({human(answer['uploaded_size'])})", f"{answer['files']} files ({human(answer['size'])})"
+    verb = "would be uploaded" if check_mode else "uploaded"
+    return f"{uploaded} of {files} {verb} to {answer['destination']}; the others are already there"
+
+
+def changing(count: int) -> str:
+    """Return the warning about files that are still being written."""
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"{files} changed while being uploaded. Export again after the job has ended."

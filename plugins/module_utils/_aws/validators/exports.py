@@ -1,0 +1,104 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Validators for the S3 locations to which jobs are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam import DENIED, is_allowed
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+REGION_HEADER = "x-amz-bucket-region"
+
+
+class ExportDestinations(Validator):
+    """Checks that the buckets exist. Their owners control who can read them, so the controller may not be allowed to."""
+
+    name = "export_destinations"
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for destination in request.options["export_destinations"]:
+            try:
+                mounts.check_bucket_source(destination)
+            except ValueError as error:
+                yield f"export_destinations: {error}."
+        for bucket in buckets(request):
+            if _region(request.cloud, bucket) is None:
+                partition = partition_of(request.cloud.region).name
+                yield f"export_destinations: there is no bucket {bucket} in the partition {partition}. Create it, or specify another one."
+
+
+class ExportRegion(Validator):
+    name = "export_region"
+    level = Level.WARNING
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        own = request.cloud.region
+        for bucket in buckets(request):
+            region = _region(request.cloud, bucket) or own
+            if region != own:
+                yield (
+                    f"export_destinations: bucket {bucket} is in {region}, but the cluster is in {own}. AWS charges for the transfer, and "
+                    "nodes in private subnets need a NAT gateway to reach the bucket. Use a bucket in the cluster's region."
+                )
+
+
+class ExportAllowed(Validator):
+    """Warns if an adopted role is not allowed to write exports. Simulates the role's policies; the policy of a bucket may also allow it."""
+
+    name = "export_allowed"
+    level = Level.WARNING
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, name = request.cloud, request.options["instance_profile"]
+        profile = next((item for item in found if item.address == INSTANCE_PROFILE and item.adopted), None)
+        role = profile.attributes["role_arn"] if profile and name else None
+        if not role:
+            return
+        for destination in request.options["export_destinations"]:
+            bucket, prefix = mounts.bucket_and_prefix(destination)
+            resource = partition_of(cloud.region).arn("s3", f"{bucket}/{prefix}job.json")
+            try:
+                allowed = not bucket or is_allowed(cloud, role, "s3:PutObject", resource)
+            except ClientError as error:
+                if error_code(error) not in DENIED:
+                    raise
+                return
+            if not allowed:
+                yield (
+                    f"export_destinations: the role of {name} is not allowed to write to {destination}. Allow it s3:PutObject and "
+                    f"s3:AbortMultipartUpload for {bucket}/{prefix}*, and s3:ListBucket for {bucket}."
+                )
+
+
+def buckets(request: Request) -> list[str]:
+    """Return the names of the buckets in valid destinations."""
+    return sorted({mounts.bucket_and_prefix(destination)[0] for destination in request.options["export_destinations"]} - {""})
+
+
+def _region(cloud: AwsClient, bucket: str) -> str | None:
+    """Return the region of a bucket, an empty string if it is unknown, or None if the bucket does not exist."""
+    try:
+        answer: Any = cloud.client("s3").head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error_code(error) in ("404", "NoSuchBucket"):
+            return None
+        answer = error.response  # also the answer to a denied request contains the region
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(answer.get("BucketRegion") or headers.get(REGION_HEADER, ""))
+
+
+VALIDATORS = (ExportDestinations(), ExportRegion(), ExportAllowed())

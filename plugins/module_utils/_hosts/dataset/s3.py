@@ -1,0 +1,126 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Accesses S3 with the AWS CLI. Needs only the standard library, because hosts also run this code without Ansible."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from typing import Any, Callable, Iterator, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, Source, parse
+
+Report = Callable[[int, int], None]
+"""A function to call with the number of bytes moved so far and the total number of bytes."""
+
+# The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain them.
+PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
+# A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
+COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
+# What S3 answers, without the path of the file, which may be that of a temporary link.
+ANSWER = re.compile(r"An error occurred \(\w+\).*")
+UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
+
+
+# What to do if S3 denies the access to a data set.
+GRANT = "Add the bucket to deeplearning_read_buckets, or to deeplearning_write_buckets if data is written to it"
+
+
+class Access(NamedTuple):
+    """How to access S3. `grant` is the part of a message that says how to allow the access if S3 denies it."""
+
+    region: str = ""
+    anonymous: bool = False
+    grant: str = GRANT
+
+
+def aws(access: Access, *arguments: str) -> list[str]:
+    """Return the command line of the AWS CLI. Raises DataError if the host has no AWS CLI."""
+    program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
+    if program is None:
+        raise DataError(
+            "AWS CLI: is not installed on this host, but is needed to access S3. Use an image that contains it, such as a Deep Learning "
+            "AMI, or install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+        )
+    options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]
+    return [program, *arguments, *options]
+
+
+def list_objects(access: Access, source: Source) -> Iterator[str]:
+    """Yield a line for each object whose key begins with the source's key. Raises DataError."""
+    command = aws(access, "s3api", "list-objects-v2", "--bucket", source.bucket, "--output", "text")
+    command += ["--prefix", source.key, "--query", "Contents[].[Size,ETag,Key]"]
+    with start(command) as process:
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+        reader.start()
+        yield from process.stdout or ()
+        reader.join()
+    if process.returncode:
+        raise failure(access, source, "".join(errors))
+
+
+def read_object(access: Access, place: str) -> str | None:
+    """Return the text of a small S3 object, or None if the object does not exist. Raises DataError for other errors."""
+    done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
+    if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
+        raise failure(access, parse(place), done.stderr)
+    return None if done.returncode else done.stdout
+
+
+def copy(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
+    """Copy files from `source` to `target` if they are missing there or differ. `source`, `target` or both are on S3. Raises DataError."""
+    command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
+    # The AWS CLI separates progress lines with carriage returns.
+    with start(command) as process:
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+        reader.start()
+        for line in process.stdout or ():
+            completed = completed_bytes(line)
+            if completed:
+                report(*completed)
+        reader.join()
+    if process.returncode:
+        raise failure(access, parse(source if source.startswith("s3://") else target), "".join(errors))
+
+
+def completed_bytes(text: str) -> tuple[int, int] | None:
+    """Return the number of bytes moved and the total from a progress line of the AWS CLI, or None for any other line."""
+    found = COMPLETED.search(text)
+    if not found:
+        return None
+    done, unit, total, of_unit = found.groups()
+    return int(float(done) * UNITS[unit]), int(float(total) * UNITS[of_unit])
+
+
+def failure(access: Access, source: Source, errors: str) -> DataError:
+    """Return an exception whose message says what went wrong with S3 and, if known, what to do about it."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    answer = ANSWER.search(errors)
+    said = (answer[0] if answer else lines[-1] if lines else "the AWS CLI failed without a message").rstrip(".")
+    if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
+        return DeniedError(f"{source.shown}: S3 denies this host access: {said}. {access.grant}, and run deeplearning.cluster.provision.")
+    return DataError(f"{source.shown}: {_advice(source, errors, said)}")
+
+
+def _advice(source: Source, errors: str, said: str) -> str:
+    if "NoSuchBucket" in errors:
+        return f"there is no bucket {source.bucket}. Check the name, or create the bucket."
+    if re.search("PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint", errors):
+        return f"the bucket is in another region: {said}. Use a bucket in the cluster's region."
+    if re.search("Unable to locate credentials|NoCredentials", errors):
+        return f"this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
+    return said
+
+
+def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a program whose output is read through pipes. The program inherits all inheritable file descriptors."""
+    # The new process inherits the lock, so that no other run moves the same data while this process is running.
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", close_fds=False, **options
+    )

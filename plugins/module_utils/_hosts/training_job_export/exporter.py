@@ -1,0 +1,365 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Exports a job's files to S3: once, or in passes until the job is over.
+
+`run SPEC` exports the files as the JSON file SPEC describes, and writes its state to the job's directory. `plan SPEC` prints what it would
+upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
+
+The file `status/export.files` records the size and the modification time of each exported file. A file is uploaded if it differs from this
+record or if its object is missing. Only comparing the file with its object would not be enough: a checkpoint that replaces an older one of
+the same size may have been written before the older one was uploaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Tuple, TypedDict, cast
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, listed, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
+    GONE,
+    KEY_LIMIT,
+    File,
+    Root,
+    Selection,
+    SelectionError,
+    open_file,
+    select,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    Paths,
+    delete,
+    job_state,
+    read_records,
+    read_verdict,
+    with_state,
+    write_json,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, SUCCEEDED, WAITING
+
+GRANT = "Add the destination to deeplearning_export_destinations"
+# In seconds.
+HEARTBEAT_INTERVAL = 5.0
+POLL_INTERVAL = 2.0
+# A job whose processes have not started after this time, in seconds, does not start any more.
+START_TIMEOUT = 600.0
+# After a change of the role's policy, S3 may deny access for some seconds.
+GRANT_TIMEOUT = 30.0
+# How often a pass uploads files that change while they are uploaded.
+ROUNDS = 3
+# Files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
+BATCH_FILES, BATCH_SIZE = 1000, 16 << 30
+# Problems to name in a message, and files to name in a plan.
+NAMED = 5
+PLAN_FILES = 1000
+
+ERRORS = (DataError, SelectionError, OSError)
+
+Known = Dict[str, Tuple[int, int]]
+"""The size in bytes and the modification time in nanoseconds of files, by key."""
+
+
+class Spec(TypedDict):
+    """What to export. `destination` is the job's own prefix, with a trailing slash.
+
+    If `follow` is true, the job has just started: the export ends when the job is over. Until then, it uploads every `interval` seconds, or
+    only at the start and at the end if the interval is 0. `checkpoints` is the directory of the job's checkpoints.
+    """
+
+    directory: str
+    checkpoints: str
+    destination: str
+    region: str
+    include: list[str]
+    exclude: list[str]
+    follow: bool
+    interval: int
+    heartbeat_timeout: int
+
+
+class Batch(NamedTuple):
+    """Open files, by key, each with its descriptor."""
+
+    files: dict[str, tuple[File, int]]
+    size: int
+
+
+class State:
+    """Writes the state of the export to the job's directory. A thread writes it again as a heartbeat, also if the storage was full."""
+
+    def __init__(self, paths: Paths, destination: str) -> None:
+        self._path, self._lock = paths.export, threading.Lock()
+        self._export = first_state(destination)
+        write_json(self._path, self._export)
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def begin(self) -> None:
+        """Write that a pass begins."""
+        self._write(first_state(self._export["destination"]))
+
+    def end(self, state: str, **result: Any) -> None:
+        """Write how a pass has ended."""
+        self._write(cast(Export, {**self._export, "state": state, "finished": time.time(), **result}))
+
+    def note(self, uploaded_size: int) -> None:
+        """Note how many bytes the pass has uploaded. The next heartbeat writes it."""
+        self._export["uploaded_size"] = uploaded_size
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(HEARTBEAT_INTERVAL)
+            self._write(self._export)
+
+    def _write(self, export: Export) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._export = export
+            self._export["heartbeat"] = time.time()
+            write_json(self._path, self._export)
+
+
+def first_state(destination: str) -> Export:
+    """Return the state at the beginning of a pass."""
+    now = time.time()
+    return {"destination": destination, "state": RUNNING, "began": now, "heartbeat": now}
+
+
+class Exporter:
+    """Exports the files of one job."""
+
+    def __init__(self, spec: Spec, links: str) -> None:
+        self.spec, self.paths = spec, Paths(spec["directory"])
+        self._links, self._passed = links, 0.0
+        self._access = s3.Access(spec["region"], grant=GRANT)
+        self._request, self._record = self.paths.export + ".request", self.paths.export + ".files"
+
+    def run(self) -> int:
+        """Export until the job is over, or once. Return the exit status, which is 0 even if a pass failed: the state says why."""
+        state = State(self.paths, self.spec["destination"])
+        self.attempt(state, last=not self.spec["follow"], patience=GRANT_TIMEOUT)
+        if self.spec["follow"]:
+            begun = time.monotonic()
+            while not self._is_over(begun):
+                if self._is_due():
+                    self.attempt(state, last=False)
+                time.sleep(POLL_INTERVAL)
+            self.attempt(state, last=True)
+        while os.path.lexists(self._request):
+            self.attempt(state, last=True)
+        return 0
+
+    def attempt(self, state: State, *, last: bool, patience: float = 0.0) -> None:
+        """Upload the files that differ, and write the result as the state of the export. If S3 denies it, try for `patience` seconds."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._request)
+        self._passed = time.monotonic()
+        state.begin()
+        try:
+            state.end(SUCCEEDED if last else WAITING, **self._upload_patiently(state, ROUNDS if last else 1, patience))
+        except ERRORS as error:
+            state.end(FAILED if last else WAITING, error=message(error, self.spec["directory"]))
+
+    def _upload_patiently(self, state: State, rounds: int, patience: float) -> dict[str, int]:
+        while True:
+            try:
+                return self.upload(state, rounds)
+            except DeniedError:
+                if time.monotonic() >= self._passed + patience:
+                    raise
+            time.sleep(POLL_INTERVAL)
+
+    def _is_due(self) -> bool:
+        interval = self.spec["interval"]
+        return os.path.lexists(self._request) or bool(interval and time.monotonic() >= self._passed + interval)
+
+    def _is_over(self, begun: float) -> bool:
+        """Return whether the job is over, or has not started in time."""
+        over = is_over(self.paths, self.spec["heartbeat_timeout"])
+        return time.monotonic() >= begun + START_TIMEOUT if over is None else over
+
+    def upload(self, state: State, rounds: int) -> dict[str, int]:
+        """Upload the files that differ, and return the numbers of the pass. Raises DataError, SelectionError, OSError."""
+        objects = self._objects()
+        known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
+        uploaded, uploaded_size = 0, 0
+        for _round in range(rounds):
+            selection, changing, failure = self.select(), 0, None
+            for batch in batches(self._differing(selection, known), selection.problems):
+                done, failure = self._upload_batch(batch, state, uploaded_size)
+                known.update(done)
+                uploaded, changing = uploaded + len(done), changing + len(batch.files) - len(done)
+                uploaded_size += sum(size for size, _modified in done.values())
+                self._write_known(known)
+                if failure:
+                    break
+            if not changing:
+                break
+        if failure:
+            raise failure
+        if selection.problems:
+            raise SelectionError(describe(selection.problems))
+        size = sum(file.size for file in selection.files.values())
+        numbers = {"uploaded": uploaded, "uploaded_size": uploaded_size, "changing": changing}
+        return {"files": len(selection.files), "size": size, **numbers}
+
+    def plan(self) -> dict[str, Any]:
+        """Return what a pass would upload. Raises DataError, SelectionError, OSError."""
+        objects = self._objects()
+        known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
+        selection = self.select()
+        if selection.problems:
+            raise SelectionError(describe(selection.problems))
+        differing = self._differing(selection, known)
+        return {
+            "files": len(selection.files),
+            "size": sum(file.size for file in selection.files.values()),
+            "uploaded": len(differing),
+            "uploaded_size": sum(file.size for file in differing),
+            "keys": sorted(file.key for file in differing)[:PLAN_FILES],
+        }
+
+    def select(self) -> Selection:
+        """Return the files to export. Raises SelectionError."""
+        roots = [Root(self.paths.directory, "")]
+        checkpoints = self.spec["checkpoints"]
+        if checkpoints != self.paths.checkpoints and os.path.isdir(checkpoints):
+            roots.append(Root(checkpoints, "checkpoints/"))
+        prefix = parse(self.spec["destination"]).key
+        return select(roots, self.spec["include"], self.spec["exclude"], KEY_LIMIT - len(prefix))
+
+    @staticmethod
+    def _differing(selection: Selection, known: Known) -> list[File]:
+        return [file for key, file in selection.files.items() if known.get(key) != (file.size, file.modified)]
+
+    def _objects(self) -> dict[str, int]:
+        """Return the sizes of the objects at the destination. Raises DataError."""
+        destination = parse(self.spec["destination"])
+        objects, _single = listed(s3.list_objects(self._access, destination), destination)
+        return {key: size for key, size, _tag in objects}
+
+    def _read_known(self) -> Known:
+        """Return the files that were exported to this destination. Invalid lines are ignored."""
+        known: Known = {}
+        with contextlib.suppress(FileNotFoundError), schema.open_regular(self._record) as file:
+            lines = (line.decode("utf-8", "replace").rstrip("\n") for line in file)
+            if next(lines, "") == self.spec["destination"]:
+                for line in lines:
+                    size, _tab, rest = line.partition("\t")
+                    modified, _tab, key = rest.partition("\t")
+                    if size.isdigit() and modified.lstrip("-").isdigit():
+                        known[key] = int(size), int(modified)
+        return known
+
+    def _write_known(self, known: Known) -> None:
+        with open(self._record + ".new", "w", encoding="utf-8") as file:
+            file.write(self.spec["destination"] + "\n")
+            file.writelines(f"{size}\t{modified}\t{key}\n" for key, (size, modified) in known.items())
+        os.replace(self._record + ".new", self._record)
+
+    def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
+        """Upload open files, close them, and return those that did not change. `before` is what the pass has already uploaded, in bytes.
+
+        Raises DataError if the AWS CLI fails although no file has changed. A changed file may be the cause. In that case, returns no files
+        and the exception, and another round may succeed. Raises OSError.
+
+        The AWS CLI uploads a directory of links to the open files. So it reads exactly these files, even if a script replaces, renames or
+        deletes them in the meantime.
+        """
+        try:
+            delete([self._links])
+            for key, (_file, descriptor) in batch.files.items():
+                link = os.path.join(self._links, key)
+                os.makedirs(os.path.dirname(link), exist_ok=True)
+                os.set_inheritable(descriptor, True)
+                os.symlink(f"/proc/self/fd/{descriptor}", link)
+            failure = None
+            try:
+                report: s3.Report = lambda done, _total: state.note(before + done)  # noqa: E731
+                s3.copy(self._access, self._links, self.spec["destination"], report, "--recursive", tree=False)
+            except DataError as error:
+                failure = error
+            unchanged = {key: (file.size, file.modified) for key, (file, descriptor) in batch.files.items() if is_same(file, descriptor)}
+            if failure and len(unchanged) == len(batch.files):
+                raise failure
+            return ({} if failure else unchanged), failure
+        finally:
+            for _file, descriptor in batch.files.values():
+                os.close(descriptor)
+
+
+def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
+    """Return whether a job is over and all of its processes have ended, or None if no process has started."""
+    now = time.time()
+    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(paths)]
+    if not processes:
+        return None
+    if any(process["state"] == RUNNING for process in processes):
+        return False
+    return bool(read_verdict(paths)) or states.is_over(job_state(processes))
+
+
+def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
+    """Yield the files in batches, open. Files that were removed in the meantime are left out; others that cannot be opened are problems."""
+    opened: dict[str, tuple[File, int]] = {}
+    size = 0
+    for file in files:
+        try:
+            descriptor = open_file(file)
+        except OSError as error:
+            if error.errno not in GONE:
+                problems.append(f"{os.path.join(file.root.directory, file.path)!a} cannot be read: {error.strerror}")
+            continue
+        opened[file.key] = file, descriptor
+        size += file.size
+        if len(opened) >= BATCH_FILES or size >= BATCH_SIZE:
+            yield Batch(opened, size)
+            opened, size = {}, 0
+    if opened:
+        yield Batch(opened, size)
+
+
+def is_same(file: File, descriptor: int) -> bool:
+    """Return whether an open file still has the size and the modification time with which it was selected."""
+    status = os.fstat(descriptor)
+    return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
+
+
+def message(error: Exception, directory: str) -> str:
+    """Return the text of one of ERRORS."""
+    return f"{error.filename or directory}: {error.strerror or error}." if isinstance(error, OSError) else str(error)
+
+
+def describe(problems: list[str]) -> str:
+    """Return a message about files that were not exported."""
+    more = f", and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
+    return (
+        f"These files cannot be exported: {', '.join(problems[:NAMED])}{more}. Rename them, change their permissions, or exclude them with"
+        " training_job_export_exclude. All other files were exported."
+    )
+
+
+def main(arguments: list[str]) -> int:
+    action, path = arguments
+    with open(path, encoding="utf-8") as file:
+        spec: Spec = json.load(file)
+    exporter = Exporter(spec, os.path.join(os.path.dirname(path), "links"))
+    if action == "run":
+        return exporter.run()
+    try:
+        found = exporter.plan()
+    except ERRORS as error:
+        found = {"error": message(error, spec["directory"])}
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Selects the files of a job to export. Follows no symbolic links.
+
+This code runs on hosts without Ansible, as the job's user, and needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from typing import Iterator, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
+
+# Files that the export itself or a supervisor is writing.
+NEVER = ("status/export*", "status/*.json.*", "status/over.*")
+# The number of files whose sizes and times fit into about 200 MB of memory.
+FILES_LIMIT = 1 << 19
+# The maximum length of a key in S3 in bytes, and the maximum size of an object in bytes.
+KEY_LIMIT, OBJECT_LIMIT = 1024, 5 << 40
+# Directories with longer paths are not read.
+DEPTH_LIMIT = 128
+# The errors about a path that was removed, or replaced by a link or a file of another type, in the meantime.
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ESTALE)
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Root(NamedTuple):
+    """A directory to export, and the part of the keys before the paths of its files: empty, or with a trailing slash."""
+
+    directory: str
+    prefix: str
+
+
+class File(NamedTuple):
+    """A file to export: its root, its path in the root, its size in bytes and its modification time in nanoseconds."""
+
+    root: Root
+    path: str
+    size: int
+    modified: int
+
+    @property
+    def key(self) -> str:
+        return self.root.prefix + self.path
+
+
+class Selection(NamedTuple):
+    """The files to export by key, and messages about files that cannot be exported."""
+
+    files: dict[str, File]
+    problems: list[str]
+
+
+class SelectionError(Exception):
+    """The files of the job cannot be exported. The message states the reason and the remedy."""
+
+
+def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str], key_limit: int = KEY_LIMIT) -> Selection:
+    """Return the regular files below the roots that the patterns select. Files of a later root replace those with the same key.
+
+    Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
+    """
+    found = Selection({}, [])
+    for root in roots:
+        if root.prefix and matches(root.prefix.rstrip("/"), exclude):
+            continue
+        for path, status in _walk(root, exclude, found.problems):
+            key = root.prefix + path
+            if not is_included(key, include) or matches(key, NEVER):
+                continue
+            problem = _problem(key, status, key_limit)
+            if problem:
+                found.problems.append(f"{os.path.join(root.directory, path)!a} {problem}")
+            else:
+                found.files[key] = File(root, path, status.st_size, status.st_mtime_ns)
+            if len(found.files) + len(found.problems) > FILES_LIMIT:
+                raise SelectionError(
+                    f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some with"
+                    " training_job_export_exclude, or let the script write archives."
+                )
+    return found
+
+
+def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the path and the status of each regular file below a root that no pattern excludes."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = _entries(root, folder)
+        except OSError as error:
+            if error.errno not in GONE or not folder:
+                problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
+            continue
+        if folder.count("/") > DEPTH_LIMIT:
+            problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
+            continue
+        for name, status in entries:
+            if matches(root.prefix + folder + name, exclude):
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(f"{folder}{name}/")
+            elif stat.S_ISREG(status.st_mode):
+                yield folder + name, status
+
+
+def _entries(root: Root, folder: str) -> list[tuple[str, os.stat_result]]:
+    """Return the names of the entries of a directory, with their status. Raises OSError."""
+    found, descriptor = [], _open(root.directory, folder.split("/")[:-1], os.O_DIRECTORY)
+    try:
+        for name in sorted(os.listdir(descriptor)):
+            with contextlib.suppress(FileNotFoundError):
+                found.append((name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
+    finally:
+        os.close(descriptor)
+    return found
+
+
+def _problem(key: str, status: os.stat_result, key_limit: int) -> str:
+    """Return why S3 cannot store a file, or an empty string if it can."""
+    try:
+        length = len(key.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    if CONTROL.search(key):
+        return "has a name with control characters"
+    if length > key_limit:
+        return f"has a name with more than {key_limit} bytes"
+    return f"is larger than {OBJECT_LIMIT >> 40} TiB" if status.st_size > OBJECT_LIMIT else ""
+
+
+def is_included(key: str, include: Sequence[str]) -> bool:
+    """Return whether a pattern matches a file or one of its directories. Without patterns, all files are included."""
+    parts = key.split("/")
+    return not include or any(matches("/".join(parts[:count]), include) for count in range(1, len(parts) + 1))
+
+
+def open_file(file: File) -> int:
+    """Open a selected file, and return its descriptor. Raises OSError if the file or a part of its path is no longer what was selected."""
+    descriptor = _open(file.root.directory, file.path.split("/"), 0)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file any more")
+    return descriptor
+
+
+def _open(directory: str, parts: Sequence[str], flags: int) -> int:
+    """Open a path below a directory, one part at a time, because a script may replace any part by a link or a FIFO. Raises OSError."""
+    descriptor = os.open(directory, OPEN | (os.O_DIRECTORY if parts else flags))
+    for count, part in enumerate(parts, 1):
+        outer = descriptor
+        try:
+            descriptor = os.open(part, OPEN | (os.O_DIRECTORY if count < len(parts) else flags), dir_fd=outer)
+        finally:
+            os.close(outer)
+    return descriptor

@@ -1,0 +1,58 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs a module repeatedly until its work in the background of a node has finished, and shows the progress of that work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+
+display = Display()
+
+SHOW_SECONDS = 10.0
+# Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
+PAUSE = 1.0
+
+
+def until_finished(
+    action: NodeAction, arguments: dict[str, Any], task_vars: dict[str, Any] | None, text: Callable[[Mapping[str, Any]], str]
+) -> dict[str, Any]:
+    """Return the module's result when its work has finished or failed. `text` returns the progress as a line that begins with the stage.
+
+    The module gets the value `since` of its first result with all later calls.
+    """
+    shown, shown_at, host = "", time.monotonic(), str((task_vars or {}).get("inventory_hostname", ""))
+    last, changed_at = None, shown_at
+    while True:
+        answer: dict[str, Any] = action._execute_module(module_args=arguments, task_vars=task_vars)
+        if answer.get("failed") or answer.get("finished", True):
+            return answer
+        if "since" in answer:
+            arguments = {"since": answer["since"], **arguments}
+        line, now = text(answer.get("progress", {})), time.monotonic()
+        if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
+            shown, shown_at = line, now
+            display.display(ProgressLine(f"{host}: {line}"))
+        if answer.get("progress") != last:
+            last, changed_at = answer.get("progress"), now
+        elif now >= changed_at + action._limit:
+            name = action._task.action.rpartition(".")[2]
+            return {"failed": True, "msg": silence(host, name, action._limit)}
+        time.sleep(PAUSE)
+
+
+def silence(host: str, module: str, seconds: int) -> str:
+    """Return the message about a host whose reported progress no longer changes.
+
+    While a host works, its reported progress always changes, because it contains the elapsed seconds.
+    """
+    return (
+        f"{host}: the {module} module is still running, but its progress has not changed for {seconds} s. Check the host, "
+        "or increase deeplearning_answer_timeout."
+    )

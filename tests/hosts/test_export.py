@@ -1,0 +1,174 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Exports of jobs to S3 on a real host, with the credentials of its role and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
+
+from .cluster import CLUSTER, Cluster
+
+REGION = "us-east-1"
+BUCKET = "results-of-jobs"
+DESTINATION = f"s3://{BUCKET}/team"
+
+# Leaves results, and links to what nobody else is to see, and fails.
+HOSTILE = """
+    import os, pathlib, sys
+    directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
+    (directory / "checkpoints/step-10.pt").write_bytes(b"0" * 9_000_000)
+    (directory / "checkpoints/step-20.pt.tmp").write_text("half")
+    (directory / "logs/shadow").symlink_to("/etc/shadow")
+    (directory / "logs/passwd").symlink_to("/etc/passwd")
+    (directory / "everything").symlink_to("/")
+    os.mkfifo(directory / "logs/fifo")
+    print("the end")
+    sys.exit(3)
+"""
+PATIENT = """
+    import os, pathlib, time
+    directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
+    print("step 1", flush=True)
+    while not (directory / "go").exists():
+        time.sleep(0.1)
+    print("step 2", flush=True)
+    time.sleep(600)
+"""
+
+
+class ExportCluster(Cluster):
+    """One instance with a role that may write exports, on which jobs run."""
+
+    def __init__(self, folder, cloud, host):
+        self.cloud = cloud
+        super().__init__(folder, None, [host])
+
+    def describe(self):
+        described = super().describe()
+        described["trainers"]["vars"]["deeplearning_region"] = REGION
+        return described
+
+    def configure(self):
+        document = metadata.metadata_file(CLUSTER, 1, self.workers, 0)
+        self.hosts[0].ssh(
+            "cloud-init status --wait && sudo install -d -o ubuntu /efs && sudo mkdir -p /opt/deeplearning"
+            f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
+        )
+
+    def train(self, name, script, **variables):
+        options = {"launcher": "command", "command": ["python3", f"{name}.py"], "report": False, "export": DESTINATION}
+        return super().train(name, script, **{**options, **variables})
+
+    def export(self, name, *arguments):
+        done = self.play("deeplearning.cluster.export", "-e", f"training_job_name={name}", *arguments)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def objects(self, job):
+        prefix = f"team/{job}/"
+        listed = self.cloud.client("s3").list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return {each["Key"][len(prefix) :]: each["Size"] for each in listed}
+
+    def content(self, job, path):
+        return self.cloud.client("s3").get_object(Bucket=BUCKET, Key=f"team/{job}/{path}")["Body"].read()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
+        cloud.client("s3").create_bucket(Bucket=BUCKET)
+        instance = launch(cloud, key, network)
+        result = ExportCluster(folder, cloud, BareHost(instance["InstanceId"], instance["PrivateIpAddress"], "", key))
+        result.configure()
+        yield result
+
+
+def launch(cloud, key, network):
+    ec2, iam = cloud.client("ec2"), cloud.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.trust_policy(REGION)))
+    policy = definition.policy(REGION, [], [], export_destinations=[DESTINATION])
+    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
+    iam.create_instance_profile(InstanceProfileName="nodes")
+    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
+    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+    (launched,) = ec2.run_instances(
+        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        InstanceType="m5.large",
+        KeyName="test",
+        SubnetId=subnet,
+        IamInstanceProfile={"Name": "nodes"},
+        MinCount=1,
+        MaxCount=1,
+    )["Instances"]
+    waiter = ec2.get_waiter("instance_running")
+    waiter.wait(InstanceIds=[launched["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 300})
+    return launched
+
+
+def test_a_failed_job_is_exported_without_what_it_links_to(cluster):
+    trained = cluster.train("fails", HOSTILE)
+    assert trained.returncode != 0
+    assert "job fails failed: rank 0 on deeplearning-worker1 ended with exit status 3" in trained.stdout
+    assert "is not exported" not in trained.stdout
+    assert f"uploaded to {DESTINATION}/fails/" in trained.stdout
+    exported = cluster.objects("fails")
+    paths = {"checkpoints/step-10.pt", "code/fails.py", "job.json", "logs/rank0.log", "status/over", "status/rank0.json"}
+    assert set(exported) == paths, "neither links nor incomplete checkpoints"
+    assert exported["checkpoints/step-10.pt"] == 9_000_000, "in several parts"
+    assert cluster.content("fails", "logs/rank0.log") == b"the end\n"
+    assert cluster.info("fails")["export"]["destination"] == f"{DESTINATION}/fails/"
+
+    status, shown = cluster.export("fails", "--check")
+    assert (status, "fails: 0 (0 bytes) of 6 files" in shown) == (0, True), shown
+    cluster.hosts[0].ssh("echo more | sudo tee -a /efs/jobs/fails/logs/rank0.log")
+    status, shown = cluster.export("fails", "--check", "--diff")
+    assert f"+{DESTINATION}/fails/logs/rank0.log" in shown
+    assert cluster.content("fails", "logs/rank0.log") == b"the end\n"
+    status, shown = cluster.export("fails")
+    assert (status, "fails: 1 (13 bytes) of 6 files" in shown) == (0, True), shown
+    assert cluster.content("fails", "logs/rank0.log") == b"the end\nmore\n"
+
+
+def test_what_s3_denies_is_found_before_the_job_starts(cluster):
+    trained = cluster.train("denied", PATIENT, export=f"s3://{BUCKET}/teams")
+    assert trained.returncode != 0
+    message = "Add the destination to deeplearning_export_destinations, and run deeplearning.cluster.provision"
+    assert message in " ".join(trained.stdout.split())
+    assert "Start the job" not in trained.stdout
+    assert cluster.info("denied")["state"] == "pending"
+    assert cluster.hosts[0].ssh("systemctl is-active deeplearning_export-denied.service", check=False).stdout.strip() == "inactive"
+
+
+def test_a_running_job_is_exported_until_it_is_stopped(cluster):
+    started = cluster.train("runs", PATIENT, wait=False, export_interval=1)
+    assert started.returncode == 0, started.stdout + started.stderr
+    wait_until(lambda: "logs/rank0.log" in cluster.objects("runs") and cluster.content("runs", "logs/rank0.log") == b"step 1\n")
+    cluster.hosts[0].ssh("sudo touch /efs/jobs/runs/go")
+    wait_until(lambda: cluster.content("runs", "logs/rank0.log") == b"step 1\nstep 2\n")
+    properties = cluster.hosts[0].ssh("systemctl show -p User,NoNewPrivileges,ProtectHome deeplearning_export-runs.service").stdout
+    assert set(properties.split()) == {"User=deeplearning", "NoNewPrivileges=yes", "ProtectHome=tmpfs"}
+    cluster.stop("runs")
+    wait_until(lambda: cluster.info("runs")["export"]["state"] == "succeeded")
+    assert json.loads(cluster.content("runs", "status/rank0.json"))["state"] == "stopped"
+    shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=runs").stdout
+    assert f"exported to {DESTINATION}/runs/ (succeeded, " in shown
+
+
+def test_it_reads_what_the_jobs_user_can_read_and_no_more(cluster):
+    cluster.hosts[0].ssh("sudo install -m 600 /etc/shadow /efs/jobs/fails/logs/shadow.txt")
+    status, shown = cluster.export("fails")
+    assert status != 0
+    assert "These files cannot be exported: '/efs/jobs/fails/logs/shadow.txt' cannot be read: Permission denied" in shown
+    assert "logs/shadow.txt" not in cluster.objects("fails")
+    cluster.hosts[0].ssh("sudo rm /efs/jobs/fails/logs/shadow.txt")

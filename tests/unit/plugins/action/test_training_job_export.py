@@ -1,0 +1,30 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What people see of an export."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.action.training_job_export import changing, summary, text
+
+ANSWER = {"destination": "s3://results/digits/", "files": 12, "size": 3 << 20, "uploaded": 2, "uploaded_size": 2048}
+
+
+@pytest.mark.parametrize(
+    ("progress", "line"),
+    [({"seconds": 5}, "exporting"), ({"seconds": 5, "uploaded_size": 5 << 30}, "exporting, 5.0 GiB uploaded")],
+)
+def test_the_progress(progress, line):
+    assert text(progress) == line
+
+
+def test_the_result():
+    end = "of 12 files (3.0 MiB) uploaded to s3://results/digits/; the others are already there"
+    assert summary(ANSWER, check_mode=False) == f"2 (2.0 KiB) {end}"
+    assert summary(ANSWER, check_mode=True) == f"2 (2.0 KiB) {end.replace('uploaded', 'would be uploaded')}"
+
+
+@pytest.mark.parametrize(("count", "files"), [(1, "1 file"), (2, "2 files")])
+def test_files_that_change(count, files):
+    assert changing(count) == f"{files} changed while being uploaded. Export again after the job has ended."

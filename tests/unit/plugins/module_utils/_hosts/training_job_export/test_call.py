@@ -1,0 +1,195 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the module does about the unit that exports a job, with a stand-in for systemd."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import LOCK, Paths
+
+DESTINATION = "s3://results/team/digits/"
+
+
+class Unit:
+    """The state of a unit, and what it was told to do. `run` is what a start does."""
+
+    def __init__(self):
+        self.is_in, self.specs, self.stops, self.run = "inactive", [], 0, lambda: None
+
+    def state(self, _run, _job):
+        return self.is_in
+
+    def start(self, _run, _job, spec, _user):
+        self.specs.append(spec)
+        self.run()
+
+    def stop(self, _run, _job):
+        self.stops += 1
+
+    def plan(self, _run, _job, spec, _user):
+        self.specs.append(spec)
+        return json.dumps(self.run())
+
+    @staticmethod
+    def name(job, action):
+        return f"deeplearning_{action}-{job}.service"
+
+
+@pytest.fixture
+def unit(monkeypatch, tmp_path):
+    found = Unit()
+    monkeypatch.setattr(call, "unit", found)
+    monkeypatch.setattr(call, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / os.path.basename(LOCK)))
+    return found
+
+
+@pytest.fixture
+def paths(tmp_path, monkeypatch):
+    found = Paths(str(tmp_path / "digits"))
+    for folder in (found.logs, found.status):
+        os.makedirs(folder)
+    Path(found.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": "/fsx/checkpoints"}))
+    # Tests may run as root, as which jobs never run.
+    account = pwd.getpwuid(os.getuid())
+    monkeypatch.setattr(call, "job_user", lambda *_: account)
+    return found
+
+
+def write(paths, state, **changes):
+    document = {"destination": DESTINATION, "state": state, "began": time.time(), "heartbeat": time.time(), **changes}
+    Path(paths.export).write_text(json.dumps(document))
+
+
+def run(paths, check_mode=False, **params):
+    defaults = {name: option.get("default") for name, option in call.ARGUMENTS.items()}
+    params = {**defaults, "name": "digits", "directory": os.path.dirname(paths.directory), "destination": "s3://results/team", **params}
+    return call.work_on(SimpleNamespace(params=params, check_mode=check_mode, run_command=None))
+
+
+def test_an_export_is_started_and_its_result_returned(unit, paths):
+    unit.run = lambda: write(paths, "succeeded", finished=1.0, files=3, size=9, uploaded=1, uploaded_size=4)
+    result = run(paths, include=["logs"], region="us-east-1")
+    del result["since"]
+    numbers = {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 4, "changing": 0}
+    assert result == {"destination": DESTINATION, "finished": True, "changed": True, **numbers}
+    (spec,) = unit.specs
+    assert (spec["destination"], spec["include"], spec["follow"], spec["region"]) == (DESTINATION, ["logs"], False, "us-east-1")
+    assert spec["checkpoints"] == "/fsx/checkpoints"
+
+
+def test_a_job_that_is_followed_is_asked_for_a_pass(unit, paths):
+    write(paths, "waiting", finished=1.0, began=1.0)
+    unit.is_in = "active"
+    result = run(paths, wait=0)
+    assert (result["finished"], unit.specs, os.path.exists(paths.export + ".request")) == (False, [], True)
+    os.unlink(paths.export + ".request")
+    write(paths, "running", uploaded_size=5)
+    result = run(paths, wait=0, since=result["since"])
+    assert (result["progress"]["uploaded_size"], os.path.exists(paths.export + ".request")) == (5, False)
+    write(paths, "waiting", finished=2.0)
+    assert run(paths, since=result["since"])["finished"]
+
+
+def test_after_the_end_of_the_job_the_last_pass_counts(unit, paths):
+    now = time.time()
+    record = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "w1", "processes": 1, "state": "succeeded"}
+    Path(paths.record("rank0")).write_text(json.dumps({**record, "started": now, "heartbeat": now, "finished": now}))
+    write(paths, "waiting", finished=1.0)
+    unit.is_in = "active"
+    assert not run(paths, since=1.0, wait=0)["finished"]
+    write(paths, "succeeded", finished=2.0)
+    assert run(paths, since=1.0, wait=0)["finished"]
+
+
+def test_a_job_that_is_followed_is_not_followed_twice(unit, paths):
+    unit.is_in = "active"
+    assert run(paths, state="started") == {"finished": True, "changed": False, "destination": DESTINATION}
+    assert not os.path.exists(paths.export + ".request")
+
+
+def test_an_export_that_ended_before_it_saw_the_request_is_started_again(unit, paths):
+    write(paths, "succeeded", finished=1.0, began=1.0)
+    unit.run = lambda: write(paths, "succeeded", finished=2.0)
+    assert run(paths, since=time.time() - 1)["finished"]
+    assert len(unit.specs) == 1
+
+
+@pytest.mark.parametrize(("state", "is_in"), [("running", "inactive"), ("running", "failed"), ("succeeded", "failed")])
+def test_an_export_that_was_killed_is_an_error(unit, paths, state, is_in):
+    write(paths, state, began=1.0)
+    unit.is_in = is_in
+    with pytest.raises(call.ExportError, match=r"ended before it was complete.*journalctl -u deeplearning_export-digits.service"):
+        run(paths, since=2.0)
+    assert unit.specs == []
+
+
+@pytest.mark.parametrize(("state", "stops"), [("present", 0), ("started", 1)])
+def test_a_failure_is_told_and_a_job_that_cannot_be_exported_is_not_followed(unit, paths, state, stops):
+    unit.run = lambda: write(paths, "waiting", finished=1.0, error="S3 denies it.")
+    with pytest.raises(call.ExportError, match=r"^S3 denies it\.$"):
+        run(paths, state=state)
+    assert unit.stops == stops
+
+
+def test_the_last_destination_is_the_default(unit, paths):
+    with pytest.raises(call.ExportError, match="training_job_export: no destination is set, and the job has not been exported yet"):
+        run(paths, destination=None)
+    write(paths, "succeeded", finished=1.0, began=1.0)
+    unit.run = lambda: write(paths, "succeeded", finished=2.0)
+    assert run(paths, destination=None)["destination"] == DESTINATION
+
+
+def test_a_prediction_starts_nothing(unit, paths):
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 3, "uploaded_size": 9, "keys": ["a", "b"]}
+    result = run(paths, check_mode=True)
+    (diff,) = result.pop("diff")
+    assert diff["after"] == f"{DESTINATION}a\n{DESTINATION}b\nand 1 more\n"
+    assert result == {
+        "finished": True,
+        "destination": DESTINATION,
+        "changed": True,
+        "files": 3,
+        "size": 9,
+        "uploaded": 3,
+        "uploaded_size": 9,
+    }
+    unit.run = lambda: {"error": "there is no bucket results"}
+    with pytest.raises(call.ExportError, match="there is no bucket results"):
+        run(paths, check_mode=True)
+    assert not os.path.exists(paths.export)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"name": "../x"}, "is not a valid job name"), ({"destination": "results"}, "'results' is not a bucket or prefix")],
+)
+def test_bad_input_is_refused(unit, paths, params, message):
+    with pytest.raises(ValueError, match=message):
+        run(paths, **params)
+
+
+def test_the_user_of_a_job_is_the_owner_of_its_logs(tmp_path, monkeypatch):
+    module = SimpleNamespace(run_command=None, check_mode=False)
+    with pytest.raises(call.ExportError, match=rf"job 'digits' does not exist in {tmp_path}\. To list the jobs"):
+        call.job_user(module, Paths(str(tmp_path / "digits")))
+    os.makedirs(tmp_path / "digits/logs")
+    owner = SimpleNamespace(pw_uid=1000)
+    monkeypatch.setattr(call.users, "owner", lambda _path: owner)
+    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: (name, make))
+    assert call.job_user(module, Paths(str(tmp_path / "digits"))) is owner
+    owner.pw_uid = 0
+    with pytest.raises(call.ExportError, match="belongs to root, but jobs never run as root"):
+        call.job_user(module, Paths(str(tmp_path / "digits")))
+    monkeypatch.setattr(call.users, "ID", os.getuid())
+    assert call.job_user(module, Paths(str(tmp_path / "digits"))) == ("deeplearning", True)

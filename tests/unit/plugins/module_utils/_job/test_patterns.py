@@ -1,0 +1,27 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a pattern of files matches."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns", "expected"),
+    [
+        ("data/raw/a.ckpt", ["*.ckpt"], True),
+        ("data/raw/a.ckpt", ["raw"], False),
+        ("data/raw", ["raw"], True),
+        ("data/raw", ["data/raw"], True),
+        ("more/data/raw", ["data/raw"], False),
+        ("data/raw", ["data/*"], True),
+        ("a.CKPT", ["*.ckpt"], False),
+        ("a", ["b", "a"], True),
+        ("a", [], False),
+    ],
+)
+def test_matches(path, patterns, expected):
+    assert matches(path, patterns) is expected
