@@ -105,6 +105,14 @@ options:
       - Environment variables for the processes, in addition to the variables of the user's login shell.
     type: dict
     default: {}
+  environment_by_task:
+    description:
+      - Environment variables for the processes of one task type. Each key is a task type, and each value a dictionary of variables, which
+        override variables in O(environment) and O(secrets).
+      - The types are V(worker), V(server) and V(scheduler) with the launcher V(mxnet), and V(worker), V(ps) and V(chief), depending on the
+        strategy, with the launcher V(tensorflow). Other launchers have no task types.
+    type: dict
+    default: {}
   secrets:
     description:
       - Environment variables with secret values. The values never appear in a command line, a unit, or a file that other users can read.

@@ -90,7 +90,10 @@ def complete(process: Process) -> Process:
 
 
 def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process. User variables override launcher variables, and both override EFA variables."""
+    """Return the environment of a process. User variables override launcher variables, and both override EFA variables.
+
+    Of the user's variables, those for one task type override those for all processes.
+    """
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
@@ -100,7 +103,8 @@ def environment(params: dict[str, Any], paths: records.Paths, process: Process, 
         "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
         "PYTHONUNBUFFERED": "1",
     }
-    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+    of_task = params["environment_by_task"].get(process.task, {})
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}
     return {**general, **fabric, **process.environment, **own}
 
 

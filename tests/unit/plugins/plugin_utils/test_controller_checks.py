@@ -60,6 +60,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         job(script="nope.py", source=UNKNOWN),
         job(launcher=UNKNOWN, launcher_options={"restart": 3}),
         job(report_directory=UNKNOWN),
+        job(launcher="mxnet", environment_by_task={"server": {"PS_VERBOSE": 1}}),
+        job(launcher=UNKNOWN, environment_by_task={"ps": {"A": 1}}),
         job(report_directory="train.py", report=False),
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
@@ -98,6 +100,16 @@ def test_code_has_one_place(errors):
     assert errors(**job(source="src", repository="git@example.com:x")) == [
         "training_job_source: a source cannot be combined with training_job_repository. Remove one of the two."
     ]
+
+
+def test_variables_of_a_task_type_that_the_launcher_does_not_start(errors):
+    assert errors(**job(environment_by_task={"server": {}})) == [
+        "training_job_environment_by_task: launcher 'torchrun' has no task types. Set the variables in environment instead."
+    ]
+    (found,) = errors(**job(launcher="mxnet", environment_by_task={"sever": {}}))
+    assert found.startswith(
+        "training_job_environment_by_task: launcher 'mxnet' starts no tasks of type 'sever' with these options. Use sch"
+    )
 
 
 def test_a_secret_of_the_wrong_type_is_not_shown(errors):
