@@ -64,6 +64,11 @@ OF_JOB = (
         "training_job_report is false. Set it to true, or remove this variable.",
     ),
     Rule(
+        ("training_job_scripts_directory",),
+        lambda get: get("training_job_state") != "printed",
+        "training_job_state is not printed. Set it to printed, or remove this variable.",
+    ),
+    Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),
         lambda get: not get("python_environment_name"),
         "python_environment_name is empty. Set it, or remove this variable.",

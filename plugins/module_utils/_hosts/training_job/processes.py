@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 
-def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[Spec]:
-    """Return the supervisors' specs for the processes on host number `own_number`. Raises LaunchError, RefusalError."""
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[Spec]:
+    """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError, RefusalError."""
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
-    own = [host.name for host in hosts if host.number == own_number]
+    own = [host.name for host in hosts if own_number in (None, host.number)]
     if not own:
         raise RefusalError(f"hosts: this host is number {own_number}, which is not in the list. Add this host to the list.")
     code = params["sync_directory"] or paths.code

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.re
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
         "name": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["checked", "prepared", "started", "stopped"], "default": "started"},
+        "state": {"type": "str", "choices": ["checked", "prepared", "printed", "started", "stopped"], "default": "started"},
         "directory": {"type": "path"},
         "script": {"type": "str"},
         "command": {"type": "list", "elements": "str", "default": []},
@@ -57,12 +57,14 @@ SPECIFICATION: dict[str, Any] = {
         "generation": {"type": "str"},
         "efa": {"type": "bool"},
         "instance_id": {"type": "str"},
+        "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},
     },
     "mutually_exclusive": [("source", "repository")],
     "required_if": [
         ("state", "prepared", ("directory",)),
+        ("state", "printed", ("directory", "hosts")),
         ("state", "started", ("directory", "hosts")),
     ],
 }

@@ -25,6 +25,8 @@ def names(messages):
         ({"source": "src", "exclude": ["*.ckpt"]}, []),
         ({"report": "false", "report_directory": "here"}, ["training_job_report_directory"]),
         ({"report": "true", "report_directory": "here"}, []),
+        ({"scripts_directory": "scripts"}, ["training_job_scripts_directory"]),
+        ({"scripts_directory": "scripts", "state": "printed"}, []),
         ({"then_always": True}, ["training_job_then_always"]),
         ({"then_always": True, "then": "destroy"}, []),
     ],
