@@ -149,6 +149,24 @@ options:
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
+  private_subnet_cidrs:
+    description:
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
+        has a prefix length from /16 to /28.
+      - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
+  public_subnet_cidrs:
+    description:
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
   zones:
     description:
       - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.
@@ -721,6 +739,24 @@ options:
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
+  private_subnet_cidrs:
+    description:
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
+        has a prefix length from /16 to /28.
+      - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
+  public_subnet_cidrs:
+    description:
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
   zones:
     description:
       - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.

@@ -105,7 +105,7 @@ OF_DEFINITION = (
     ),
     Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this variable."),
     Rule(
-        ("network_cidr", "nat"),
+        ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
         "vpc_id adopts a VPC, and an adopted VPC is not changed. Remove this variable.",
     ),

@@ -35,6 +35,7 @@ VALIDATORS: tuple[Validator, ...] = (
     network.PrivateRoutes(),
     network.InterfaceEndpoints(),
     network.SessionManagerReach(),
+    network.SubnetRanges(),
     network.EnoughAddresses(),
     iam.InstanceProfile(),
     iam.IgnoredRights(),
