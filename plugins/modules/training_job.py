@@ -380,7 +380,8 @@ processes:
   elements: dict
   contains:
     host:
-      description: Name of the host, with O(state=printed).
+      description: Name of the host.
+      returned: when O(state=printed)
       type: str
     rank:
       description: Index of the process in the job.
@@ -394,7 +395,7 @@ processes:
       type: list
       elements: str
     unit:
-      description: Name of the process's systemd service, with O(state=started).
+      description: Name of the process's systemd service. Not returned with O(state=printed).
       type: str
     log:
       description: The file with the output of the process.

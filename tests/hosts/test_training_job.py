@@ -94,7 +94,7 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
         import json, os, sys
         print(json.dumps([sys.argv[1:], os.environ["KIND"], os.environ["TOKEN"], os.environ["DEEPLEARNING_WORKERS_COUNT"]]))
     """
-    secret = "correct-horse-battery"
+    secret = "battery-horse"
     playbook = cluster.playbook(
         "by-hand",
         script,
@@ -117,8 +117,8 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     assert secret not in printed.stdout + "".join(scripts.values())
     assert cluster.info("by-hand")["state"] == "pending"
     for host, worker in zip(cluster.hosts, cluster.workers, strict=True):
-        command = f"sudo runuser -u deeplearning -- env TOKEN={secret} bash -s <<'ALL'\n{scripts[worker['name']]}wait\nALL\n"
-        host.ssh(command)
+        by_hand = f"export TOKEN={secret}\n{scripts[worker['name']]}wait\n"
+        host.ssh(f"sudo runuser -u deeplearning -- bash -s <<'ALL'\n{by_hand}ALL\n")
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
         arguments, *found = json.loads(cluster.read(f"/efs/jobs/by-hand/logs/{name}.log"))
         assert found == [kind, secret, "3"]
