@@ -415,6 +415,15 @@ options:
     type: list
     elements: str
     default: []
+  additional_policy_statements:
+    description:
+      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+        ECR repository.
+      - The policy always denies access to the SSH certificate authorities of clusters.
+      - This option can be changed in place.
+    type: list
+    elements: dict
+    default: []
   permissions_boundary:
     description:
       - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
@@ -1147,6 +1156,15 @@ options:
       - This option can be changed in place.
     type: list
     elements: str
+    default: []
+  additional_policy_statements:
+    description:
+      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+        ECR repository.
+      - The policy always denies access to the SSH certificate authorities of clusters.
+      - This option can be changed in place.
+    type: list
+    elements: dict
     default: []
   permissions_boundary:
     description:

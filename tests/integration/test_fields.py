@@ -220,6 +220,10 @@ FIELDS = {
     ),
     "read_buckets": Field(second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
     "write_buckets": Field(second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
+    "additional_policy_statements": Field(
+        second=[{"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"}],
+        shows="update role nodes policy: .*ecr:GetAuthorizationToken",
+    ),
     "permissions_boundary": Field(
         second=lambda account: account.boundary,
         shows="update role nodes permissions_boundary: .*-boundary",

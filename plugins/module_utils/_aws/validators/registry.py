@@ -39,6 +39,7 @@ VALIDATORS: tuple[Validator, ...] = (
     network.EnoughAddresses(),
     iam.InstanceProfile(),
     iam.IgnoredRights(),
+    iam.PolicyStatements(),
     iam.AuthorityReadable(),
     nodes.KeyPair(),
     nodes.PrivateKey(),
