@@ -31,7 +31,9 @@ def specs_of_job(params: Mapping[str, Any]) -> list[Spec]:
     for host in params["hosts"]:
         if not HOST.fullmatch(host["name"]):
             raise ValueError(f"hosts: {host['name']!r:.100} is not a valid host name. Use letters, digits, dots, hyphens and underscores.")
-    return plan({**params, "secrets": {}, "key": "not used in scripts"}, records.Paths(os.path.join(params["directory"], params["name"])))
+    public = {name: value for name, value in params["environment"].items() if name not in params["secrets"]}
+    without_secrets = {**params, "environment": public, "secrets": {}, "key": "not used in scripts"}
+    return plan(without_secrets, records.Paths(os.path.join(params["directory"], params["name"])))
 
 
 def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:

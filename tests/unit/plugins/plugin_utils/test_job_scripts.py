@@ -35,7 +35,7 @@ def params(tmp_path):
         "python": sys.executable,
         "hosts": hosts,
         "arguments": ["two words", "$HOME", "it's"],
-        "environment": {"GREETING": "a 'b'\n$c", "not-a-name": "1"},
+        "environment": {"GREETING": "a 'b'\n$c", "not-a-name": "1", "TOKEN": "the secret takes precedence"},
         "secrets": {"TOKEN": "hunter2"},
         "launcher": "tensorflow",
         "launcher_options": {"strategy": "flags"},
