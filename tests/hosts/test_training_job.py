@@ -95,22 +95,15 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
         print(json.dumps([sys.argv[1:], os.environ["KIND"], os.environ["TOKEN"], os.environ["DEEPLEARNING_WORKERS_COUNT"]]))
     """
     secret = "battery-horse"
-    playbook = cluster.playbook(
-        "by-hand",
-        script,
-        launcher="tensorflow",
-        launcher_options={"strategy": "flags", "servers": 1},
-        arguments=["two words"],
-        environment={"KIND": "any"},
-        environment_by_task={"ps": {"KIND": "server"}},
-        secrets={"TOKEN": secret},
-        state="printed",
-        scripts_directory="scripts",
-    )
-    checked = cluster.play(playbook, "--check")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert not (cluster.folder / "scripts").exists()
-    printed = cluster.play(playbook)
+    job = {
+        "launcher": "tensorflow",
+        "launcher_options": {"strategy": "flags", "servers": 1},
+        "arguments": ["two words"],
+        "environment": {"KIND": "any"},
+        "environment_by_task": {"ps": {"KIND": "server"}},
+        "secrets": {"TOKEN": secret},
+    }
+    printed = cluster.train("by-hand", script, **job, state="printed", scripts_directory="scripts")
     assert printed.returncode == 0, printed.stdout + printed.stderr
     scripts = {path.stem: path.read_text() for path in (cluster.folder / "scripts").iterdir()}
     assert sorted(scripts) == [worker["name"] for worker in cluster.workers]
@@ -119,8 +112,12 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     for host, worker in zip(cluster.hosts, cluster.workers, strict=True):
         by_hand = f"export TOKEN={secret}\n{scripts[worker['name']]}wait\n"
         host.ssh(f"sudo runuser -u deeplearning -- bash -s <<'ALL'\n{by_hand}ALL\n")
+    started = cluster.train("by-hand", script, **job)
+    assert started.returncode == 0, started.stdout + started.stderr
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
-        arguments, *found = json.loads(cluster.read(f"/efs/jobs/by-hand/logs/{name}.log"))
+        by_script, by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
+        assert by_script == by_unit
+        arguments, *found = json.loads(by_script)
         assert found == [kind, secret, "3"]
         assert arguments[0] == "two words"
         assert arguments[-2:] == [f"--job_name={name[:-1]}", f"--task_index={name[-1]}"]
