@@ -359,6 +359,9 @@ def test_a_cluster_can_live_for_one_job(first_run, playbook, operator, cloud, tm
     script = tmp_path / "short.py"
     script.write_text("print('short')\n")
     job = {"training_job_source": "", "training_job_script": str(script), "training_job_arguments": [], "training_job_then": "destroy"}
+    printed = playbook("train.yml", "-e", json.dumps({**job, "training_job_state": "printed", "training_job_then_always": True}))
+    assert "# Starts the processes of job short-" in printed.output
+    assert instance_of(cloud, 1), "a job that did not run does not end the cluster"
     ended = playbook("train.yml", "-e", json.dumps(job), policies="train+destroy")
     assert ended.recap["localhost"]["failed"] == 0
     assert [instance_of(cloud, number) for number in (1, 2, 3)] == [[], [], []]
