@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
@@ -14,6 +15,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_scripts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
@@ -39,6 +41,8 @@ class ActionModule(NodeAction, module="training_job"):
         if state == "checked":
             check_names(variables)
             return {**result, **self._check(arguments)}
+        if state == "printed":
+            return {**result, **self._print(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
         if state == "started" and not arguments.get("instance_id"):
@@ -64,14 +68,7 @@ class ActionModule(NodeAction, module="training_job"):
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the checks that the controller can make without connecting to a host."""
-        validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        parameters = validation.validated_parameters
-        try:
-            specification.check(parameters)
-        except (specification.RefusalError, ValueError) as error:
-            raise AnsibleActionFail(str(error)) from error
+        parameters = checked_parameters(arguments)
         if not parameters["repository"]:
             code_to_send(parameters, self._bases(), patterns(parameters))
         return {"changed": False}
@@ -82,6 +79,28 @@ class ActionModule(NodeAction, module="training_job"):
         if errors:
             raise AnsibleActionFail("\n".join(errors))
         return {step["digest"]: described(step) for step in steps_of_node(steps, variables)}
+
+    def _print(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the processes of all hosts and their scripts, and write the scripts to `dest`. Nothing runs on a host."""
+        parameters = checked_parameters(arguments)
+        try:
+            specs = job_scripts.specs_of_job(parameters)
+        except (specification.RefusalError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        scripts = job_scripts.scripts(specs, parameters)
+        changed: list[str] = []
+        if parameters["dest"]:
+            folder = Path(parameters["dest"]).absolute()
+            try:
+                changed = job_scripts.write(folder, scripts, check_mode=self._task.check_mode)
+            except OSError as error:
+                raise AnsibleActionFail(f"dest: {str(folder)!r} cannot be written: {error}. Use another path.") from error
+        return {
+            "changed": bool(changed),
+            "processes": job_scripts.processes(specs),
+            "lines": job_scripts.lines(specs),
+            "scripts": scripts,
+        }
 
     def _bases(self) -> list[str]:
         """Return the base directories for relative paths on the controller."""
@@ -97,6 +116,19 @@ class ActionModule(NodeAction, module="training_job"):
             self._transfer_file(local.name, remote)
         self._fixup_perms2((self._connection._shell.tmpdir, remote))
         return remote
+
+
+def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would refuse them."""
+    validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
+    if validation.error_messages:
+        raise AnsibleActionFail("; ".join(validation.error_messages))
+    parameters: dict[str, Any] = validation.validated_parameters
+    try:
+        specification.check(parameters)
+    except (specification.RefusalError, ValueError) as error:
+        raise AnsibleActionFail(str(error)) from error
+    return parameters
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:

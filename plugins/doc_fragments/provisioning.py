@@ -149,6 +149,24 @@ options:
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
+  private_subnet_cidrs:
+    description:
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
+        has a prefix length from /16 to /28.
+      - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
+  public_subnet_cidrs:
+    description:
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
   zones:
     description:
       - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.
@@ -404,6 +422,15 @@ options:
       - This option can be changed in place.
     type: list
     elements: str
+    default: []
+  additional_policy_statements:
+    description:
+      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+        ECR repository.
+      - The policy always denies access to the SSH certificate authorities of clusters.
+      - This option can be changed in place.
+    type: list
+    elements: dict
     default: []
   permissions_boundary:
     description:
@@ -729,6 +756,24 @@ options:
         system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
+  private_subnet_cidrs:
+    description:
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
+        has a prefix length from /16 to /28.
+      - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
+  public_subnet_cidrs:
+    description:
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
+        system as well.
+    type: dict
+    default: {}
   zones:
     description:
       - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.
@@ -1127,6 +1172,15 @@ options:
       - This option can be changed in place.
     type: list
     elements: str
+    default: []
+  additional_policy_statements:
+    description:
+      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+        ECR repository.
+      - The policy always denies access to the SSH certificate authorities of clusters.
+      - This option can be changed in place.
+    type: list
+    elements: dict
     default: []
   permissions_boundary:
     description:

@@ -34,16 +34,18 @@ options:
       - V(checked) checks the job's options on the controller, without connecting to a host.
       - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts no processes. It fails if
         a job with this name has already run.
+      - V(printed) returns the processes of all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). It
+        runs on the controller and starts nothing. The scripts contain the names of O(secrets), but not their values.
       - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
         process is still running after that.
     type: str
-    choices: [checked, prepared, started, stopped]
+    choices: [checked, prepared, printed, started, stopped]
     default: started
   directory:
     description:
       - Parent directory of the job directories, on storage that all hosts share.
-      - Required with O(state=prepared) and O(state=started).
+      - Required with O(state=prepared), O(state=printed) and O(state=started).
     type: path
   script:
     description:
@@ -105,6 +107,14 @@ options:
       - Environment variables for the processes, in addition to the variables of the user's login shell.
     type: dict
     default: {}
+  environment_by_task:
+    description:
+      - Environment variables for the processes of one task type. Each key is a task type, and each value a dictionary of variables, which
+        override variables in O(environment) and O(secrets).
+      - The types are V(worker), V(server) and V(scheduler) with the launcher V(mxnet), and V(worker), V(ps) and V(chief), depending on the
+        strategy, with the launcher V(tensorflow). Other launchers have no task types.
+    type: dict
+    default: {}
   secrets:
     description:
       - Environment variables with secret values. The values never appear in a command line, a unit, or a file that other users can read.
@@ -148,7 +158,7 @@ options:
   hosts:
     description:
       - The job's hosts. Each entry is the RV(host) that O(state=prepared) returned on that host.
-      - Required with O(state=started).
+      - Required with O(state=printed) and O(state=started).
     type: list
     elements: dict
     suboptions:
@@ -239,6 +249,10 @@ options:
       - Id of the host's instance, for the records of its processes. Messages about hosts that are gone are based on this id.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
+  dest:
+    description:
+      - Directory on the controller to which O(state=printed) writes a script for each host, C(<host>.sh). If omitted, no files are written.
+    type: path
   archive:
     description:
       - Path, on the host, of a tar file with the code. The action plugin sets this option.
@@ -296,6 +310,16 @@ EXAMPLES = r"""
   become: true
   any_errors_fatal: true
 
+- name: Write the commands of the job to shell scripts, and start nothing
+  deeplearning.cluster.training_job:
+    name: digits-1
+    state: printed
+    directory: /efs/jobs
+    script: examples/digits/train.py
+    hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
+    dest: scripts
+  run_once: true
+
 - name: Stop the job on every host
   deeplearning.cluster.training_job:
     name: digits-1
@@ -343,17 +367,35 @@ job_state:
   type: str
   choices: [new, running]
   sample: new
+checkpoint_directory:
+  description: Directory of the job's checkpoints, which another job may have created. Only for a new job.
+  returned: when O(state=prepared)
+  type: str
+  sample: /efs/jobs/digits-1/checkpoints
 job_directory:
   description: The job's directory on the shared storage.
-  returned: unless O(state=stopped)
+  returned: when O(state=prepared) or O(state=started)
   type: str
   sample: /efs/jobs/digits-1
+scripts:
+  description: The scripts that start the processes, by the name of the host.
+  returned: when O(state=printed)
+  type: dict
+lines:
+  description: One line for each process of the job, with its name, its host and its command.
+  returned: when O(state=printed)
+  type: list
+  elements: str
 processes:
-  description: The processes on this host.
-  returned: when O(state=started)
+  description: The processes on this host, or on all hosts with O(state=printed).
+  returned: when O(state=started) or O(state=printed)
   type: list
   elements: dict
   contains:
+    host:
+      description: Name of the host.
+      returned: when O(state=printed)
+      type: str
     rank:
       description: Index of the process in the job.
       type: int
@@ -366,7 +408,7 @@ processes:
       type: list
       elements: str
     unit:
-      description: Name of the process's systemd service.
+      description: Name of the process's systemd service. Not returned with O(state=printed).
       type: str
     log:
       description: The file with the output of the process.

@@ -9,8 +9,10 @@ module: worker_metadata
 version_added: 0.1.0
 short_description: Writes the metadata files of the cluster to a host
 description:
-  - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and a marked block in
-    C(/etc/hosts). Also sets the host name to the name in O(workers).
+  - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and marked blocks in
+    C(/etc/hosts) and C(/etc/environment). Also sets the host name to the name in O(workers).
+  - PAM sets the variables in C(/etc/environment) for commands that run without a login shell, such as those of C(ssh host command). The
+    rest of this file stays the same, and diffs do not show it.
   - Each file is replaced atomically. C(metadata.json) is written last, so a current generation in it means that the other files are
     complete.
   - Counts the host's GPUs with C(nvidia-smi -L).

@@ -29,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import (
     RefusalError,
+    check_tasks,
     find_launcher,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -175,7 +176,11 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
             yield from refusal(prefix, partial(records.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
-        yield from refusal(prefix, lambda: find_launcher(launcher))
+        wrong = refusal(prefix, lambda: find_launcher(launcher))
+        yield from wrong
+        if not wrong and are_known(options, "environment_by_task"):
+            environments = options.get("environment_by_task", {})
+            yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 NEW_EFS = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
 NEW_LUSTRE = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
-ENVIRONMENT = ("requirements", "location", "directory", "installer", "python", "index_url", "find_links", "timeout")
+ENVIRONMENT = ("requirements", "location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
 
 OF_JOB = (
     Rule(
@@ -67,6 +67,11 @@ OF_JOB = (
         ("training_job_report_directory",),
         lambda get: get("training_job_report") is False,
         "training_job_report is false. Set it to true, or remove this variable.",
+    ),
+    Rule(
+        ("training_job_scripts_directory",),
+        lambda get: get("training_job_state") != "printed",
+        "training_job_state is not printed. Set it to printed, or remove this variable.",
     ),
     Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),
@@ -105,7 +110,7 @@ OF_DEFINITION = (
     ),
     Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this variable."),
     Rule(
-        ("network_cidr", "nat"),
+        ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
         "vpc_id adopts a VPC, and an adopted VPC is not changed. Remove this variable.",
     ),

@@ -230,13 +230,17 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
 def test_workers_come_and_go(first_run, playbook, on_master):
     grown = playbook("provision.yml", "-e", "deeplearning_worker_count=3").recap
     assert grown["localhost"]["changed"] == 1
-    checked = playbook("train.yml", "--check", "-e", "deeplearning_worker_count=3").recap
-    assert checked["demo-worker4"]["changed"] > 0
+    checked = playbook("train.yml", "--check", "-e", "deeplearning_worker_count=3")
+    assert checked.recap["demo-worker4"]["changed"] > 0
+    assert "cannot be predicted, because a host is not ready" in checked.output
     configured = playbook("configure.yml")
     trusted = changed_by_task(configured.output)["deeplearning.cluster.ssh_trust : Trust the cluster's certificate authority"]
     assert trusted == {"demo-worker4"}
     told = next(hosts for task, hosts in changed_by_task(configured.output).items() if "worker metadata" in task)
     assert told == {*HOSTS, "demo-worker4"}
+    predicted = playbook("train.yml", "--check", "-e", "deeplearning_worker_count=3")
+    assert set(re.findall(r"rank\d on (demo-\w+): \S+/python -m torch.distributed.run", predicted.output)) == {*HOSTS, "demo-worker4"}
+    assert all(counts["changed"] == 0 for counts in predicted.recap.values()), "showing the processes changes nothing"
     assert on_master("ssh demo-worker4 \"bash -lc 'echo \\$DEEPLEARNING_WORKERS_COUNT'\"").strip() == "4"
 
     before = on_master("grep demo-worker2 /etc/hosts")
@@ -355,6 +359,9 @@ def test_a_cluster_can_live_for_one_job(first_run, playbook, operator, cloud, tm
     script = tmp_path / "short.py"
     script.write_text("print('short')\n")
     job = {"training_job_source": "", "training_job_script": str(script), "training_job_arguments": [], "training_job_then": "destroy"}
+    printed = playbook("train.yml", "-e", json.dumps({**job, "training_job_state": "printed", "training_job_then_always": True}))
+    assert "# Starts the processes of job short-" in printed.output
+    assert instance_of(cloud, 1), "a job that did not run does not end the cluster"
     ended = playbook("train.yml", "-e", json.dumps(job), policies="train+destroy")
     assert ended.recap["localhost"]["failed"] == 0
     assert [instance_of(cloud, number) for number in (1, 2, 3)] == [[], [], []]

@@ -57,7 +57,7 @@ class Cluster:
         for number, host in enumerate(self.hosts, 1):
             document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
             block = metadata.hosts_block(self.workers)
-            profile = metadata.profile_file(len(self.workers), "/opt/deeplearning/workers", 0, "/efs")
+            profile = metadata.profile_file(metadata.variables(len(self.workers), "/opt/deeplearning/workers", 0, "/efs"))
             host.ssh(
                 f"sudo mkdir -p /efs /opt/deeplearning && sudo mount -t nfs4 -o nfsvers=4.1 {FILE_SYSTEM}:/ /efs && sudo chown ubuntu /efs"
                 f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"

@@ -155,6 +155,22 @@ def test_uv_on_local_disks(cluster):
     assert set(changes(play(cluster, "--no-index\ntiny==2.0\n", **own)).values()) == {0}
 
 
+def test_an_environment_is_active_in_login_shells_until_it_is_not_wanted(cluster):
+    def python(host, user="ubuntu"):
+        return host.ssh(f"sudo -iu {user} sh -c 'command -v python'", check=False).stdout.strip()
+
+    before = python(cluster.hosts[0])
+    assert set(changes(play(cluster, "", name="pytorch", login=True)).values()) == {1}
+    assert [python(host) for host in cluster.hosts] == ["/opt/pytorch/bin/python"] * 2
+    assert python(cluster.hosts[0], user="root") == before, "for the login user alone"
+    assert set(changes(play(cluster, "", name="pytorch", login=True)).values()) == {0}
+    assert set(changes(play(cluster, "", name="pytorch")).values()) == {0}
+    built = pythons(play(cluster, "--no-index\ntiny==1.0\n", login=True))
+    assert [python(host) for host in cluster.hosts] == built
+    assert set(changes(play(cluster, "", name="pytorch", login=False)).values()) == {1}
+    assert [python(host) for host in cluster.hosts] == [before] * 2
+
+
 def test_the_image_s_own_environments_are_used_by_name(cluster):
     assert pythons(play(cluster, "", name="pytorch")) == ["/opt/pytorch/bin/python"] * 2
     enough = play(cluster, "torch\nscikit-learn>1\n", name="pytorch")

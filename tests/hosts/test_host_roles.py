@@ -82,6 +82,7 @@ def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Pr
         ("worker_metadata", "sudo chown root /opt/deeplearning/workers"),
         ("worker_metadata", "sudo rm /etc/profile.d/deeplearning.sh"),
         ("worker_metadata", "sudo sed -i /deeplearning-worker2/d /etc/hosts"),
+        ("worker_metadata", "sudo sed -i /EFS_MOUNT/d /etc/environment"),
         ("worker_metadata", "sudo touch /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg && sudo truncate -s 0 $_"),
     ],
 )
@@ -151,7 +152,21 @@ def test_shell_lines_of_the_contract(cluster: Project, options: str) -> None:
         f'while read -u 10 host; do ssh {options} $host "hostname; cat \\$DEEPLEARNING_WORKERS_PATH" ; done 10<$DEEPLEARNING_WORKERS_PATH'
     )
     lines = cluster.hosts[0].ssh(f"bash -lc {shlex.quote(loop)}").stdout.splitlines()
-    assert lines == [cluster.name(1), cluster.name(2)]
+    names = ["deeplearning-worker1", "deeplearning-worker2"]
+    assert lines == [cluster.name(1), *names, cluster.name(2), *names]
+
+
+def test_commands_without_a_login_shell_have_the_variables_and_copies_work(cluster: Project) -> None:
+    """Programs such as sftp fail if a shell prints anything at its start, so no shell is involved."""
+    variables = "env | grep -E '^(DEEPLEARNING_WORKERS_(COUNT|PATH)|EFS_MOUNT)=' | sort"
+    expected = ["DEEPLEARNING_WORKERS_COUNT=2", "DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers", "EFS_MOUNT=/efs"]
+    master = cluster.hosts[0]
+    assert master.ssh(variables).stdout.split() == expected
+    assert master.ssh(f"ssh deeplearning-worker2 {shlex.quote(variables)}").stdout.split() == expected
+    master.ssh(
+        "date >~/copied && printf 'put copied by-sftp' | sftp -qb - deeplearning-worker2 && rsync ~/copied deeplearning-worker2:by-rsync"
+    )
+    assert cluster.hosts[1].ssh("cat by-sftp by-rsync | sort -u | wc -l").stdout.strip() == "1"
 
 
 def test_the_health_check_of_the_former_stack_reaches_every_host_and_the_storage(cluster: Project) -> None:
@@ -296,6 +311,6 @@ def test_metadata_goes_away(cluster: Project) -> None:
     gone = "/opt/deeplearning /etc/profile.d/deeplearning.sh /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg"
     for host in cluster.hosts[:2]:
         assert host.ssh(f"ls -d {gone}", check=False).stdout == ""
-        assert "deeplearning" not in host.ssh("cat /etc/hosts").stdout
+        assert "deeplearning" not in host.ssh("cat /etc/hosts /etc/environment").stdout
         assert host.ssh("grep /efs /etc/fstab || mountpoint -q /efs", check=False).returncode != 0
     assert set(changes(cluster.play("shared_storage", "worker_metadata")).values()) == {0}

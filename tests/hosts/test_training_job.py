@@ -89,6 +89,46 @@ def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
     assert [process["state"] for process in cluster.info("fails")["processes"]] == ["stopped", "failed", "stopped"]
 
 
+def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
+    script = """
+        import json, os, sys
+        print(json.dumps([sys.argv[1:], os.environ["KIND"], os.environ["TOKEN"], os.environ["DEEPLEARNING_WORKERS_COUNT"]]))
+    """
+    secret = "battery-horse"
+    job = {
+        "launcher": "tensorflow",
+        "launcher_options": {"strategy": "flags", "servers": 1},
+        "arguments": ["two words"],
+        "environment": {"KIND": "any"},
+        "environment_by_task": {"ps": {"KIND": "server"}},
+        "secrets": {"TOKEN": secret},
+    }
+    printed = cluster.train("by-hand", script, **job, state="printed", scripts_directory="scripts")
+    assert printed.returncode == 0, printed.stdout + printed.stderr
+    scripts = {path.stem: path.read_text() for path in (cluster.folder / "scripts").iterdir()}
+    assert sorted(scripts) == [worker["name"] for worker in cluster.workers]
+    assert secret not in printed.stdout + "".join(scripts.values())
+    assert cluster.info("by-hand")["state"] == "pending"
+    for host, worker in zip(cluster.hosts, cluster.workers, strict=True):
+        by_hand = f"export TOKEN={secret}\n{scripts[worker['name']]}wait\n"
+        host.ssh(f"sudo runuser -u deeplearning -- bash -s <<'ALL'\n{by_hand}ALL\n")
+    started = cluster.train("by-hand", script, **job)
+    assert started.returncode == 0, started.stdout + started.stderr
+    for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
+        by_script, by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
+        assert by_script == by_unit
+        arguments, *found = json.loads(by_script)
+        assert found == [kind, secret, "3"]
+        assert arguments[0] == "two words"
+        assert arguments[-2:] == [f"--job_name={name[:-1]}", f"--task_index={name[-1]}"]
+
+    predicted = cluster.play(cluster.playbook("predicted", script, launcher="command"), "--check")
+    assert predicted.returncode == 0, predicted.stdout + predicted.stderr
+    for rank, worker in enumerate(cluster.workers):
+        assert f"rank{rank} on {worker['name']}: /opt/pytorch/bin/python /efs/jobs/predicted/code/predicted.py" in predicted.stdout
+    assert cluster.hosts[0].ssh("ls /efs/jobs/predicted", check=False).returncode != 0
+
+
 def test_stop_ends_one_job_and_leaves_another(cluster):
     script = """
         import os, pathlib, time

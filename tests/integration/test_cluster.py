@@ -259,6 +259,7 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"cluster": "No_Good"}, "cluster: 'No_Good' is not"),
         ({"tags": {"deeplearning:number": 1}}, "tags: 'deeplearning:number' must not start with aws: or deeplearning:"),
         ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not a valid bucket name"),
+        ({"additional_policy_statements": [{"Effect": "Allow"}]}, "additional_policy_statements: statement 1: Action is missing"),
     ],
 )
 def test_bad_input_changes_nothing(cloud, run, definition, change, message):

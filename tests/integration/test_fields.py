@@ -176,6 +176,12 @@ FIELDS = {
         second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
     ),
     "network_cidr": Field(second="10.1.0.0/16", refusal=f"cidr is .* cannot be changed to '10.1.0.0/16'.*{ELSEWHERE}"),
+    "private_subnet_cidrs": Field(
+        second={"us-east-1a": "10.0.64.0/24"}, refusal=f"private-us-east-1a: cidr is .* cannot be changed to '10.0.64.0/24'.*{ELSEWHERE}"
+    ),
+    "public_subnet_cidrs": Field(
+        second={"us-east-1a": "10.0.192.0/24"}, refusal=f"public-us-east-1a: cidr is .* cannot be changed to '10.0.192.0/24'.*{ELSEWHERE}"
+    ),
     "zones": Field(first=["us-east-1a"], second=["us-east-1a", "us-east-1b"], shows="update auto_scaling_group workers subnets"),
     "ssh_cidrs": Field(first=["203.0.113.0/24"], second=["198.51.100.0/24"], shows="security_group ssh ingress: .*198.51"),
     "allow_ssh_from_anywhere": Field(second=True),
@@ -216,6 +222,10 @@ FIELDS = {
     "write_buckets": Field(second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
     "export_destinations": Field(
         second=lambda account: [f"s3://{account.bucket}/jobs"], shows="update role nodes policy: .*s3:AbortMultipartUpload"
+    ),
+    "additional_policy_statements": Field(
+        second=[{"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"}],
+        shows="update role nodes policy: .*ecr:GetAuthorizationToken",
     ),
     "permissions_boundary": Field(
         second=lambda account: account.boundary,

@@ -388,6 +388,59 @@ def test_the_range_holds_the_nodes(run, definition):
     run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
 
 
+def _cidrs(cloud, result):
+    found = cloud.client("ec2").describe_subnets(SubnetIds=list(result["resources"]["subnet"].values()))["Subnets"]
+    keys = {subnet_id: key for key, subnet_id in result["resources"]["subnet"].items()}
+    return {keys[subnet["SubnetId"]]: subnet["CidrBlock"] for subnet in found}
+
+
+def test_subnets_have_the_ranges_of_the_definition(cloud, run, name):
+    options = {"cluster": name, "ssh_cidrs": ["203.0.113.0/24"], "network_cidr": "192.168.0.0/24"}
+    chosen = {"private_subnet_cidrs": {ZONES[0]: "192.168.0.128/25"}, "public_subnet_cidrs": {ZONES[0]: "192.168.0.0/28"}}
+    predicted = run("network", **options, **chosen, zones=ZONES[:1], check=True)
+    result = run("network", **options, **chosen, zones=ZONES[:1])
+    assert steps(predicted) == steps(result)
+    first = {"private-us-east-1a": "192.168.0.128/25", "public-us-east-1a": "192.168.0.0/28"}
+    assert _cidrs(cloud, result) == first
+    assert not run("network", **options, **chosen, zones=ZONES[:1])["changed"]
+
+    chosen["public_subnet_cidrs"][ZONES[1]] = "192.168.0.96/27"
+    grown = _cidrs(cloud, run("network", **options, **chosen, zones=ZONES[:2]))
+    assert grown == {**first, "private-us-east-1b": "192.168.0.32/27", "public-us-east-1b": "192.168.0.96/27"}
+    assert _cidrs(cloud, run("network", **options, zones=ZONES[:2])) == grown, "without the options, subnets stay as they are"
+    chosen["private_subnet_cidrs"][ZONES[0]] = "192.168.0.192/26"
+    with pytest.raises(ModuleFailed, match=r"cidr is '192.168.0.128/25' and cannot be changed to '192.168.0.192/26'"):
+        run("network", **options, **chosen, zones=ZONES[:2])
+
+
+def test_all_that_is_wrong_with_the_ranges_of_subnets_is_told_at_once(run, definition):
+    ranges = {ZONES[0]: "192.168.0.0/25", ZONES[1]: "10.1.0.0/24", ZONES[2]: "ten"}
+    with pytest.raises(ModuleFailed) as failure:
+        run(
+            "cluster",
+            **{**definition, "zones": ZONES[:1], "network_cidr": "192.168.0.0/24"},
+            private_subnet_cidrs=ranges,
+            public_subnet_cidrs={ZONES[0]: "192.168.0.64/26"},
+            check=True,
+        )
+    for message in (
+        "private_subnet_cidrs: us-east-1b is not a zone of the cluster (us-east-1a). Add it to zones, or remove its range.",
+        "private_subnet_cidrs: 10.1.0.0/24 is not part of 192.168.0.0/24, the range in network_cidr.",
+        "private_subnet_cidrs: 'ten' is not an IPv4 address range",
+        "private_subnet_cidrs: 192.168.0.0/25 of subnet private-us-east-1a overlaps 192.168.0.64/26 of subnet public-us-east-1a.",
+    ):
+        assert message in str(failure.value)
+
+
+def test_the_ranges_of_subnets_hold_the_nodes(run, definition):
+    small = {"network_cidr": "192.168.0.0/24", "private_subnet_cidrs": {ZONES[0]: "192.168.0.0/28"}}
+    message = r"private_subnet_cidrs: 192.168.0.0/28 have room for 11 addresses, but 41 are needed. Specify larger ranges"
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, "worker_count": 40, "zones": ZONES[:1]}, **small, check=True)
+    small["private_subnet_cidrs"] = {ZONES[0]: "192.168.0.0/26"}
+    run("cluster", **{**definition, "worker_count": 40, "zones": ZONES[:1]}, **small, check=True)
+
+
 def test_efa_needs_a_group_for_all_protocols(run, definition, landlord):
     owner = landlord()
     options = owner.options(security_group_ids={"nodes": owner.group("tcp-only", ("tcp", 0, 65535, ""))})

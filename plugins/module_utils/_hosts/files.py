@@ -27,6 +27,8 @@ class HostFile(NamedTuple):
     owner: str = "root"
     #: Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
+    #: Returns the part of the content that diffs show. The rest of a file that others write too may contain secrets.
+    shown: Callable[[str], str] = lambda content: content
 
 
 class Found(NamedTuple):
@@ -105,12 +107,12 @@ def difference(file: HostFile) -> dict[str, str] | None:
     return {
         "before_header": f"{file.path} ({_attributes(before)})",
         "after_header": f"{file.path} ({_attributes(after)})",
-        "before": _shown(before.content) if before else "",
-        "after": _shown(after.content) if after else "",
+        "before": _text(file.shown(before.content)) if before else "",
+        "after": _text(file.shown(after.content)) if after else "",
     }
 
 
-def _shown(content: str) -> str:
+def _text(content: str) -> str:
     """Return text unchanged. For binary content, return a line with its size and digest."""
     data = content.encode("utf-8", "surrogateescape")
     if b"\0" not in data:

@@ -83,7 +83,7 @@ class Process(NamedTuple):
 
     `rank` is the index of the process in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by
     default `rank<rank>`. `part` is its role. A job ends and stops its services when the last worker ends. A job continues if it loses
-    spares.
+    spares. `task` is its type in the framework, if the launcher starts processes of several types.
     A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
     If the process starts other training processes, `ranks` contains their ranks. If `tagged` is true, each rank's lines in the
@@ -98,6 +98,7 @@ class Process(NamedTuple):
     part: str = WORKER
     ranks: Sequence[int] | None = None
     tagged: bool = False
+    task: str = ""
 
 
 class Culprit(NamedTuple):
@@ -118,12 +119,15 @@ class Launcher(NamedTuple):
     `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` searches the
     lines of a log for the rank that failed first. The log is shared by several ranks, or the launcher itself writes to it. In a log
     without tags, the line that reports the failure and all later lines come from the launcher.
+
+    `tasks` returns the types of the processes that the launcher starts with these options. Most launchers have only one kind of process.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
     options: Mapping[str, Mapping[str, Any]] = {}
     tag: str = ""
     culprit: Callable[[Sequence[str]], Culprit | None] | None = None
+    tasks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _options: ()
 
 
 def slots(program: Program, host: Host) -> list[Sequence[int]]:

@@ -61,6 +61,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             },
             name=role if role == "scheduler" else f"{role}{index}",
             part=WORKER if role == "worker" else SERVICE,
+            task=role,
         )
         for rank, (role, index, host, gpus) in enumerate(members)
     ]
@@ -76,4 +77,8 @@ def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
     return [place for turn in turns for place in turn if place]
 
 
-LAUNCHER = Launcher(plan, options={"workers": {"type": "int", "default": 0}, "servers": {"type": "int", "default": 0}})
+LAUNCHER = Launcher(
+    plan,
+    options={"workers": {"type": "int", "default": 0}, "servers": {"type": "int", "default": 0}},
+    tasks=lambda _options: ("worker", "server", "scheduler"),
+)

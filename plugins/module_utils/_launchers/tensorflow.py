@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
+TASKS = {MULTI_WORKER: ("worker",), PARAMETER_SERVER: ("chief", "worker", "ps"), FLAGS: ("worker", "ps")}
 
 # The tasks of TensorFlow's cluster by kind. The job waits for the tasks of the first kind, chief or worker.
 Places = Dict[str, List[Tuple[Host, Sequence[int]]]]
@@ -41,6 +42,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             environment={**_devices(kind, *places[kind][index]), **_environment(program, addresses, kind, index)},
             name=f"{kind}{index}",
             part=WORKER if kind == tasks[0][0] else SERVICE,
+            task=kind,
         )
         for rank, (kind, index) in enumerate(tasks)
     ]
@@ -131,4 +133,5 @@ LAUNCHER = Launcher(
         "first_ps_port": {"type": "int", "default": 2222},
         "first_worker_port": {"type": "int", "default": 2230},
     },
+    tasks=lambda options: TASKS[options["strategy"]],
 )

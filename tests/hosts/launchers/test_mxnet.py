@@ -65,7 +65,7 @@ def is_training(cluster, name):
 
 
 def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cluster):
-    example = {"source": str(EXAMPLE), **MXNET}
+    example = {"source": str(EXAMPLE), **MXNET, "environment_by_task": {"server": {"PS_VERBOSE": 1}}}
     directory = "/efs/jobs/cifar10"
     result = cluster.train("cifar10", "mxnet_train.py", arguments=["--epochs", "4"], **example)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -75,6 +75,7 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     }
     assert {process["state"] for process in processes} == {"succeeded"}
     logs = {name: cluster.read(f"{directory}/logs/{name}.log") for name in PLACES}
+    assert {name for name, log in logs.items() if "is connected to others" in log} == {"server0", "server1"}
     ranks = set()
     for name in ("worker0", "worker1", "worker2"):
         rank, rest = logs[name].removeprefix("rank ").split(" of 3 on ", 1)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
@@ -25,15 +26,22 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     cloud, options = request.cloud, request.options
     if options["instance_profile"]:
         return []
-    policy = definition.policy(
-        cloud.region,
+    policy = nodes_policy(request, found)
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(INSTANCE_ROLE_COMPONENT), options["permissions_boundary"])
+
+
+def nodes_policy(request: Request, found: Sequence[Found]) -> dict[str, Any]:
+    """Return the policy of the nodes' role."""
+    options = request.options
+    return definition.policy(
+        request.cloud.region,
         options["read_buckets"],
         options["write_buckets"],
         [statement for mount in mounts(request, found) for statement in mount.statements],
+        options["additional_policy_statements"],
         export_destinations=options["export_destinations"],
         session_manager=options["session_manager"],
     )
-    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(INSTANCE_ROLE_COMPONENT), options["permissions_boundary"])
 
 
 INSTANCE_ROLE = Component(INSTANCE_ROLE_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted)

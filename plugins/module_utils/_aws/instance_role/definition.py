@@ -63,14 +63,15 @@ def policy(
     read_buckets: Sequence[str],
     write_buckets: Sequence[str],
     of_mounts: Sequence[Mapping[str, Any]] = (),
+    additional: Sequence[Mapping[str, Any]] = (),
     *,
     export_destinations: Sequence[str] = (),
     session_manager: bool = False,
 ) -> dict[str, Any]:
     """Return the policy with the nodes' minimum permissions for Auto Scaling groups, instances, the user's buckets and Session Manager.
 
-    `of_mounts` contains the statements for mounts that use the role's credentials. The Deny statements in this policy override all other
-    policies of the role.
+    `of_mounts` contains the statements for mounts that use the role's credentials, and `additional` the user's own statements. The Deny
+    statements in this policy override all other statements and policies of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [
@@ -96,7 +97,7 @@ def policy(
         statements += _exports(destination, number, partition)
     if session_manager:
         statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))
-    return {"Version": "2012-10-17", "Statement": [*statements, *of_mounts, *_no_authority(partition)]}
+    return {"Version": "2012-10-17", "Statement": [*statements, *of_mounts, *additional, *_no_authority(partition)]}
 
 
 def _exports(destination: str, number: int, partition: Partition) -> list[dict[str, Any]]:

@@ -37,8 +37,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
-        cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
-        return definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)
+        return definition.access(zone_names, _server_rules(request, found, subnet_cidrs(found)), ssh_cidrs, endpoints, tags)
     cidr, cidrs = addresses.normal_cidr(options["network_cidr"]), own_subnets(request, found)
     own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
     return [*own, *definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
@@ -56,10 +55,15 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     CIDR blocks for public subnets stay free.
     """
     options = request.options
-    existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
-    planned = addresses.subnets(addresses.normal_cidr(options["network_cidr"]), zones(request, found), existing)
+    fixed = {**subnet_cidrs(found), **addresses.chosen_ranges(options)}
+    planned = addresses.subnets(addresses.normal_cidr(options["network_cidr"]), zones(request, found), fixed)
     public = options["master_public_address"] or options["nat"] != "none"
     return {key: cidr for key, cidr in planned.items() if public or not key.startswith("public-")}
+
+
+def subnet_cidrs(found: Sequence[Found]) -> dict[str, str]:
+    """Return the CIDR blocks of the subnets that exist, keyed by subnet. Subnets with only IPv6 addresses are omitted."""
+    return {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:

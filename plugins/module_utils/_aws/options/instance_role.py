@@ -54,6 +54,16 @@ OPTIONS = (
         ),
     ),
     Option(
+        "additional_policy_statements",
+        {"type": "list", "elements": "dict", "default": []},
+        (INSTANCE_ROLE,),
+        IN_PLACE,
+        (
+            "Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an ECR repository.",
+            "The policy always denies access to the SSH certificate authorities of clusters.",
+        ),
+    ),
+    Option(
         "permissions_boundary",
         {"type": "str"},
         (INSTANCE_ROLE,),

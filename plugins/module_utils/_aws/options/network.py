@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage 
 
 IN_THE_NETWORK = (NETWORK, *kinds.MODULES, NODE_GROUP)
 MOVING = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)))
+OF_SUBNETS = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)), details="for subnets that exist")
 
 OPTIONS = (
     Option(
@@ -103,6 +104,24 @@ OPTIONS = (
             "CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses for all nodes.",
             "This option is not used if O(vpc_id) is set.",
         ),
+    ),
+    Option(
+        "private_subnet_cidrs",
+        {"type": "dict", "default": {}},
+        (NETWORK,),
+        OF_SUBNETS,
+        (
+            "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and has a prefix length"
+            " from /16 to /28.",
+            "A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.",
+        ),
+    ),
+    Option(
+        "public_subnet_cidrs",
+        {"type": "dict", "default": {}},
+        (NETWORK,),
+        OF_SUBNETS,
+        ("CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).",),
     ),
     Option(
         "zones",

@@ -5,16 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import nodes_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
+STATEMENT_KEYS = ("Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition")
+SID = re.compile(r"[A-Za-z0-9]*")
+ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[A-Za-z0-9*?]+")
+RESOURCE = re.compile(r"\*|arn:.+")
+LONGEST_POLICY = 10240  # IAM's limit for the inline policies of a role, without white space
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"
 #: AWS managed policies that allow reading all parameters.
@@ -49,13 +58,68 @@ class IgnoredRights(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
-        ignored = [name for name in ("read_buckets", "write_buckets", "export_destinations", "session_manager") if options[name]]
+        names = ("read_buckets", "write_buckets", "export_destinations", "additional_policy_statements", "session_manager")
+        ignored = [name for name in names if options[name]]
         if options["instance_profile"] and ignored:
             yield (
                 f"instance_profile: this collection does not change {options['instance_profile']}, "
                 f"so these options have no effect: {', '.join(ignored)}. "
                 "Check that the role of the profile allows this access."
             )
+
+
+class PolicyStatements(Validator):
+    """Checks the statements that the definition adds to the policy of the nodes' role, and the size of the policy."""
+
+    name = "policy_statements"
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if request.options["additional_policy_statements"] and not request.options["instance_profile"]:
+            yield from check_statements(request.options["additional_policy_statements"])
+            yield from check_policy(nodes_policy(request, found))
+
+
+def check_statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Check that the statements are valid in the policy of a role."""
+    for number, statement in enumerate(statements, 1):
+        for problem in _problems(statement):
+            yield f"additional_policy_statements: statement {number}: {problem}"
+
+
+def _problems(statement: Mapping[str, Any]) -> Iterator[str]:
+    unknown = [str(key) for key in statement if key not in STATEMENT_KEYS]
+    if unknown:
+        yield f"{', '.join(unknown)} is not valid in the policy of a role. Use only {', '.join(STATEMENT_KEYS)}."
+    if statement.get("Effect") not in ("Allow", "Deny"):
+        yield f"Effect is {statement.get('Effect')!r}. Use Allow or Deny."
+    if not SID.fullmatch(str(statement.get("Sid", ""))):
+        yield f"Sid {statement['Sid']!r} is not valid. Use letters and digits."
+    if not isinstance(statement.get("Condition", {}), Mapping):
+        yield "Condition is not a dictionary. Specify operators, such as StringEquals, and their keys and values."
+    for key, pattern, example in (("Action", ACTION, "s3:GetObject"), ("Resource", RESOURCE, "arn:aws:s3:::my-bucket/*")):
+        given = [name for name in (key, f"Not{key}") if name in statement]
+        if len(given) != 1:
+            yield f"{' and '.join(given) or key} {'exclude each other' if given else 'is missing'}. Specify either {key} or Not{key}."
+            continue
+        values = statement[given[0]]
+        wrong = [value for value in (values if isinstance(values, list) else [values]) if not pattern.fullmatch(str(value))]
+        if wrong or values == []:
+            shown = f"{wrong[0]!r} is not valid" if wrong else "is empty"
+            yield f"{given[0]} {shown}. Specify a value such as {example}, or a list."
+
+
+def check_policy(policy: Mapping[str, Any]) -> Iterator[str]:
+    """Check that IAM accepts the policy with its additional statements: the size, and each Sid occurs only once."""
+    sids = [statement["Sid"] for statement in policy["Statement"] if statement.get("Sid")]
+    for sid in sorted({sid for sid in sids if sids.count(sid) > 1}):
+        yield f"additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another one."
+    size = len(json.dumps(policy, separators=(",", ":")))
+    if size > LONGEST_POLICY:
+        yield (
+            f"additional_policy_statements: the policy of the role would have {size} characters, but IAM allows {LONGEST_POLICY}. "
+            "Combine statements, or use your own role with instance_profile."
+        )
 
 
 class AuthorityReadable(Validator):

@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import own_subnets
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import own_subnets, subnet_cidrs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import (
     NFS,
     NODES_GROUP,
@@ -364,6 +364,19 @@ class InterfaceEndpoints(Validator):
                 yield f"interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."
 
 
+class SubnetRanges(Validator):
+    """Checks the address ranges that the definition chooses for the subnets of the cluster's own VPC."""
+
+    name = "subnet_cidrs"
+    components = frozenset({NETWORK_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if options["vpc_id"] or not any(options[option] for option in addresses.RANGE_OPTIONS.values()):
+            return iter(())
+        return addresses.range_errors(options, zones(request, found), subnet_cidrs(found))
+
+
 class EnoughAddresses(Validator):
     """Checks that the subnets have enough addresses for nodes, mount targets, endpoints and NAT gateways."""
 
@@ -380,12 +393,16 @@ class EnoughAddresses(Validator):
         cidr = request.options["network_cidr"]
         try:
             prefix = addresses.network(cidr).prefixlen
+            chosen = addresses.chosen_ranges(request.options)
         except addresses.AddressPlanError:
             return
         try:
-            own_subnets(request, found)
+            planned = own_subnets(request, found)
         except addresses.AddressPlanError as error:
-            yield f"network_{error}"
+            yield str(error)
+            return
+        if chosen:
+            yield from _chosen_ranges_suffice(planned, _demand(request, len(zones(request, found))))
             return
         zone_count = len(zones(request, found))
         need, room = max(_demand(request, zone_count).values()), addresses.room(prefix, zone_count)
@@ -411,6 +428,18 @@ class EnoughAddresses(Validator):
                     f"{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
                     "Specify larger subnets, or reduce worker_count."
                 )
+
+
+def _chosen_ranges_suffice(planned: Mapping[str, str], demand: Mapping[str, int]) -> Iterator[str]:
+    """Check that the subnets, whose ranges the definition chooses, have enough addresses. `planned` maps subnet keys to CIDR blocks."""
+    for side, need in demand.items():
+        cidrs = [cidr for key, cidr in planned.items() if key.startswith(f"{side}-")]
+        room = sum(addresses.hosts(cidr) for cidr in cidrs)
+        if need > room:
+            yield (
+                f"{addresses.RANGE_OPTIONS[side]}: {', '.join(cidrs)} have room for {room} addresses, but {need} are needed. "
+                "Specify larger ranges, more zones or fewer workers."
+            )
 
 
 def _demand(request: Request, zones_in_use: int) -> dict[str, int]:

@@ -65,9 +65,11 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"])
+    found: dict[str, Any] = {"host": host._asdict(), "job_state": state}
     if state == "new":
         checkpoints.check_resume(params, paths)
-    return {"host": host._asdict(), "job_state": state}
+        found["checkpoint_directory"] = checkpoints.directory(params, paths)
+    return found
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:

@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 
-def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[Spec]:
-    """Return the supervisors' specs for the processes on host number `own_number`. Raises LaunchError, RefusalError."""
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[Spec]:
+    """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError, RefusalError."""
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
-    own = [host.name for host in hosts if host.number == own_number]
+    own = [host.name for host in hosts if own_number in (None, host.number)]
     if not own:
         raise RefusalError(f"hosts: this host is number {own_number}, which is not in the list. Add this host to the list.")
     code = params["sync_directory"] or paths.code
@@ -90,7 +90,10 @@ def complete(process: Process) -> Process:
 
 
 def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process. User variables override launcher variables, and both override EFA variables."""
+    """Return the environment of a process. User variables override launcher variables, and both override EFA variables.
+
+    Of the user's variables, those for one task type override those for all processes.
+    """
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
@@ -100,7 +103,8 @@ def environment(params: dict[str, Any], paths: records.Paths, process: Process, 
         "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
         "PYTHONUNBUFFERED": "1",
     }
-    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+    of_task = params["environment_by_task"].get(process.task, {})
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}
     return {**general, **fabric, **process.environment, **own}
 
 

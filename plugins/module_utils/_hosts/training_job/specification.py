@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.re
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
         "name": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["checked", "prepared", "started", "stopped"], "default": "started"},
+        "state": {"type": "str", "choices": ["checked", "prepared", "printed", "started", "stopped"], "default": "started"},
         "directory": {"type": "path"},
         "script": {"type": "str"},
         "command": {"type": "list", "elements": "str", "default": []},
@@ -28,6 +28,7 @@ SPECIFICATION: dict[str, Any] = {
         "resume": {"type": "str"},
         "arguments": {"type": "list", "elements": "str", "default": []},
         "environment": {"type": "dict", "default": {}},
+        "environment_by_task": {"type": "dict", "default": {}},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
         "key": {"type": "str", "no_log": True},
         "launcher": {"type": "str", "default": "torchrun"},
@@ -58,12 +59,14 @@ SPECIFICATION: dict[str, Any] = {
         "setup_digests": {"type": "dict", "default": {}},
         "efa": {"type": "bool"},
         "instance_id": {"type": "str"},
+        "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},
     },
     "mutually_exclusive": [("source", "repository")],
     "required_if": [
         ("state", "prepared", ("directory",)),
+        ("state", "printed", ("directory", "hosts")),
         ("state", "started", ("directory", "hosts")),
     ],
 }
@@ -83,7 +86,7 @@ def check(params: dict[str, Any]) -> None:
         records.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
         raise RefusalError("script: is missing. Specify the training script, or a command.")
-    find_launcher(params)
+    check_tasks(params["environment_by_task"], params, find_launcher(params))
 
 
 def find_launcher(params: dict[str, Any]) -> Launcher:
@@ -100,3 +103,17 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
         raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))
     params["launcher_options"] = validation.validated_parameters
     return LAUNCHERS[name]
+
+
+def check_tasks(environments: dict[str, Any], params: dict[str, Any], launcher: Launcher) -> None:
+    """Raise RefusalError unless the keys of `environments` are task types that the launcher starts with its options."""
+    name, tasks = params["launcher"], sorted(launcher.tasks(params["launcher_options"]))
+    for task, variables in environments.items():
+        if not tasks:
+            raise RefusalError(f"environment_by_task: launcher {name!r} has no task types. Set the variables in environment instead.")
+        if task not in tasks:
+            raise RefusalError(
+                f"environment_by_task: launcher {name!r} starts no tasks of type {task!r} with these options. Use {', '.join(tasks)}."
+            )
+        if not isinstance(variables, dict):
+            raise RefusalError(f"environment_by_task: the value of {task!r} is not a dictionary. Specify variables and their values.")

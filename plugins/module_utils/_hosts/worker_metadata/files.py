@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Converges the files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and login environment."""
+"""Converges the files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and environment variables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
     address_file,
     count_gpus,
+    environment_block,
     generation,
     hosts_block,
     metadata_file,
     ordered,
+    own_block,
     profile_file,
     replace_block,
+    variables,
     workers_file,
 )
 
 HOSTS = "/etc/hosts"
 HOST_NAME = "/etc/hostname"
 PROFILE = "/etc/profile.d/deeplearning.sh"
+#: PAM sets these variables for all sessions of sshd and sudo, also for `ssh host command` and for programs that are not shells.
+ENVIRONMENT = "/etc/environment"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
 #: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. It may also reset the host name.
@@ -85,13 +90,22 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
         files.append(HostFile(params["worker_ip_file"], address_file(workers), owner=params["user"]))
     if host.exists(CLOUD_INIT_DIRECTORY):
         files.append(HostFile(CLOUD_INIT, CLOUD_INIT_CONTENT))
+    exports = variables(len(workers), workers_path(params), gpu_count, params["efs_mount"])
     return [
         *files,
         HostFile(HOST_NAME, own_name(params) + "\n", in_place=True),
         HostFile(HOSTS, replace_block(host.read(HOSTS) or "", hosts_block(workers)), in_place=True),
-        HostFile(PROFILE, profile_file(len(workers), workers_path(params), gpu_count, params["efs_mount"])),
+        HostFile(PROFILE, profile_file(exports)),
+        environment_file(host, environment_block(exports)),
         HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
     ]
+
+
+def environment_file(host: Host, block: str) -> HostFile:
+    """Return the desired /etc/environment with this block. Its other lines and its mode stay the same."""
+    found = host.find(ENVIRONMENT)
+    content, mode = (found.content, found.mode) if found else ("", 0o644)
+    return HostFile(ENVIRONMENT, replace_block(content, block), mode, in_place=True, shown=own_block)
 
 
 def own_name(params: dict[str, Any]) -> str:
@@ -115,7 +129,7 @@ def own_paths(params: dict[str, Any]) -> list[str]:
 
 def paths(params: dict[str, Any]) -> list[str]:
     """Return all paths that `is_right` inspects."""
-    return [*own_paths(params), CLOUD_INIT_DIRECTORY, HOSTS, HOST_NAME]
+    return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME]
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
@@ -124,7 +138,7 @@ def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove this module's files and its block in /etc/hosts, and exit the module.
+    """Remove this module's files and its blocks in /etc/hosts and /etc/environment, and exit the module.
 
     Removes metadata.json first, because jobs do not start on a host without it.
     """
@@ -132,6 +146,8 @@ def ensure_absent(module: AnsibleModule) -> None:
     hosts = THIS.read(HOSTS)
     if hosts is not None:
         files.append(HostFile(HOSTS, replace_block(hosts, ""), in_place=True))
+    if THIS.exists(ENVIRONMENT):
+        files.append(environment_file(THIS, ""))
     diff = converge(module, files)
     directory = module.params["directory"]
     if not module.check_mode and os.path.isdir(directory) and not os.listdir(directory):

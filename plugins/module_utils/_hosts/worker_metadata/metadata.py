@@ -15,6 +15,7 @@ Worker = Dict[str, Any]
 
 BLOCK_BEGIN = "# BEGIN deeplearning.cluster"
 BLOCK_END = "# END deeplearning.cluster"
+BLOCK = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
 MASTER_NAME = "deeplearning-master"
 
 
@@ -90,18 +91,25 @@ def parse_metadata(text: str) -> dict[str, Any]:
     return document
 
 
-def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_mount: str | None) -> str:
-    """Return the contents of the shell file that exports variables for users' scripts.
-
-    EFS_MOUNT is set only if the cluster has shared storage.
-    """
-    variables = {
+def variables(workers_count: int, workers_path: str, gpu_count: int, efs_mount: str | None) -> dict[str, str]:
+    """Return the environment variables for users' scripts. EFS_MOUNT is set only if the cluster has shared storage."""
+    found = {
         "DEEPLEARNING_WORKERS_COUNT": str(workers_count),
         "DEEPLEARNING_WORKERS_PATH": workers_path,
         "DEEPLEARNING_WORKER_GPU_COUNT": str(gpu_count),
         "EFS_MOUNT": efs_mount,
     }
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if value is not None)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def profile_file(exports: dict[str, str]) -> str:
+    """Return the contents of the shell file that exports the variables in login shells."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items())
+
+
+def environment_block(exports: dict[str, str]) -> str:
+    """Return the marked block of /etc/environment, which sets the variables for commands that run without a login shell."""
+    return "\n".join([BLOCK_BEGIN, *(f"{name}={value}" for name, value in exports.items()), BLOCK_END]) + "\n"
 
 
 def hosts_block(workers: list[Worker]) -> str:
@@ -118,13 +126,17 @@ def replace_block(text: str, block: str) -> str:
 
     An empty `block` removes the marked block.
     """
-    pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
-    if pattern.search(text):
-        first, rest = pattern.split(text, maxsplit=1)[::2]
-        return first + block + pattern.sub("", rest)
+    if BLOCK.search(text):
+        first, rest = BLOCK.split(text, maxsplit=1)[::2]
+        return first + block + BLOCK.sub("", rest)
     if block and text and not text.endswith("\n"):
         text += "\n"
     return text + block
+
+
+def own_block(text: str) -> str:
+    """Return the marked blocks of `text`."""
+    return "".join(found[0] for found in BLOCK.finditer(text))
 
 
 def count_gpus(listing: str) -> int:

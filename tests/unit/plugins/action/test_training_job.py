@@ -34,6 +34,49 @@ def test_the_lowest_number_in_the_play_gets_the_code():
     assert action.is_first(variables(ansible_play_hosts_all=["c-10", "c-2"]))
 
 
+def printed(tmp_path, *, check_mode=False, **changes):
+    host = {"name": "c-1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5"}
+    arguments = {
+        "name": "x",
+        "state": "printed",
+        "directory": "/efs/jobs",
+        "script": "train.py",
+        "hosts": [host],
+        "dest": str(tmp_path / "s"),
+    }
+    task = SimpleNamespace(args={**arguments, **changes}, async_val=0, check_mode=check_mode)
+    return action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock()).run(task_vars={})
+
+
+def test_printing_writes_the_scripts_without_a_host(tmp_path):
+    assert printed(tmp_path, check_mode=True)["changed"]
+    assert not (tmp_path / "s").exists()
+    result = printed(tmp_path)
+    assert result["changed"]
+    assert (tmp_path / "s/c-1.sh").read_text() == result["scripts"]["c-1"]
+    assert [process["name"] for process in result["processes"]] == ["rank0"]
+    assert result["lines"][0].startswith("rank0 on c-1: /opt/pytorch/bin/python -m torch.distributed.run")
+    assert not printed(tmp_path)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"launcher": "torch"}, "launcher 'torch': is unknown. Use one of"),
+        ({"launcher": "mxnet", "launcher_options": {"workers": 5}}, "workers is 5, but the hosts can run only 1"),
+        ({"dest": "/dev/null/scripts"}, "dest: '/dev/null/scripts' cannot be written: .* Use another path"),
+    ],
+)
+def test_what_cannot_be_printed_is_refused(tmp_path, changes, message):
+    with pytest.raises(AnsibleActionFail, match=message):
+        printed(tmp_path, **changes)
+
+
+def test_printing_needs_hosts(tmp_path):
+    with pytest.raises(AnsibleActionFail, match=r"hosts: is empty\. Specify the job's hosts"):
+        printed(tmp_path, hosts=[])
+
+
 @pytest.mark.parametrize(
     ("variables", "arguments", "efa"),
     [({"deeplearning_has_efa": True}, {}, True), ({"deeplearning_has_efa": True}, {"efa": False}, False), ({}, {}, False)],

@@ -63,6 +63,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         job(export=UNKNOWN, export_interval=UNKNOWN),
         job(launcher=UNKNOWN, launcher_options={"restart": 3}),
         job(report_directory=UNKNOWN),
+        job(launcher="mxnet", environment_by_task={"server": {"PS_VERBOSE": 1}}),
+        job(launcher=UNKNOWN, environment_by_task={"ps": {"A": 1}}),
         job(report_directory="train.py", report=False),
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
@@ -159,6 +161,16 @@ def test_set_up_steps_are_checked_even_without_a_job(errors, tmp_path):
     ]
     (found,) = errors(needs_job=False, node_setup_steps={"secrets": "hunter2"})
     assert found == "node_setup_steps: the value is not of type list of dict. Use a value of that type."
+
+
+def test_variables_of_a_task_type_that_the_launcher_does_not_start(errors):
+    assert errors(**job(environment_by_task={"server": {}})) == [
+        "training_job_environment_by_task: launcher 'torchrun' has no task types. Set the variables in environment instead."
+    ]
+    (found,) = errors(**job(launcher="mxnet", environment_by_task={"sever": {}}))
+    assert found.startswith(
+        "training_job_environment_by_task: launcher 'mxnet' starts no tasks of type 'sever' with these options. Use sch"
+    )
 
 
 def test_a_secret_of_the_wrong_type_is_not_shown(errors):

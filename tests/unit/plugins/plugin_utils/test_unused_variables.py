@@ -27,6 +27,8 @@ def names(messages):
         ({"report": "true", "report_directory": "here"}, []),
         ({"export_interval": 60, "export_include": ["logs"]}, ["training_job_export_interval", "training_job_export_include"]),
         ({"export_interval": 60, "export": "s3://results"}, []),
+        ({"scripts_directory": "scripts"}, ["training_job_scripts_directory"]),
+        ({"scripts_directory": "scripts", "state": "printed"}, []),
         ({"then_always": True}, ["training_job_then_always"]),
         ({"then_always": True, "then": "destroy"}, []),
     ],

@@ -32,6 +32,7 @@ def test_every_launcher_gives_processes_names_that_units_can_have(name, launcher
             assert len(given) in (0, len(processes)), "ranks are given for all processes or for none"
             ranks = [rank for ranks in given for rank in ranks]
             assert ranks == list(range(len(ranks))), "each rank is one process's"
+            assert {process.task for process in processes} == set(launcher.tasks(options) or [""])
 
 
 @pytest.mark.parametrize("name", sorted(LAUNCHERS))

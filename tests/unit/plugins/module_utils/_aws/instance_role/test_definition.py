@@ -51,6 +51,13 @@ def test_exports_are_written_below_their_prefix_and_not_read():
     ]
 
 
+def test_own_statements_come_before_those_that_protect_the_authority():
+    own = {"Effect": "Allow", "Action": "ssm:*", "Resource": "*"}
+    statements = role.policy("us-east-1", [], [], [], [own])["Statement"]
+    assert own in statements
+    assert [each["Sid"] for each in statements[statements.index(own) + 1 :]] == ["NoAuthority", "NoAuthorityByPath"]
+
+
 @pytest.mark.parametrize(
     ("region", "services"),
     [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],

@@ -22,6 +22,7 @@ def parameters(**changes):
         launcher="torchrun",
         launcher_options={},
         command=[],
+        environment_by_task={},
         sync_directory=None,
         key="k",
         sandbox=True,

@@ -46,10 +46,49 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 
 def test_the_users_environment_wins(tmp_path):
-    params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "secrets": {}}
+    params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "environment_by_task": {}, "secrets": {}}
     found = processes.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
     assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
         "NCCL_DEBUG": "INFO",
     }
+
+
+def test_variables_of_a_task_type_are_for_its_processes_alone_and_win(paths):
+    params = parameters(
+        launcher="mxnet",
+        launcher_options={"servers": 1},
+        environment_by_task={"server": {"PS_VERBOSE": 2, "TOKEN": "its own"}, "worker": {"OMP_NUM_THREADS": 8}},
+    )
+    found = {spec["name"]: spec["environment"] for spec in processes.plan(params, paths, 1)}
+    names = ("PS_VERBOSE", "OMP_NUM_THREADS", "TOKEN")
+    assert {name: [environment.get(variable) for variable in names] for name, environment in found.items()} == {
+        "worker2": [None, "8", "t"],
+        "server0": ["2", "4", "its own"],
+        "scheduler": [None, "4", "t"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "environments", "message"),
+    [
+        (
+            {"launcher": "mxnet"},
+            {"ps": {}},
+            "launcher 'mxnet' starts no tasks of type 'ps' with these options. Use scheduler, server, worker",
+        ),
+        ({"launcher": "tensorflow"}, {"ps": {}}, "launcher 'tensorflow' starts no tasks of type 'ps' with these options. Use worker"),
+        ({"launcher": "torchrun"}, {"worker": {}}, "launcher 'torchrun' has no task types. Set the variables in environment instead"),
+        ({"launcher": "mxnet"}, {"worker": "A=1"}, "the value of 'worker' is not a dictionary. Specify variables and their values"),
+    ],
+)
+def test_variables_of_tasks_that_do_not_exist_are_refused(changes, environments, message):
+    with pytest.raises(specification.RefusalError, match=f"^environment_by_task: {message}"):
+        specification.check(parameters(**changes, environment_by_task=environments))
+
+
+def test_a_strategy_determines_the_task_types():
+    specification.check(
+        parameters(launcher="tensorflow", launcher_options={"strategy": "flags"}, environment_by_task={"ps": {"A": 1}, "worker": {}})
+    )

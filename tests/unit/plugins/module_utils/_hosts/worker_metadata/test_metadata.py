@@ -53,13 +53,22 @@ def test_generation_is_of_name_numbers_and_addresses():
 def test_files():
     assert metadata.workers_file(WORKERS) == "deeplearning-worker1\ndeeplearning-worker2\ndeeplearning-worker5\n"
     assert metadata.address_file(WORKERS) == "10.0.0.4\n10.0.1.5\n10.0.1.30\n"
-    assert metadata.profile_file(3, "/opt/deeplearning/workers", 8, "/my data") == (
+    exports = metadata.variables(3, "/opt/deeplearning/workers", 8, "/my data")
+    assert metadata.profile_file(exports) == (
         "export DEEPLEARNING_WORKERS_COUNT=3\n"
         "export DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers\n"
         "export DEEPLEARNING_WORKER_GPU_COUNT=8\n"
         "export EFS_MOUNT='/my data'\n"
     )
-    assert "EFS_MOUNT" not in metadata.profile_file(3, "/w", 0, None)
+    assert metadata.environment_block(exports) == (
+        "# BEGIN deeplearning.cluster\n"
+        "DEEPLEARNING_WORKERS_COUNT=3\n"
+        "DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers\n"
+        "DEEPLEARNING_WORKER_GPU_COUNT=8\n"
+        "EFS_MOUNT=/my data\n"
+        "# END deeplearning.cluster\n"
+    )
+    assert "EFS_MOUNT" not in metadata.variables(3, "/w", 0, None)
     assert metadata.hosts_block(WORKERS) == BLOCK
 
 

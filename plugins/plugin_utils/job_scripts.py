@@ -1,0 +1,134 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Writes the commands of a job's processes as shell scripts, one per host, to read, edit and run by hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import hostfile_path, remote_shell
+
+HOSTFILE = "DEEPLEARNING_HOSTFILE"
+#: The variables that a shell can export.
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: The host names that are valid file names. Hosts report their own names.
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
+
+
+def specs_of_job(params: Mapping[str, Any]) -> list[Spec]:
+    """Return the specs of the processes on all hosts of a job, without secrets. Raises LaunchError, RefusalError, ValueError."""
+    if not params["hosts"]:
+        raise ValueError("hosts: is empty. Specify the job's hosts.")
+    for host in params["hosts"]:
+        if not HOST.fullmatch(host["name"]):
+            raise ValueError(f"hosts: {host['name']!r:.100} is not a valid host name. Use letters, digits, dots, hyphens and underscores.")
+    public = {name: value for name, value in params["environment"].items() if name not in params["secrets"]}
+    without_secrets = {**params, "environment": public, "secrets": {}, "key": "not used in scripts"}
+    return plan(without_secrets, records.Paths(os.path.join(params["directory"], params["name"])))
+
+
+def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:
+    """Return the host, rank, name, command line and log of each process."""
+    return [
+        {
+            "host": spec["host"],
+            "rank": spec["rank"],
+            "name": spec["name"],
+            "argv": spec["argv"],
+            "log": records.Paths(spec["directory"]).log(spec["name"]),
+        }
+        for spec in specs
+    ]
+
+
+def lines(specs: Iterable[Spec]) -> list[str]:
+    """Return one line per process with its name, host and command."""
+    return [f"{spec['name']} on {spec['host']}: " + (shlex.join(spec["argv"]) or f"runs commands of {spec['lead']}") for spec in specs]
+
+
+def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the script of each host, by the name of the host."""
+    by_host: dict[str, list[Spec]] = {}
+    for spec in specs:
+        by_host.setdefault(spec["host"], []).append(spec)
+    return {host: script(own, params) for host, own in by_host.items()}
+
+
+def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
+    """Return the script that starts the processes of one host in the background, with the environment and the logs of a job.
+
+    The script takes the values of secrets from its own environment. It uses SSH where a job uses the remote shell of its supervisors.
+    """
+    first = specs[0]
+    environments = [environment(spec) for spec in specs]
+    shared = common(environments)
+    commands = [command(spec, own, shared) for spec, own in zip(specs, environments)]
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            f"# Starts the processes of job {first['job']} on {first['host']} in the background, like the launcher {params['launcher']}.",
+            f"# Run this script as user {params['user']}. The processes are not part of a job: the playbook stop does not stop them.",
+            "source /etc/profile",
+            f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
+            f"cd {shlex.quote(first['cwd'])} || exit",
+            f'export PATH={shlex.quote(first["programs"])}:"$PATH"',
+            *(f"export {name}={shlex.quote(value)}" for name, value in sorted(shared.items())),
+            *(
+                f'export {name}="${{{name}:?Set this secret before you run the script.}}"'
+                for name in filter(VARIABLE.fullmatch, params["secrets"])
+            ),
+            f"export {HOSTFILE}=$(mktemp)",
+            f"cat >${HOSTFILE} <<'END'\n{first['hostfile']}END",
+            *(line for lines_of_process in commands for line in ("", *lines_of_process)),
+            "",
+        ]
+    )
+
+
+def environment(spec: Spec) -> dict[str, str]:
+    """Return the environment of a process that is started without a supervisor. The script itself creates the host file."""
+    agent = remote_shell(spec["job"], spec["lead"])
+    return {name: "ssh" if value == agent else value for name, value in spec["environment"].items() if name != HOSTFILE}
+
+
+def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the variables that have the same value in all environments and that a shell can export."""
+    first, *rest = environments
+    return {name: value for name, value in first.items() if VARIABLE.fullmatch(name) and all(other.get(name) == value for other in rest)}
+
+
+def command(spec: Spec, environment: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
+    """Return the lines of a script that start a process."""
+    if not spec["argv"]:
+        return [f"# {spec['name']}: {spec['lead']} starts its processes on this host through SSH."]
+    hostfile = hostfile_path(spec["job"], spec["lead"])
+    own = [shlex.quote(f"{name}={value}") for name, value in sorted(environment.items()) if name not in shared]
+    words = [f'"${HOSTFILE}"' if word == hostfile else shlex.quote(word) for word in spec["argv"]]
+    return [
+        f"# {spec['name']}",
+        " ".join([*(["env", *own] if own else []), *words, f'>"$logs"/{spec["name"]}.log', "2>&1", "</dev/null", "&"]),
+    ]
+
+
+def write(folder: Path, scripts: Mapping[str, str], *, check_mode: bool) -> list[str]:
+    """Write the scripts of the hosts to `<folder>/<host>.sh`, and return the paths of those that differed. Raises OSError."""
+    changed = []
+    for host, content in scripts.items():
+        path = folder / f"{host}.sh"
+        if path.is_file() and path.read_bytes() == content.encode():
+            continue
+        changed.append(str(path))
+        if not check_mode:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode())
+            path.chmod(0o755)
+    return changed
