@@ -15,6 +15,7 @@ import yaml
 #: Modules that run on nodes, with arguments that each of them takes.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
+    "node_health": {"user": "ubuntu"},
     "python_environment": {"name": "bert", "directory": "/efs/environments"},
     "python_environment_cleanup": {"directory": "/efs/environments", "pythons": []},
     "shared_storage": {"file_system_id": "fs-0123456789abcdef0", "region": "us-east-1", "path": "/efs", "owner": "ubuntu"},

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
     check_python,
     describe_host,

@@ -1,0 +1,160 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs checks at the same time, each reading in a child process with a time limit.
+
+A process that waits for storage or a driver may ignore all signals. It is left behind: it holds neither the connection to the controller
+nor anything else that this process waits for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import select
+import signal
+import time
+from typing import Any, Iterator, NoReturn, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    MONITOR,
+    SEVERITIES,
+    Check,
+    Finding,
+    Node,
+    Problem,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+# Maximum size of a child's result in bytes, maximum number of problems of a check, and maximum length of a message in characters.
+ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500
+
+
+class _Reading:
+    """A child process that reads the state of the host for one check or more."""
+
+    def __init__(self, checks: Sequence[Check], node: Node) -> None:
+        self.checks = checks
+        self.deadline = time.monotonic() + max(check.limit for check in checks)
+        self.reader, writer = os.pipe()
+        self._output = b""
+        self._is_complete = False
+        self._child = os.fork()
+        if not self._child:
+            os.close(self.reader)
+            _read_and_exit(checks, node, writer)
+        os.close(writer)
+
+    def receive(self) -> bool:
+        """Receive a part of the result and return whether the result is complete."""
+        part = os.read(self.reader, 1 << 16)
+        self._output += part
+        self._is_complete = not part
+        return self._is_complete or len(self._output) > ANSWER_LIMIT
+
+    def end(self) -> None:
+        """Kill the child and its own children. A process that cannot be killed is left behind."""
+        os.close(self.reader)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self._child, signal.SIGKILL)  # if it has not become the leader of its process group yet
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._child, 0 if self._is_complete else os.WNOHANG)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what the checks have found, or one finding if the reading did not end in time."""
+        if not self._is_complete:
+            first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
+            yield Finding(first.name, first.hanging, f"{first.subject or first.name}: no answer within {first.limit:g} s.")
+            return
+        try:
+            answer = json.loads(self._output)
+        except ValueError:
+            answer = {check.name: [[MONITOR, "The check ended without a result."]] for check in self.checks}
+        for check in self.checks:
+            for severity, message in answer[check.name][:PROBLEM_LIMIT]:
+                yield Finding(check.name, severity, shortened(message))
+
+
+def run(checks: Sequence[Check], node: Node) -> list[Finding]:
+    """Return what the checks find, in the order of the checks. Each reading runs at most as long as the check's limit."""
+    groups: dict[Any, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(check.read, []).append(check)
+    readings: list[_Reading] = []
+    try:
+        for group in groups.values():
+            readings.append(_Reading(group, node))
+        _wait(readings)
+    finally:
+        for reading in readings:
+            reading.end()
+    order = [check.name for check in checks]
+    return sorted((finding for reading in readings for finding in reading.findings()), key=lambda finding: order.index(finding.check))
+
+
+def shortened(message: str) -> str:
+    """Return a message as one line of limited length."""
+    line = clean_line(message).strip()
+    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 3] + "..."
+
+
+def _wait(readings: Sequence[_Reading]) -> None:
+    """Wait until each reading has ended or its time is up."""
+    waiting = {reading.reader: reading for reading in readings}
+    while waiting:
+        now = time.monotonic()
+        for late in [reader for reader, reading in waiting.items() if reading.deadline <= now]:
+            del waiting[late]
+        pause = min((reading.deadline for reading in waiting.values()), default=now) - now
+        for reader in select.select(list(waiting), [], [], max(pause, 0.0))[0]:
+            if waiting[reader].receive():
+                del waiting[reader]
+
+
+def _read_and_exit(checks: Sequence[Check], node: Node, writer: int) -> NoReturn:
+    """Read the state of the host, write the problems of each check to the pipe, and exit."""
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):  # ssh would wait until the last process that has its end of the connection is gone
+            os.dup2(null, standard)
+        if checks[0].as_user:
+            _become(node.user)
+        answer = _problems(checks, node)
+        with open(writer, "w", encoding="utf-8") as stream:
+            json.dump(answer, stream)
+    finally:
+        os._exit(0)
+
+
+def _become(user: str) -> None:
+    """Drop all privileges except those of the user."""
+    account = pwd.getpwnam(user)
+    if os.geteuid() != account.pw_uid:
+        os.initgroups(user, account.pw_gid)
+        os.setgid(account.pw_gid)
+        os.setuid(account.pw_uid)
+
+
+def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
+    """Return the problems by check. If a check itself fails, that is its only problem."""
+    try:
+        assert checks[0].read is not None
+        reading = checks[0].read(node)
+    except Exception as error:
+        return {check.name: [_failure(error)] if check is checks[0] else [] for check in checks}
+    problems: dict[str, list[Problem]] = {}
+    for check in checks:
+        try:
+            problems[check.name] = check.decide(reading, node)
+        except Exception as error:
+            problems[check.name] = [_failure(error)]
+    return problems
+
+
+def _failure(error: Exception) -> Problem:
+    return MONITOR, f"The check failed: {type(error).__name__}: {error}."
