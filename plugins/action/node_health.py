@@ -26,8 +26,10 @@ class ActionModule(NodeAction, module="node_health"):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
+        is_on_demand = arguments.get("context", ON_DEMAND) == ON_DEMAND
         try:
-            arguments["programs"] = health.programs(arguments.get("checks") or "", [os.getcwd(), self._loader.get_basedir()])
+            folder = arguments.get("checks") if is_on_demand else ""
+            arguments["programs"] = health.programs(folder or "", [os.getcwd(), self._loader.get_basedir()])
         except (OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         before = time.time()
@@ -36,6 +38,6 @@ class ActionModule(NodeAction, module="node_health"):
             return {**result, **answer}
         with self.reading(task_vars):
             findings = health.findings_of(answer)
-            if arguments.get("context", ON_DEMAND) == ON_DEMAND:
+            if is_on_demand:
                 findings += [Finding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), Node(""))]
         return {**result, **answer, "findings": [finding._asdict() for finding in findings]}

@@ -43,18 +43,23 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The text and the advice.
+  description: The report.
   type: dict
   contains:
     text:
       description: One line for each finding, and a summary.
       type: str
-    failure:
-      description: What to do about unhealthy nodes, or an empty string if all nodes are healthy.
+    advice:
+      description: What to do about unhealthy nodes, or an empty string if there are none.
       type: str
+    unhealthy:
+      description: Inventory names of the unhealthy nodes.
+      type: list
+      elements: str
   sample:
     text: All 3 nodes are healthy.
-    failure: ""
+    advice: ""
+    unhealthy: []
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -68,10 +73,14 @@ def health_report(
     nodes: Mapping[str, Mapping[str, Any]] | None = None,
     region: str = "REGION",
     unreachable: Collection[str] = (),
-) -> dict[str, str]:
-    """Return the findings as text, and what to do about unhealthy nodes."""
+) -> dict[str, Any]:
+    """Return the findings as text, what to do about unhealthy nodes, and their names."""
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
-    return {"text": health.report(found), "failure": health.advice(found, unreachable, nodes or {}, region)}
+    return {
+        "text": health.report(found, unreachable),
+        "advice": health.advice(found, nodes or {}, region),
+        "unhealthy": [name for name, own in found.items() if health.worst(own)],
+    }
 
 
 class FilterModule:

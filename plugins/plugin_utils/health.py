@@ -61,17 +61,22 @@ def findings_of(result: Mapping[str, Any]) -> list[Finding]:
     return [Finding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
 
 
-def report(findings: Mapping[str, Sequence[Finding]]) -> str:
-    """Return the findings of all nodes as lines, worst first. A finding that several nodes have is shown once."""
+def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[str] = ()) -> str:
+    """Return the findings of all nodes as lines, worst first. A finding that several nodes have is shown once.
+
+    `unreachable` contains the names of nodes that could not be checked.
+    """
     nodes: dict[Finding, list[str]] = {}
     for name, own in findings.items():
         for finding in dict.fromkeys(own):
             nodes.setdefault(finding, []).append(name)
     worst_first = sorted(nodes, key=lambda finding: -SEVERITIES.index(finding.severity))
     lines = [f"{finding.severity:8} {host_names(nodes[finding], findings)}: {finding.check}: {finding.message}" for finding in worst_first]
-    healthy = sum(not worst(own) for own in findings.values())
-    everybody = f"{'The node is' if len(findings) == 1 else f'All {len(findings)} nodes are'} healthy."
-    return "\n".join([*lines, everybody if healthy == len(findings) else f"{healthy} of {len(findings)} nodes are healthy."])
+    if unreachable:
+        lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. If a node stays unreachable, replace it.")
+    healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)
+    everybody = "The node is healthy." if total == 1 else f"All {total} nodes are healthy."
+    return "\n".join([*lines, everybody if healthy == total else f"{healthy} of {total} nodes are healthy."])
 
 
 def worst(findings: Iterable[Finding]) -> str:
@@ -80,38 +85,27 @@ def worst(findings: Iterable[Finding]) -> str:
     return max(found, key=SEVERITIES.index, default="")
 
 
-def advice(
-    findings: Mapping[str, Sequence[Finding]], unreachable: Collection[str], nodes: Mapping[str, Mapping[str, Any]], region: str
-) -> str:
+def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     """Return what to do about the unhealthy nodes, or an empty string if there are none.
 
-    `unreachable` contains the names of nodes that could not be checked. `nodes` is the table of nodes in the inventory, by name.
+    `nodes` is the table of nodes in the inventory, by name.
     """
     by_severity = {severity: [name for name, own in findings.items() if worst(own) == severity] for severity in SEVERITIES}
-    lines = []
-    if unreachable:
-        lines.append(f"Unreachable: {', '.join(unreachable)}. Check the error above. If a node stays unreachable, replace it.")
-    if by_severity["replace"]:
-        lines.append(_replacement(by_severity["replace"], nodes, region))
+    lines = [_replacement(by_severity["replace"], nodes, region)] if by_severity["replace"] else []
     if by_severity["reboot"]:
         names = by_severity["reboot"]
-        lines.append(f"To reboot {_list(names)}, run: ansible {','.join(names)} --become -m ansible.builtin.reboot")
+        lines.append(f"To reboot {', '.join(names)}, run: ansible {','.join(names)} --become -m ansible.builtin.reboot")
     if by_severity["restart"]:
-        lines.append(f"Correct the cause on {_list(by_severity['restart'])}, and then restart the jobs there.")
-    count = len(unreachable) + sum(bool(worst(own)) for own in findings.values())
-    total = len(findings) + len(unreachable)
-    verb = "is" if count == 1 else "are"
-    return "\n".join([f"{count} of {total} {'node' if total == 1 else 'nodes'} {verb} unhealthy.", *lines]) if count else ""
+        lines.append(f"Correct the cause on {', '.join(by_severity['restart'])}, and then restart the jobs there.")
+    return "\n".join(lines)
 
 
 def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     ids = [str(nodes[name]["instance_id"]) for name in names if name in nodes]
-    terminate = f"aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}" if ids else "terminate the instance"
+    if not ids:  # hosts of a hand-written inventory
+        return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
     return (
-        f"To replace {_list(names)}, run: {terminate}, and then: ansible-playbook deeplearning.cluster.provision, and: "
-        "ansible-playbook deeplearning.cluster.configure. Data on the node's disks is lost."
+        f"To replace {', '.join(names)}, run: aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}, and then: "
+        "ansible-playbook deeplearning.cluster.provision, and: ansible-playbook deeplearning.cluster.configure. "
+        "Data on the disks of terminated nodes is lost."
     )
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)

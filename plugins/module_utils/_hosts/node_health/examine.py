@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import Any, Sequence
+from typing import Any, Iterable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
 
 #: Directories with temporary files, data sets, and the instance store of Deep Learning AMIs.
 DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
@@ -52,12 +52,13 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_job(node: Node, mount: str) -> list[Finding]:
-    """Return what the checks find before a job that uses the shared storage at `mount`."""
-    mounts = [place for place in storage.read_places() if place.path == mount]
-    return run(checks_for(BEFORE_JOB, mounts or [storage.Place(mount)]), node)
+def before_job(user: str, directory: str, metadata_directory: str) -> Readings:
+    """Start the checks that run before a job of the user whose files are in the directory."""
+    # The user may not write to the top directory of the storage.
+    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{directory}/".startswith(f"{place.path}/")]
+    return Readings(checks_for(BEFORE_JOB, mounts), Node(user, disks=DISKS, metadata_directory=metadata_directory))
 
 
-def refusal(findings: Sequence[Finding]) -> str:
+def refusal(findings: Iterable[Finding]) -> str:
     """Return why a node should not run a job, or an empty string if it is healthy."""
     return " ".join(f"{finding.check}: {finding.message}" for finding in findings if is_unhealthy(finding.severity))

@@ -35,7 +35,7 @@ CHECKS = (
         "less than 1 GiB (on small disks 5 %) or less than 1 % of the inodes free",
     ),
     Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system"),
-    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % of the memory available"),
+    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % of the memory available", (ON_DEMAND,)),
     Check(
         "storage",
         storage.write,
@@ -97,6 +97,7 @@ CHECKS = (
         gpu.decide_processes,
         (MONITOR,),
         "processes on GPUs that belong to no job",
+        (ON_DEMAND,),
         limit=NVIDIA_SMI,
     ),
     Check(

@@ -16,7 +16,7 @@ import pwd
 import select
 import signal
 import time
-from typing import Any, Iterator, NoReturn, Sequence
+from typing import Any, Callable, Iterator, NoReturn, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     MONITOR,
@@ -40,7 +40,7 @@ class _Reading:
         self.deadline = time.monotonic() + max(check.limit for check in checks)
         self.reader, writer = os.pipe()
         self._output = b""
-        self._is_complete = False
+        self.is_answered = False
         self._child = os.fork()
         if not self._child:
             os.close(self.reader)
@@ -48,11 +48,13 @@ class _Reading:
         os.close(writer)
 
     def receive(self) -> bool:
-        """Receive a part of the result and return whether the result is complete."""
+        """Receive a part of the result and return whether the result is complete or too long."""
         part = os.read(self.reader, 1 << 16)
         self._output += part
-        self._is_complete = not part
-        return self._is_complete or len(self._output) > ANSWER_LIMIT
+        self.is_answered = not part
+        if len(self._output) > ANSWER_LIMIT:
+            self._output, self.is_answered = b"", True
+        return self.is_answered
 
     def end(self) -> None:
         """Kill the child and its own children. A process that cannot be killed is left behind."""
@@ -62,11 +64,11 @@ class _Reading:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self._child, signal.SIGKILL)  # if it has not become the leader of its process group yet
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._child, 0 if self._is_complete else os.WNOHANG)
+            os.waitpid(self._child, os.WNOHANG)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what the checks have found, or one finding if the reading did not end in time."""
-        if not self._is_complete:
+        if not self.is_answered:
             first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
             yield Finding(first.name, first.hanging, f"{first.subject or first.name}: no answer within {first.limit:g} s.")
             return
@@ -75,25 +77,45 @@ class _Reading:
         except ValueError:
             answer = {check.name: [[MONITOR, "The check ended without a result."]] for check in self.checks}
         for check in self.checks:
-            for severity, message in answer[check.name][:PROBLEM_LIMIT]:
-                yield Finding(check.name, severity, shortened(message))
+            for severity, message in answer[check.name]:
+                yield Finding(check.name, severity, message)
+
+
+class Readings:
+    """The checks of one run, which all begin at once. On exit from this context, what is still running is killed."""
+
+    def __init__(self, checks: Sequence[Check], node: Node) -> None:
+        self._order = [check.name for check in checks]
+        self._readings: list[_Reading] = []
+        groups: dict[Any, list[Check]] = {}
+        for check in checks:
+            groups.setdefault(check.read, []).append(check)
+        try:
+            for group in groups.values():
+                self._readings.append(_Reading(group, node))
+        except OSError:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Readings:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for reading in self._readings:
+            reading.end()
+
+    def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[Finding]:
+        """Wait for the chosen checks, and return what they have found in the order of the checks."""
+        readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
+        _wait(readings)
+        found = (finding for reading in readings for finding in reading.findings())
+        return sorted(found, key=lambda finding: self._order.index(finding.check))
 
 
 def run(checks: Sequence[Check], node: Node) -> list[Finding]:
     """Return what the checks find, in the order of the checks. Each reading runs at most as long as the check's limit."""
-    groups: dict[Any, list[Check]] = {}
-    for check in checks:
-        groups.setdefault(check.read, []).append(check)
-    readings: list[_Reading] = []
-    try:
-        for group in groups.values():
-            readings.append(_Reading(group, node))
-        _wait(readings)
-    finally:
-        for reading in readings:
-            reading.end()
-    order = [check.name for check in checks]
-    return sorted((finding for reading in readings for finding in reading.findings()), key=lambda finding: order.index(finding.check))
+    with Readings(checks, node) as readings:
+        return readings.findings()
 
 
 def shortened(message: str) -> str:
@@ -104,7 +126,7 @@ def shortened(message: str) -> str:
 
 def _wait(readings: Sequence[_Reading]) -> None:
     """Wait until each reading has ended or its time is up."""
-    waiting = {reading.reader: reading for reading in readings}
+    waiting = {reading.reader: reading for reading in readings if not reading.is_answered}
     while waiting:
         now = time.monotonic()
         for late in [reader for reader, reading in waiting.items() if reading.deadline <= now]:
@@ -150,11 +172,12 @@ def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
     problems: dict[str, list[Problem]] = {}
     for check in checks:
         try:
-            problems[check.name] = check.decide(reading, node)
+            found = check.decide(reading, node)[:PROBLEM_LIMIT]
+            problems[check.name] = [(severity, shortened(message)) for severity, message in found]
         except Exception as error:
             problems[check.name] = [_failure(error)]
     return problems
 
 
 def _failure(error: Exception) -> Problem:
-    return MONITOR, f"The check failed: {type(error).__name__}: {error}."
+    return MONITOR, shortened(f"The check failed: {type(error).__name__}: {error}.")

@@ -59,7 +59,7 @@ def decide_disks(disks: Sequence[Disk], _node: Node) -> list[Problem]:
     problems = []
     for disk in disks:
         if disk.free < min(FREE_BYTES, disk.size * FREE_SHARE):
-            problems.append((RESTART, f"{disk.path}: {disk.free / GIB:.1f} of {disk.size / GIB:.1f} GiB are free. Delete files."))
+            problems.append((RESTART, f"{disk.path}: {disk.free >> 20} of {disk.size >> 20} MiB are free. Delete files."))
         if disk.free_files < disk.files * FREE_FILES_SHARE:
             problems.append((RESTART, f"{disk.path}: {disk.free_files} of {disk.files} inodes are free. Delete files."))
     return problems

@@ -55,6 +55,7 @@ SPECIFICATION: dict[str, Any] = {
         "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
         "generation": {"type": "str"},
         "efa": {"type": "bool"},
+        "health_check": {"type": "bool", "default": True},
         "instance_id": {"type": "str"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},
