@@ -160,6 +160,7 @@ def _become(user: str) -> None:
         os.initgroups(user, account.pw_gid)
         os.setgid(account.pw_gid)
         os.setuid(account.pw_uid)
+        os.environ.update(HOME=account.pw_dir, USER=user, LOGNAME=user)
 
 
 def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 import signal
 import time
 from pathlib import Path
@@ -128,5 +129,10 @@ def test_checks_hold_none_of_the_files_of_the_connection(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_check_as_a_user_has_no_privileges():
-    found = run.run([check("a", lambda node: [os.getresuid(), os.getresgid()], as_user=True)], Node("nobody"))
-    assert found == [Finding("a", "restart", str([(65534,) * 3] * 2))]
+    account = pwd.getpwnam("nobody")
+
+    def read(_node):
+        return [os.getresuid(), os.getresgid(), os.path.expanduser("~")]
+
+    found = run.run([check("a", read, as_user=True)], Node("nobody"))
+    assert found == [Finding("a", "restart", str([(account.pw_uid,) * 3, (account.pw_gid,) * 3, account.pw_dir]))]
