@@ -25,7 +25,7 @@ PROGRAMS = "/usr/local/sbin"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with job_cluster(tmp_path_factory.mktemp("health"), [], count=2) as result:
+    with job_cluster(tmp_path_factory.mktemp("health"), [], count=2, with_fuse=True) as result:
         result.trust()
         for host in result.hosts:
             # The shared storage of a host is what its fstab says.
@@ -148,7 +148,7 @@ def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, re
 def test_storage_that_hangs_is_named(cluster):
     """A process in place of the storage answers no more."""
     host = cluster.hosts[1]
-    if host.ssh("test -w /dev/fuse", check=False).returncode:
+    if host.ssh("test -c /dev/fuse", check=False).returncode:
         pytest.skip("This machine lets no container use /dev/fuse.")
     host.ssh("mkdir -p /tmp/source && sudo mkdir -p /mnt/stalled && sudo chown ubuntu /mnt/stalled")
     host.ssh("rclone mount --daemon /tmp/source /mnt/stalled")

@@ -125,15 +125,14 @@ def shortened(message: str) -> str:
 
 
 def _wait(readings: Sequence[_Reading]) -> None:
-    """Wait until each reading has ended or its time is up."""
+    """Wait until each reading has ended or its time is up. What a reading has returned in time is received later, too."""
     waiting = {reading.reader: reading for reading in readings if not reading.is_answered}
     while waiting:
+        pause = min(reading.deadline for reading in waiting.values()) - time.monotonic()
+        ready = select.select(list(waiting), [], [], max(pause, 0.0))[0]
         now = time.monotonic()
-        for late in [reader for reader, reading in waiting.items() if reading.deadline <= now]:
-            del waiting[late]
-        pause = min((reading.deadline for reading in waiting.values()), default=now) - now
-        for reader in select.select(list(waiting), [], [], max(pause, 0.0))[0]:
-            if waiting[reader].receive():
+        for reader, reading in list(waiting.items()):
+            if reading.receive() if reader in ready else reading.deadline <= now:
                 del waiting[reader]
 
 

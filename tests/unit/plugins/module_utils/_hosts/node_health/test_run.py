@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import select
 import signal
 import time
 from pathlib import Path
@@ -109,6 +110,15 @@ def test_an_endless_result_is_not_read(monkeypatch):
     long = [("restart", "x" * 10000)] * 3
     found = run.run([check("a", lambda node: None, decide=lambda *_: long)], NODE)
     assert found == [Finding("a", "monitor", "The check ended without a result.")]
+
+
+def test_a_result_that_was_there_in_time_is_received_later():
+    large = [("restart", f"{number}{'x' * 400}") for number in range(run.PROBLEM_LIMIT)]
+    checks = [check("a", lambda node: None, decide=lambda *_: large, limit=0.5), check("stuck", wait_for_ever, limit=0.5)]
+    with run.Readings(checks, NODE) as readings:
+        wait_until(lambda: select.select([readings._readings[0].reader], [], [], 0)[0])
+        time.sleep(1)
+        assert [each.check for each in readings.findings()] == ["a"] * len(large) + ["stuck"]
 
 
 def test_some_checks_can_be_waited_for_first():
