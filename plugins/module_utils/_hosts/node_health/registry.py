@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 )
 
 # Seconds. Without the persistence daemon, nvidia-smi first initializes all GPUs.
-NVIDIA_SMI = 20.0
+NVIDIA_SMI = 30.0
 
 CHECKS = (
     Check(
