@@ -71,7 +71,10 @@ def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[st
         for finding in dict.fromkeys(own):
             nodes.setdefault(finding, []).append(name)
     worst_first = sorted(nodes, key=lambda finding: -SEVERITIES.index(finding.severity))
-    lines = [f"{finding.severity:8} {host_names(nodes[finding], findings)}: {finding.check}: {finding.message}" for finding in worst_first]
+    lines = [
+        f"{finding.severity:8} {host_names(nodes[finding], {*findings, *unreachable})}: {finding.check}: {finding.message}"
+        for finding in worst_first
+    ]
     if unreachable:
         lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. If a node stays unreachable, replace it.")
     healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)

@@ -107,7 +107,9 @@ def read_names(node: Node) -> Names:
         with open(path, encoding="utf-8") as file:
             workers = parse_metadata(file.read())["workers"]
         expected = [(name, worker["address"]) for worker in workers for name in (worker["name"], alias(worker["number"]))]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        return Names([], f"{path}: {error.strerror}. {CONFIGURE}")
+    except (ValueError, KeyError, TypeError) as error:
         return Names([], f"{path}: {error}. {CONFIGURE}")
     return Names([(name, address, _address(name)) for name, address in dict.fromkeys(expected)], "")
 

@@ -86,6 +86,14 @@ def test_findings_are_told_once_and_the_worst_comes_first():
     ]
 
 
+def test_nodes_that_were_not_checked_are_not_healthy():
+    assert health.report({"c-1": [STUCK], "c-2": [STUCK]}, ["c-3"]).splitlines() == [
+        "restart  c-1, c-2: storage: /efs: no answer within 5 s.",
+        "c-3: not checked, because of the error above. If a node stays unreachable, replace it.",
+        "0 of 3 nodes are healthy.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("found", "text"), [({"c-1": []}, "The node is healthy."), ({"c-1": [], "c-2": [REMAPPED]}, "All 2 nodes are healthy.")]
 )
