@@ -213,6 +213,7 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_instance_type": node.instance_type,
             "deeplearning_zone": node.zone,
             "deeplearning_has_efa": node.efa,
+            "deeplearning_efa_devices": node.efa_devices,
             "deeplearning_mounts": node.mounts,
             "ansible_host": self._address(node, path),
             "ansible_user": self.get_option("user"),

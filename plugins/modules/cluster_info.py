@@ -142,6 +142,9 @@ nodes:
     efa:
       description: Whether the node has Elastic Fabric Adapters.
       type: bool
+    efa_devices:
+      description: Number of Elastic Fabric Adapters of the node.
+      type: int
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (

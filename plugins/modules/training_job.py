@@ -244,6 +244,12 @@ options:
         such hosts, its processes either use the adapters or fail, and never fall back to TCP. O(environment) can override this.
       - The default is the value of C(deeplearning_has_efa) in the inventory.
     type: bool
+  health_check:
+    description:
+      - Whether O(state=prepared) fails on an unhealthy host. See M(deeplearning.cluster.node_health).
+    type: bool
+    default: true
+    version_added: 0.2.0
   instance_id:
     description:
       - Id of the host's instance, for the records of its processes. Messages about hosts that are gone are based on this id.

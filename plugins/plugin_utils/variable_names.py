@@ -34,6 +34,7 @@ ALLOWED = "deeplearning_allow_unknown_variables"
 #: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
     "cluster",
+    "efa_devices",
     "has_efa",
     "hostname",
     "instance_id",
@@ -61,6 +62,7 @@ FURTHER = (
     "deeplearning_ignore_running_jobs",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",
+    "node_health_findings",
     "provision_result",
     "provision_validation",
     "python_environment_result",

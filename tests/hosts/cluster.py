@@ -157,9 +157,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def job_cluster(folder, environments, count=3):
+def job_cluster(folder, environments, count=3, **options):
     """Boot hosts that have these environments and configure them."""
-    with bare_hosts(folder, count=count, environments=environments) as (runtime, hosts):
+    with bare_hosts(folder, count=count, environments=environments, **options) as (runtime, hosts):
         cluster = Cluster(folder, runtime, hosts)
         cluster.configure()
         yield cluster

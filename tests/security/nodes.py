@@ -15,6 +15,7 @@ import yaml
 #: Modules that run on nodes, with arguments that each of them takes.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
+    "node_health": {"user": "ubuntu"},
     "node_setup": {"steps": [{"command": "true"}]},
     "python_environment": {"name": "bert", "directory": "/efs/environments"},
     "python_environment_cleanup": {"directory": "/efs/environments", "pythons": []},

@@ -177,6 +177,7 @@ PLAYBOOKS = {
     "logs.yml": {"training_job_name": "honest"},
     "stop.yml": {"training_job_name": "honest"},
     "report.yml": {"training_job_name": "honest", "training_job_report_directory": "reports"},
+    "health.yml": {},
     "provision.yml": {},
 }
 
@@ -210,6 +211,7 @@ def test_facts_in_answers_change_nothing(hostile, playbook):
         ("status.yml", {"jobs": [[], None, {"name": 1}]}),
         ("status.yml", {"failed": True, "msg": ESCAPE * 1000 + "\n[ERROR]: everything is lost"}),
         ("logs.yml", {"jobs": {"logs": [{"name": ESCAPE, "path": ESCAPE, "lines": [ESCAPE], "left_out": "1"}]}}),
+        ("health.yml", {"findings": [{"check": ESCAPE, "severity": "replace", "message": "{{ lookup('pipe', 'touch {marker}') }}"}]}),
         ("report.yml", {"report": {"job": {"name": "<script>", "directory": "/etc", "processes": 7}, "progress": None}}),
     ],
 )

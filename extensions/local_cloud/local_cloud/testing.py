@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from .aws.capacity import Limits
 from .home import REGION
 from .host_interface import HostSpec
-from .hosts import user_namespace
+from .hosts import fuse, user_namespace
 from .hosts.address_ranges import overlaps, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
@@ -72,14 +72,17 @@ class BareHost:
 
 @contextmanager
 def bare_hosts(
-    folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = ()
+    folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = (), *, with_fuse: bool = False
 ) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
-    """Boot hosts without an AWS API. `folder` contains their files and determines their network: use a new folder each time."""
+    """Boot hosts without an AWS API. `folder` contains their files and determines their network: use a new folder each time.
+
+    With `with_fuse`, the hosts have the device /dev/fuse, unless this machine forbids its use in containers.
+    """
     digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
     key = folder / "id_ed25519"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    podman_hosts = bare_podman_hosts(folder, environments)
+    podman_hosts = bare_podman_hosts(folder, environments, with_fuse=with_fuse)
     hosts = [
         BareHost(
             f"i-{digest.hex()[:12]}{number:05x}",
@@ -120,7 +123,7 @@ def unused_range() -> Iterator[str]:
     )
 
 
-def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:
+def bare_podman_hosts(folder: Path, environments: Collection[str] = (), *, with_fuse: bool = False) -> PodmanHosts:
     """Return the `PodmanHosts` of the bare hosts whose files are in `folder`."""
     podman = Podman(folder / "containers.conf")
     podman.write_configuration()
@@ -128,7 +131,8 @@ def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> Podma
     isolated = podman.configure(image, *user_namespace.OPTIONS)
     places = {each: environment(podman, image, each) for each in environments}
     name = "bare-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
-    return PodmanHosts(podman, name, image, folder / "hosts", folder / "file-systems", places, isolated)
+    has_fuse = with_fuse and fuse.works(podman, image, folder / "hosts", list(user_namespace.OPTIONS) if isolated else [])
+    return PodmanHosts(podman, name, image, folder / "hosts", folder / "file-systems", places, isolated, has_fuse)
 
 
 class Control:

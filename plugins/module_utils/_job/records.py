@@ -138,6 +138,10 @@ def check_name(name: str, option: str = "name") -> str:
     return name
 
 
+JOBS_SLICE = "deeplearning.slice"
+"""The systemd slice of all jobs of a host. The slices of single jobs are its children."""
+
+
 def slice_name(job: str) -> str:
     """Return the name of the job's systemd slice.
 

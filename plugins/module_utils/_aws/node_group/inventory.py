@@ -31,6 +31,7 @@ class Node:
     tags: Mapping[str, str] = field(default_factory=dict)
     """The tags that describe the node's mounts."""
     efa: bool = False
+    efa_devices: int = 0
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
@@ -68,6 +69,7 @@ def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
 
 def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
     tags = tags_of(instance)
+    adapters = sum(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", []))
     name = f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
     return Node(
         name=name,
@@ -80,5 +82,6 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         private_ip=instance["PrivateIpAddress"],
         public_ip=instance.get("PublicIpAddress") or None,
         tags={tag.key: tags[tag.key] for tag in TAGS if tag.key in tags},
-        efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),
+        efa=adapters > 0,
+        efa_devices=adapters,
     )

@@ -1,24 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns environment variables that make jobs fail without Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
+"""Returns environment variables that make jobs fail without Elastic Fabric Adapter (EFA)."""
 
 from __future__ import annotations
 
-import glob
-import os
-from typing import Callable, List, Sequence, Tuple
+from typing import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
-
-Run = Callable[[List[str]], Tuple[int, str, str]]
-"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
-
-# Patterns of the adapters' names in old and new versions of rdma-core.
-DEVICES = ("efa_*", "rdmap*")
-SYSFS = "/sys/class/infiniband"
-# Where the EFA installer puts fi_info. Only login shells have this directory in PATH.
-FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
 def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
@@ -40,14 +29,3 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
     # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. All
     # versions of the aws-ofi-nccl plugin use this network name, and configure fork safety, topology and GPUDirect for the instance type.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
-
-
-def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
-    """Return why this host cannot use EFA and what to do about it, or an empty string if it can use EFA."""
-    if not any(glob.glob(os.path.join(sysfs, pattern)) for pattern in DEVICES):
-        return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a Deep Learning AMI), or the driver is not loaded"
-    if os.access(fi_info, os.X_OK):
-        status, output, error = run([fi_info, "-p", "efa"])
-        if status:
-            return "libfabric finds no EFA provider ({} -p efa: {})".format(fi_info, (error or output).strip() or f"exit status {status}")
-    return ""

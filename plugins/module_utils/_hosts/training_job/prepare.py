@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import pwd
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import missing_for_efa
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import before_job, refusal
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
     check_python,
     describe_host,
@@ -31,11 +35,17 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     if params["sandbox"] and systemd.hidden(params["python"]):
         check_python(params)
-    place = open_sync_directory(params, paths, None)
-    found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
-    unpack = bool(params["archive"]) and found["job_state"] == "new"
-    if unpack and not module.check_mode:
-        install_code(params, paths, user)
+    with health_checks(params, user.pw_name) as readings:
+        if readings:
+            # Whatever follows uses the storage. If it hangs, this is known soon.
+            refuse_unhealthy(module, readings.findings(lambda check: check.per_mount))
+        place = open_sync_directory(params, paths, None)
+        found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
+        unpack = bool(params["archive"]) and found["job_state"] == "new"
+        if unpack and not module.check_mode:
+            install_code(params, paths, user)
+        if readings:
+            refuse_unhealthy(module, readings.findings())
     return {"changed": unpack, **found, "job_directory": paths.directory}
 
 
@@ -46,6 +56,23 @@ def check_setup(digests: dict[str, str]) -> None:
         raise RefusalError(
             f"node_setup_steps: {', '.join(missing)} must succeed on this host before a job starts."
             " Run the playbook deeplearning.cluster.configure."
+        )
+
+
+def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractContextManager[Readings | None]:
+    """Start the checks of this node's health, which run while the job is prepared."""
+    if not params["health_check"]:
+        return contextlib.nullcontext()
+    return before_job(user, params["directory"], params["metadata_directory"])
+
+
+def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:
+    """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is left alone."""
+    reason = refusal(findings)
+    if reason and not systemd.active_units(module.run_command, module.params["name"]):
+        raise RefusalError(
+            f"this node is unhealthy. {reason} To see what to do, run deeplearning.cluster.health. To start the job anyway, set "
+            "training_job_health_check to false."
         )
 
 

@@ -58,6 +58,7 @@ SPECIFICATION: dict[str, Any] = {
         "setup_steps": {"type": "list", "elements": "dict", "default": [], "no_log": True},
         "setup_digests": {"type": "dict", "default": {}},
         "efa": {"type": "bool"},
+        "health_check": {"type": "bool", "default": True},
         "instance_id": {"type": "str"},
         "dest": {"type": "path"},
         "archive": {"type": "path"},

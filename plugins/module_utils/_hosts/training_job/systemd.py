@@ -28,6 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
+    JOBS_SLICE,
     PROCESS_NAME,
     read_json,
     runtime_directory,
@@ -82,7 +83,7 @@ SANDBOX = (
 )
 
 # The slice of all jobs of a host. The slices of single jobs are its children.
-SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
+SLICE, SLICE_PROPERTIES = JOBS_SLICE, ("TasksMax=80%",)
 
 # A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports are those of
 # tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel

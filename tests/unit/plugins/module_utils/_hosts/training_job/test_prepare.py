@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import prepare, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -64,3 +65,70 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
         specification.RefusalError, match=r"node_setup_steps: step 2 \(data\) must succeed on this host before a job starts\."
     ):
         prepare.check_setup({"aaa": "step 1 (tools)", "bbb": "step 2 (data)"})
+
+
+class Readings:
+    """Checks of which one, of the storage, ends before the others."""
+
+    def __init__(self, *findings):
+        self._findings = [Finding(check, severity, "is broken.") for check, severity in findings]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        pass
+
+    def findings(self, chosen=lambda check: True):
+        return [each for each in self._findings if chosen(SimpleNamespace(per_mount=each.check == "storage"))]
+
+
+@pytest.fixture
+def prepared(monkeypatch, paths):
+    """Prepare a job on a host with these findings, and return the steps that have been done."""
+
+    def prepare_job(*findings, health_check=True, active=(), job_state="new"):
+        steps = []
+        account = SimpleNamespace(pw_name="deeplearning")
+        params = {"user": "deeplearning", "name": "digits", "directory": "/efs/jobs", "metadata_directory": "/opt/deeplearning"}
+        params |= {"health_check": health_check, "archive": "code.tar", "sandbox": False, "sync_directory": "", "setup_digests": {}}
+        module = SimpleNamespace(params=params, check_mode=False, run_command=None)
+        monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
+        monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or {"job_state": job_state, "host": {}})
+        monkeypatch.setattr(prepare, "install_code", lambda *_arguments: steps.append("install"))
+        monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, name: list(active))
+        monkeypatch.setattr(prepare, "before_job", lambda *arguments: steps.append(arguments) or Readings(*findings))
+        try:
+            prepare.prepare(module, paths)
+        except specification.RefusalError as error:
+            steps.append(str(error))
+        return steps
+
+    return prepare_job
+
+
+STARTED = ("deeplearning", "/efs/jobs", "/opt/deeplearning")
+
+
+def test_a_healthy_host_is_prepared(prepared):
+    assert prepared(("xid", "monitor")) == [STARTED, "examine", "install"]
+
+
+def test_hanging_storage_is_refused_before_it_is_used(prepared):
+    _started, refusal = prepared(("storage", "restart"), ("xid", "replace"))
+    assert refusal.startswith("this node is unhealthy. storage: is broken. To see what to do, run deeplearning.cluster.health.")
+
+
+def test_an_unhealthy_host_is_refused(prepared):
+    refusal = prepared(("xid", "replace"), ("disks", "monitor"), ("gpu_count", "reboot"))[-1]
+    assert refusal.startswith("this node is unhealthy. xid: is broken. gpu_count: is broken. To see")
+    assert "training_job_health_check" in refusal
+
+
+def test_a_job_that_runs_is_waited_for_on_an_unhealthy_host(prepared):
+    steps = prepared(("storage", "restart"), active=["deeplearning-digits-rank0.service"], job_state="running")
+    assert steps == [STARTED, "examine"]
+
+
+def test_without_the_check_an_unhealthy_host_is_prepared(prepared):
+    assert prepared(("xid", "replace"), health_check=False) == ["examine", "install"]

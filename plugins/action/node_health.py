@@ -1,0 +1,43 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Sends the users' own checks to a node, runs the module of the same name, and compares the node's clock with the controller's."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, Finding, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import decide_clock
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+
+MODULE = "deeplearning.cluster.node_health"
+
+
+class ActionModule(NodeAction, module="node_health"):
+    """Adds the users' own checks to the task's arguments, and limits what a node can return."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        is_on_demand = arguments.get("context", ON_DEMAND) == ON_DEMAND
+        try:
+            folder = arguments.get("checks") if is_on_demand else ""
+            arguments["programs"] = health.programs(folder or "", [os.getcwd(), self._loader.get_basedir()])
+        except (OSError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        before = time.time()
+        answer = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)
+        if answer.get("failed"):
+            return {**result, **answer}
+        with self.reading(task_vars):
+            findings = health.findings_of(answer)
+            if is_on_demand:
+                findings += [Finding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), Node(""))]
+        return {**result, **answer, "findings": [finding._asdict() for finding in findings]}

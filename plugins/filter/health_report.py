@@ -1,0 +1,91 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Describes the health of all nodes, and what to do about unhealthy ones."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: health_report
+version_added: 0.2.0
+short_description: Describes the health of nodes
+description:
+  - Returns the findings of all nodes as text, worst first, and the commands that repair or replace unhealthy nodes.
+  - A node is unhealthy if it has a finding with the severity V(restart), V(reboot) or V(replace).
+positional: nodes, region, unreachable
+options:
+  _input:
+    description: The return value RV(deeplearning.cluster.node_health#module:findings) of each node, by the node's inventory name.
+    type: dict
+    required: true
+  nodes:
+    description: The variable C(deeplearning_nodes) of the inventory plugin P(deeplearning.cluster.nodes#inventory).
+    type: dict
+    default: {}
+  region:
+    description: Region of the cluster, for the command that terminates a node.
+    type: str
+    default: REGION
+  unreachable:
+    description: Inventory names of the nodes that could not be checked.
+    type: list
+    elements: str
+    default: []
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Show the health of this node
+  ansible.builtin.debug:
+    msg: "{{ ({inventory_hostname: health.findings} | deeplearning.cluster.health_report).text }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The report.
+  type: dict
+  contains:
+    text:
+      description: One line for each finding, and a summary.
+      type: str
+    advice:
+      description: What to do about unhealthy nodes, or an empty string if there are none.
+      type: str
+    unhealthy:
+      description: Inventory names of the unhealthy nodes.
+      type: list
+      elements: str
+  sample:
+    text: All 3 nodes are healthy.
+    advice: ""
+    unhealthy: []
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
+
+
+def health_report(
+    findings: Mapping[str, Sequence[Mapping[str, str]]],
+    nodes: Mapping[str, Mapping[str, Any]] | None = None,
+    region: str = "REGION",
+    unreachable: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the findings as text, what to do about unhealthy nodes, and their names."""
+    found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
+    return {
+        "text": health.report(found, unreachable),
+        "advice": health.advice(found, nodes or {}, region),
+        "unhealthy": [name for name, own in found.items() if health.worst(own)],
+    }
+
+
+class FilterModule:
+    """Filters for the health of nodes."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"health_report": health_report}

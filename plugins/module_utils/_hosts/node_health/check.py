@@ -1,0 +1,77 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The parts of a health check: what a check knows about its host, how it reads the host's state, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
+
+#: The severities, least first. A node with a finding of `RESTART` or worse is unhealthy.
+MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
+
+#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two of them see.
+ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
+
+Problem = Tuple[str, str]
+"""A severity, and one sentence or more about what is wrong. A colon separates the subject, such as a path, from the rest."""
+
+
+class Finding(NamedTuple):
+    """A problem, and the name of the check that found it."""
+
+    check: str
+    severity: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the checks know about their host from the controller."""
+
+    #: The login user. Paths that other users can change are never used as root.
+    user: str
+    instance_type: str = ""
+    #: Number of Elastic Fabric Adapters.
+    efa_devices: int = 0
+    #: Directories whose file systems must have free space. Missing directories are skipped.
+    disks: tuple[str, ...] = ()
+    metadata_directory: str = "/opt/deeplearning"
+    number: int = 0
+    #: Random text, the same for all nodes. If it is set, the files that nodes write to the shared storage are kept for `BETWEEN_NODES`.
+    token: str = ""
+    #: Number of the node whose files `BETWEEN_NODES` reads.
+    peer: int = 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the table of health checks.
+
+    `read(node)` reads the state of the host, and `decide(state, node)` returns the problems in it without reading anything else.
+    Checks with the same `read` share one reading. A check that the controller decides has no `read`.
+    """
+
+    name: str
+    read: Callable[..., Any] | None
+    decide: Callable[..., list[Problem]]
+    #: The severities of the check's problems.
+    severities: Sequence[str]
+    #: What the check reports, as one sentence.
+    description: str
+    contexts: Sequence[str] = (ON_DEMAND, BEFORE_JOB)
+    #: Maximum duration of the reading in seconds. After that, `hanging` is the severity.
+    limit: float = 5.0
+    hanging: str = MONITOR
+    #: Whether to read as the login user instead of root.
+    as_user: bool = False
+    #: What does not answer if the reading takes too long.
+    subject: str = ""
+    #: Whether there is one check for each mount of shared storage, which is then the first argument of `read` and `decide`.
+    per_mount: bool = False
+
+
+def is_unhealthy(severity: str) -> bool:
+    """Return whether a node with a problem of this severity should not run jobs."""
+    return SEVERITIES.index(severity) >= SEVERITIES.index(RESTART)

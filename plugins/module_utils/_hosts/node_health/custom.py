@@ -1,0 +1,81 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the users' own checks: executable files from a folder of the project."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from functools import partial
+from typing import NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, RESTART, Check, Node, Problem
+
+# Number of characters of the output that are read. Only the first line is reported.
+OUTPUT_LIMIT = 4096
+
+
+class Program(NamedTuple):
+    """An executable file: its name and its content."""
+
+    name: str
+    content: bytes
+
+
+def check(program: Program, seconds: int) -> Check:
+    """Return the check that runs a program for at most `seconds`."""
+    return Check(
+        name=program.name,
+        read=partial(execute, program, seconds),
+        decide=decide,
+        severities=(RESTART,),
+        description="an executable file of the user's own",
+        contexts=(ON_DEMAND,),
+        limit=seconds + 2,  # the program itself is ended first, so that its file can be removed
+        hanging=RESTART,
+        as_user=True,
+    )
+
+
+def execute(program: Program, seconds: int, _node: Node) -> tuple[int, str]:
+    """Run a program as the current user, in a directory of its own. Return its exit status and the first line of its output.
+
+    A program that runs too long is killed together with the processes that it has started.
+    """
+    # A home directory allows programs to be executed, which hardened hosts do not allow in /tmp.
+    directory = tempfile.mkdtemp(prefix=".deeplearning-health-", dir=os.path.expanduser("~"))
+    try:
+        path = os.path.join(directory, program.name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "wb") as file:
+            file.write(program.content)
+        return _execute(path, directory, seconds)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _execute(path: str, directory: str, seconds: int) -> tuple[int, str]:
+    with tempfile.TemporaryFile(dir=directory) as output:
+        process = subprocess.Popen(
+            [path], cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL, f"no result within {seconds} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        output.seek(0)
+        lines = output.read(OUTPUT_LIMIT).decode("utf-8", "replace").strip().splitlines()
+    return status, lines[0] if lines else f"exit status {status}"
+
+
+def decide(result: tuple[int, str], _node: Node) -> list[Problem]:
+    """Return the first line of the output as a problem, unless the exit status is 0."""
+    status, line = result
+    return [(RESTART, line)] if status else []

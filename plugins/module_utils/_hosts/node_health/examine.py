@@ -1,0 +1,64 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the checks of one context on this host, for the parameters of the module node_health and for jobs."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any, Iterable
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    BEFORE_JOB,
+    ON_DEMAND,
+    Finding,
+    Node,
+    is_unhealthy,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
+
+#: Directories with temporary files, data sets, and the instance store of Deep Learning AMIs.
+DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
+
+
+def examine(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the module's result: the findings, this host's time, and whether the host has left a file on each shared storage."""
+    now, mounts = time.time(), storage.read_places()
+    known = {place.path for place in mounts}
+    mounts += [storage.Place(path) for path in params["mounts"] if path not in known]
+    node = Node(
+        user=params["user"],
+        instance_type=params["instance_type"],
+        efa_devices=params["efa_devices"],
+        disks=(*DISKS, *params["disks"]),
+        metadata_directory=params["metadata_directory"],
+        number=params["number"],
+        token=params["token"],
+        peer=params["peer"],
+    )
+    checks = checks_for(params["context"], mounts)
+    if params["context"] == ON_DEMAND:
+        programs = [custom.Program(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
+        checks += [custom.check(program, params["checks_timeout"]) for program in programs]
+    findings = run(checks, node)
+    return {
+        "changed": False,
+        "findings": [finding._asdict() for finding in findings],
+        "stored": not any(finding.check == "storage" for finding in findings),
+        "time": now,
+    }
+
+
+def before_job(user: str, directory: str, metadata_directory: str) -> Readings:
+    """Start the checks that run before a job of the user whose files are in the directory."""
+    # The user may not write to the top directory of the storage.
+    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{directory}/".startswith(f"{place.path}/")]
+    return Readings(checks_for(BEFORE_JOB, mounts), Node(user, disks=DISKS, metadata_directory=metadata_directory))
+
+
+def refusal(findings: Iterable[Finding]) -> str:
+    """Return why a node should not run a job, or an empty string if it is healthy."""
+    return " ".join(f"{finding.check}: {finding.message}" for finding in findings if is_unhealthy(finding.severity))

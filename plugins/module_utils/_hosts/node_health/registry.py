@@ -1,0 +1,144 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The table of health checks. `python tools/health_checks.py` writes it to docs/health.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, gpu, storage, system, xid
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    BETWEEN_NODES,
+    MONITOR,
+    ON_DEMAND,
+    REBOOT,
+    REPLACE,
+    RESTART,
+    Check,
+)
+
+# Seconds. Without the persistence daemon, nvidia-smi first initializes all GPUs.
+NVIDIA_SMI = 30.0
+
+CHECKS = (
+    Check(
+        "clock", None, system.decide_clock, (MONITOR, RESTART), "a clock that differs from the controller's by 5 s; by 60 s", (ON_DEMAND,)
+    ),
+    Check(
+        "disks",
+        system.read_disks,
+        system.decide_disks,
+        (RESTART,),
+        "less than 1 GiB (on small disks 5 %) or less than 1 % of the inodes free",
+    ),
+    Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system"),
+    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % of the memory available", (ON_DEMAND,)),
+    Check(
+        "storage",
+        storage.write,
+        storage.decide,
+        (RESTART,),
+        "shared storage that is not mounted, or on which the login user cannot write and read a file",
+        hanging=RESTART,
+        as_user=True,
+        per_mount=True,
+    ),
+    Check(
+        "storage_of_peer",
+        storage.read_of_peer,
+        storage.decide,
+        (RESTART,),
+        "a file that another node has written to the shared storage and this node cannot read",
+        (BETWEEN_NODES,),
+        hanging=RESTART,
+        as_user=True,
+        per_mount=True,
+    ),
+    Check(
+        "names",
+        system.read_names,
+        system.decide_names,
+        (RESTART,),
+        "missing worker metadata; a host name of the cluster that resolves to another address than the one in the metadata",
+        hanging=RESTART,
+        subject="host names",
+    ),
+    Check(
+        "certificates",
+        system.read_certificates,
+        system.decide_certificates,
+        (MONITOR, RESTART),
+        "an SSH certificate that expires within a day; one that has expired",
+    ),
+    Check(
+        "gpu_count",
+        gpu.read_gpus,
+        gpu.decide_count,
+        (MONITOR, RESTART, REBOOT, REPLACE),
+        "more GPUs than configured; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the type has",
+        limit=NVIDIA_SMI,
+        hanging=REBOOT,
+        subject=gpu.PROGRAM,
+    ),
+    Check(
+        "gpu_errors",
+        gpu.read_gpus,
+        gpu.decide_errors,
+        (MONITOR, REBOOT, REPLACE),
+        "a GPU to drain; uncorrectable memory errors, a required reset, no NVLink fabric; memory that cannot be repaired",
+        limit=NVIDIA_SMI,
+    ),
+    Check(
+        "gpu_processes",
+        gpu.read_gpus,
+        gpu.decide_processes,
+        (MONITOR,),
+        "processes on GPUs that belong to no job",
+        (ON_DEMAND,),
+        limit=NVIDIA_SMI,
+    ),
+    Check(
+        "gpu_links",
+        gpu.read_links,
+        gpu.decide_links,
+        (REBOOT,),
+        "a GPU with fewer active NVLinks than the others",
+        limit=NVIDIA_SMI,
+        subject=f"{gpu.PROGRAM} nvlink",
+    ),
+    Check(
+        "xid",
+        xid.read,
+        xid.decide,
+        (MONITOR, RESTART, REBOOT, REPLACE),
+        "Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since boot, by [code](#xid-errors)",
+        subject="the kernel log",
+    ),
+    Check(
+        "efa",
+        efa.read,
+        efa.decide,
+        (RESTART, REPLACE),
+        "EFA adapters that cannot be used; fewer adapters than are attached to the instance",
+        (ON_DEMAND,),
+        hanging=RESTART,
+        subject="fi_info",
+    ),
+)
+
+
+def checks_for(context: str, mounts: Sequence[storage.Place]) -> list[Check]:
+    """Return the checks of a context that hosts run."""
+    found: list[Check] = []
+    for check in CHECKS:
+        if context in check.contexts and check.read is not None:
+            found += [_of_mount(check, place) for place in mounts] if check.per_mount else [check]
+    return found
+
+
+def _of_mount(check: Check, place: storage.Place) -> Check:
+    assert check.read is not None
+    return replace(check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path)

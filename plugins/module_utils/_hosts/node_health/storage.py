@@ -1,0 +1,100 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks of the shared storage: each node writes a file and reads it, and then reads the file of another node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import RESTART, Node, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared
+
+FSTAB = "/etc/fstab"
+
+
+class Place(NamedTuple):
+    """The mount point of shared storage."""
+
+    path: str
+    read_only: bool = False
+
+
+def places(fstab: str) -> list[Place]:
+    """Return the shared storage in the text of /etc/fstab."""
+    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
+    return [Place(fields[1], "ro" in fields[3].split(",")) for fields in lines if len(fields) > 3 and is_shared(fields[2])]
+
+
+def read_places() -> list[Place]:
+    """Return the shared storage that this host mounts at boot."""
+    with contextlib.suppress(FileNotFoundError), open(FSTAB, encoding="utf-8", errors="replace") as file:
+        return places(file.read())
+    return []
+
+
+def file_of(place: Place, token: str, number: int) -> str:
+    """Return the path of the hidden file that node `number` writes."""
+    return os.path.join(place.path, f".deeplearning-health-{token}-{number}")
+
+
+def write(place: Place, node: Node) -> str:
+    """Write a file and read it. Return what is wrong, or an empty string. The caller must not be root."""
+    if not os.path.ismount(place.path):
+        return "nothing is mounted. Run deeplearning.cluster.configure."
+    try:
+        if place.read_only:
+            with os.scandir(place.path) as entries:
+                next(entries, None)
+            return ""
+        return _write(file_of(place, node.token or os.urandom(8).hex(), node.number), node)
+    except OSError as error:
+        return f"{error.strerror}. Check the storage and its security groups."
+
+
+def _write(path: str, node: Node) -> str:
+    content = f"{node.number}\n"
+    try:
+        # An existing file is an error, because another user may have created it.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w", encoding="ascii") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        found = _read(path)
+    except OSError:
+        _remove(path)
+        raise
+    if not node.token:
+        _remove(path)
+    return "" if found == content else "a file that was just written has other contents. Check the storage."
+
+
+def read_of_peer(place: Place, node: Node) -> str:
+    """Read and remove the file of another node. Return what is wrong, or an empty string. The caller must not be root."""
+    if place.read_only:
+        return ""
+    path = file_of(place, node.token, node.peer)
+    try:
+        found = _read(path)
+    except OSError as error:
+        return f"cannot read the file that worker {node.peer} has written: {error.strerror}. The nodes may have mounted different storage."
+    finally:
+        _remove(path)
+    return "" if found == f"{node.peer}\n" else f"the file that worker {node.peer} has written has other contents. Check the storage."
+
+
+def _read(path: str) -> str:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="ascii", errors="replace") as file:
+        return file.read(100)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def decide(place: Place, problem: str, _node: Node) -> list[Problem]:
+    """Return the problem that `write` or `read_of_peer` has returned."""
+    return [(RESTART, f"{place.path}: {problem}")] if problem else []

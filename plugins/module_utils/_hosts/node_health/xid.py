@@ -1,0 +1,173 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Xid errors of NVIDIA's driver in the kernel log, and what NVIDIA recommends for each of them.
+
+Source: NVIDIA's Xid catalog (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), column "Immediate Action":
+
+- `RESTART_APP`: `restart` while the process that the message names is running, and `monitor` after it has ended.
+- `RESET_GPU`, `RESTART_VM` and the workflows of Xid 48 and 74: `reboot`, which also resets the GPU.
+- `RESTART_BM` (Xid 79), and a memory row that cannot be remapped (Xid 64): `replace`. After a reboot, an instance has the same hardware.
+- `IGNORE`, codes that the catalog does not use, and unknown codes: `monitor`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    MONITOR,
+    REBOOT,
+    REPLACE,
+    RESTART,
+    SEVERITIES,
+    Node,
+    Problem,
+)
+
+
+class Xid(NamedTuple):
+    """What a code means, and the worst severity of its events."""
+
+    meaning: str
+    severity: str
+
+
+def _application(meaning: str, *codes: int) -> dict[int, Xid]:
+    return {code: Xid(meaning, RESTART) for code in codes}
+
+
+#: Errors of one application. The GPU itself works.
+APPLICATION = {
+    **_application("GPU stopped processing", 8),
+    **_application("invalid command stream", 11, 25, 32, 80),
+    **_application("graphics engine exception, usually an invalid memory access of the application", 13),
+    **_application("GPU memory page fault, usually an invalid memory access of the application", 31),
+    **_application("copy engine exception", 39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)),
+    **_application("video or image engine exception", 60, 68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139),
+    **_application("graphics engine class error", 69),
+    **_application("contained memory error", 94),
+}
+HARDWARE = {
+    46: Xid("GPU stopped processing", REBOOT),
+    48: Xid("double-bit ECC error", REBOOT),
+    62: Xid("micro-controller halt", REBOOT),
+    64: Xid("a memory row could not be remapped", REPLACE),
+    74: Xid("NVLink error", REBOOT),
+    79: Xid("the GPU has fallen off the bus", REPLACE),
+    95: Xid("uncontained memory error", REBOOT),
+    109: Xid("context switch timeout", REBOOT),
+    110: Xid("security fault", REBOOT),
+    119: Xid("timeout of the GPU system processor (GSP)", REBOOT),
+    120: Xid("error of the GPU system processor (GSP)", REBOOT),
+    136: Xid("NVLink training failed", REBOOT),
+    140: Xid("unrecovered ECC error", REBOOT),
+    143: Xid("GPU initialization error", REBOOT),
+    151: Xid("key rotation error", REBOOT),
+    155: Xid("NVLink was shut down by software", REBOOT),
+    156: Xid("a resource of the GPU was retired", REBOOT),
+    158: Xid("fatal timeout of the GPU", REBOOT),
+}
+INFORMATION = {
+    43: Xid("an application was ended after its own error", MONITOR),
+    45: Xid("an application was ended", MONITOR),
+    63: Xid("a memory row was remapped", MONITOR),
+    92: Xid("many single-bit ECC errors", MONITOR),
+    137: Xid("invalid access through NVLink, usually by the application", MONITOR),
+    157: Xid("a resource of the GPU could not be retired", MONITOR),
+}
+XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
+
+#: NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
+NVLINK5 = range(144, 151)
+#: The driver's summary of what is needed to recover from other errors, and the actions that it names.
+RECOVERY_CHANGED = 154
+RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
+
+# The journal keeps kernel messages that the kernel's own buffer has overwritten. Only the kernel can write messages of this transport.
+JOURNAL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat")
+DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+EVENT = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
+SWITCH_EVENT = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (Non-fatal|Fatal), (.*)")
+PROCESS = re.compile(r"pid='?(\d+)'?, name=([^,]{1,64})")
+
+
+class Event(NamedTuple):
+    """An error in the kernel log. `is_running` tells whether the process that the message names is still running."""
+
+    device: str
+    code: int
+    text: str
+    is_running: bool = False
+    is_switch: bool = False
+
+
+def read(_node: Node) -> list[Event]:
+    """Return the errors of GPUs and NVSwitches since the host was booted, oldest first."""
+    program = shutil.which(JOURNAL[0], path=DIRECTORIES)
+    if program is None:
+        return []
+    done = subprocess.run([program, *JOURNAL[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return parse(done.stdout.decode("utf-8", "replace"))
+
+
+def parse(log: str) -> list[Event]:
+    """Return the errors in the text of a kernel log."""
+    events = []
+    for line in log.splitlines():
+        found, switch = EVENT.search(line), SWITCH_EVENT.search(line)
+        if found:
+            text = found[3] or ""
+            events.append(Event(found[1], int(found[2]), text, _is_running(text)))
+        elif switch:
+            events.append(Event(switch[1], int(switch[2]), f"{switch[3]}, {switch[4]}", is_switch=True))
+    return events
+
+
+def _is_running(text: str) -> bool:
+    """Return whether the process that a message names is running. Another process may have got its number, but hardly its name."""
+    process = PROCESS.search(text)
+    if not process:
+        return False
+    try:
+        with open(f"/proc/{int(process[1])}/comm", encoding="utf-8", errors="replace") as file:
+            name = file.read().strip()
+    except OSError:
+        return False
+    return name == os.path.basename(process[2].strip())[:15]  # the kernel shortens names to 15 characters
+
+
+def severity_of(event: Event) -> str:
+    """Return the severity of an event. An unknown code is only reported."""
+    if event.is_switch:
+        return REBOOT if event.text.startswith("Fatal") else MONITOR
+    if event.code in NVLINK5:
+        return REBOOT if re.search(r"\bFatal\b", event.text) else MONITOR
+    if event.code == RECOVERY_CHANGED:
+        action = re.search(r"to 0x[0-9A-Fa-f]+ \(([^)]*)\)", event.text)
+        return RECOVERY.get(action[1], MONITOR) if action else MONITOR
+    severity = XIDS[event.code].severity if event.code in XIDS else MONITOR
+    return MONITOR if severity == RESTART and not event.is_running else severity
+
+
+def decide(events: list[Event], _node: Node) -> list[Problem]:
+    """Return a problem for each device and code, worst first, with the number of events. The last event of a kind decides."""
+    last: dict[tuple[str, int], Event] = {}
+    counts: dict[tuple[str, int], int] = {}
+    for event in events:
+        key = (event.device, event.code)
+        last[key], counts[key] = event, counts.get(key, 0) + 1
+    problems = [(severity_of(event), _message(event, counts[key])) for key, event in last.items()]
+    return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))
+
+
+def _message(event: Event, count: int) -> str:
+    subject = f"{'NVSwitch' if event.is_switch else 'GPU'} {event.device}"
+    kind = f"{'SXid' if event.is_switch else 'Xid'} {event.code}"
+    known = "" if event.is_switch or event.code not in XIDS else f" ({XIDS[event.code].meaning})"
+    times = "" if count == 1 else f", {count} times since boot"
+    return f"{subject}: {kind}{known}{times}. {event.text[:200]}".rstrip()

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_health
+version_added: 0.2.0
+short_description: Checks the health of a node
+description:
+  - Runs on the host. Checks disks, memory, host names, certificates, shared storage, GPUs and Elastic Fabric Adapters. The checks run at
+    the same time, each with a time limit. A check that does not end in time is a finding.
+  - Reports what it finds, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
+  - The module does not fail if it finds something. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
+  - An action plugin of the same name compares the host's clock with the controller's, and sends the users' own checks.
+options:
+  user:
+    description:
+      - The login user. The checks of the shared storage and the users' own checks run as this user.
+    type: str
+    required: true
+  context:
+    description:
+      - V(on_demand) runs all checks of this host.
+      - V(between_nodes) reads and removes the files that O(peer) has written to the shared storage.
+    type: str
+    choices: [on_demand, between_nodes]
+    default: on_demand
+  number:
+    description:
+      - Number of this host.
+    type: int
+    default: 0
+  peer:
+    description:
+      - Number of the host whose files O(context=between_nodes) reads.
+    type: int
+    default: 0
+  token:
+    description:
+      - Random text, the same on all hosts. If it is not empty, the file that this host writes to the shared storage is kept, so that
+        another host can read and remove it with O(context=between_nodes).
+    type: str
+    default: ""
+  instance_type:
+    description:
+      - Instance type of the host, which determines the expected number of GPUs.
+    type: str
+    default: ""
+  efa_devices:
+    description:
+      - Number of Elastic Fabric Adapters that the host should have.
+    type: int
+    default: 0
+  mounts:
+    description:
+      - Mount points of shared storage, in addition to those in C(/etc/fstab).
+    type: list
+    elements: path
+    default: []
+  disks:
+    description:
+      - Directories whose file systems must have free space, in addition to C(/), C(/tmp), C(/var/lib/deeplearning) and
+        C(/opt/dlami/nvme). Directories that do not exist are skipped.
+    type: list
+    elements: path
+    default: []
+  checks:
+    description:
+      - Folder on the controller with the users' own checks. Each executable file in it is one check.
+      - A check runs on the host as O(user). If its exit status is not 0, the first line of its output is a finding.
+    type: str
+    default: ""
+  checks_timeout:
+    description:
+      - Time limit of each of the users' own checks, in seconds.
+    type: int
+    default: 10
+  programs:
+    description:
+      - The files in O(checks). The action plugin sets this option.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the file.
+        type: str
+        required: true
+      content:
+        description: Content of the file in Base64.
+        type: str
+        required: true
+  metadata_directory:
+    description:
+      - Directory that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+    type: path
+    default: /opt/deeplearning
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+extends_documentation_fragment:
+  - ansible.builtin.action_common_attributes
+attributes:
+  check_mode:
+    description: Runs the same checks.
+    support: full
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    platforms: posix
+"""
+
+EXAMPLES = r"""
+- name: Check the health of the node
+  deeplearning.cluster.node_health:
+    user: ubuntu
+    number: "{{ deeplearning_number }}"
+    instance_type: "{{ deeplearning_instance_type }}"
+  become: true
+  register: health
+"""
+
+RETURN = r"""
+findings:
+  description: What the checks have found. The list of a healthy node is empty, or contains only findings with the severity V(monitor).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check:
+      description: Name of the check.
+      type: str
+      sample: gpu_count
+    severity:
+      description: What the finding calls for. With V(monitor), the node can run jobs.
+      type: str
+      choices: [monitor, restart, reboot, replace]
+    message:
+      description: What is wrong, in one line.
+      type: str
+      sample: "GPUs: nvidia-smi lists 7, but instance type p4d.24xlarge has 8."
+stored:
+  description: Whether the host could use all of its shared storage.
+  returned: success
+  type: bool
+time:
+  description: The host's time, in seconds since 1970.
+  returned: success
+  type: float
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import examine
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "user": {"type": "str", "required": True},
+            "context": {"type": "str", "choices": ["on_demand", "between_nodes"], "default": "on_demand"},
+            "number": {"type": "int", "default": 0},
+            "peer": {"type": "int", "default": 0},
+            "token": {"type": "str", "default": "", "no_log": False},
+            "instance_type": {"type": "str", "default": ""},
+            "efa_devices": {"type": "int", "default": 0},
+            "mounts": {"type": "list", "elements": "path", "default": []},
+            "disks": {"type": "list", "elements": "path", "default": []},
+            "checks": {"type": "str", "default": ""},
+            "checks_timeout": {"type": "int", "default": 10},
+            "programs": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"name": {"type": "str", "required": True}, "content": {"type": "str", "required": True}},
+            },
+            "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(**examine(module.params))
+
+
+if __name__ == "__main__":
+    main()

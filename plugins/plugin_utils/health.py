@@ -1,0 +1,114 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads the users' own health checks on the controller, and describes what was found on all nodes."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Finding, is_unhealthy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
+
+# Maximum size of all checks in bytes. They are sent with the module.
+PROGRAMS_LIMIT = 1 << 20
+PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# Maximum number of findings of a node.
+FINDINGS_LIMIT = 100
+
+
+def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
+    """Return the executable files in a folder, as the option `programs` of the module. Relative paths are relative to one of `bases`.
+
+    Shows a warning for each file that is not executable. Raises ValueError.
+    """
+    if not folder:
+        return []
+    path = next((each for base in bases if (each := Path(base, os.path.expanduser(folder))).is_dir()), None)
+    if path is None:
+        raise ValueError(f"checks: {folder!r} is not a directory on the controller. Specify a folder with executable files.")
+    found: list[dict[str, str]] = []
+    for file in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
+        if not os.access(file, os.X_OK):
+            Display().warning(f"checks: {file} is not executable, so it is not run. To run it, use chmod +x.")
+            continue
+        _check_name(file.name)
+        found.append({"name": file.name, "content": base64.b64encode(file.read_bytes()).decode("ascii")})
+    size = sum(len(each["content"]) for each in found) * 3 // 4
+    if size > PROGRAMS_LIMIT:
+        raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but at most {PROGRAMS_LIMIT} are sent. Use smaller files.")
+    return found
+
+
+def _check_name(name: str) -> None:
+    if not PROGRAM_NAME.fullmatch(name):
+        raise ValueError(f"checks: {name!r} is not a valid name of a check. Use letters, digits, dots, hyphens and underscores.")
+    if name in {check.name for check in CHECKS}:
+        raise ValueError(f"checks: {name!r} is the name of one of the collection's checks. Rename the file.")
+
+
+def findings_of(result: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings in a result of the module, which a node can forge, with limits on their number and length."""
+    found = (result.get("findings") or [])[:FINDINGS_LIMIT]
+    return [Finding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
+
+
+def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[str] = ()) -> str:
+    """Return the findings of all nodes as lines, worst first. A finding that several nodes have is shown once.
+
+    `unreachable` contains the names of nodes that could not be checked.
+    """
+    nodes: dict[Finding, list[str]] = {}
+    for name, own in findings.items():
+        for finding in dict.fromkeys(own):
+            nodes.setdefault(finding, []).append(name)
+    worst_first = sorted(nodes, key=lambda finding: -SEVERITIES.index(finding.severity))
+    lines = [
+        f"{finding.severity:8} {host_names(nodes[finding], {*findings, *unreachable})}: {finding.check}: {finding.message}"
+        for finding in worst_first
+    ]
+    if unreachable:
+        lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. If a node stays unreachable, replace it.")
+    healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)
+    everybody = "The node is healthy." if total == 1 else f"All {total} nodes are healthy."
+    return "\n".join([*lines, everybody if healthy == total else f"{healthy} of {total} nodes are healthy."])
+
+
+def worst(findings: Iterable[Finding]) -> str:
+    """Return the worst severity that makes a node unhealthy, or an empty string for a healthy node."""
+    found = [finding.severity for finding in findings if is_unhealthy(finding.severity)]
+    return max(found, key=SEVERITIES.index, default="")
+
+
+def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
+    """Return what to do about the unhealthy nodes, or an empty string if there are none.
+
+    `nodes` is the table of nodes in the inventory, by name.
+    """
+    by_severity = {severity: [name for name, own in findings.items() if worst(own) == severity] for severity in SEVERITIES}
+    lines = [_replacement(by_severity["replace"], nodes, region)] if by_severity["replace"] else []
+    if by_severity["reboot"]:
+        names = by_severity["reboot"]
+        lines.append(f"To reboot {', '.join(names)}, run: ansible {','.join(names)} --become -m ansible.builtin.reboot")
+    if by_severity["restart"]:
+        lines.append(f"Correct the cause on {', '.join(by_severity['restart'])}, and then restart the jobs there.")
+    return "\n".join(lines)
+
+
+def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
+    ids = [str(nodes[name]["instance_id"]) for name in names if name in nodes]
+    if not ids:  # hosts of a hand-written inventory
+        return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
+    return (
+        f"To replace {', '.join(names)}, run: aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}, and then: "
+        "ansible-playbook deeplearning.cluster.provision, and: ansible-playbook deeplearning.cluster.configure. "
+        "Data on the disks of terminated nodes is lost."
+    )

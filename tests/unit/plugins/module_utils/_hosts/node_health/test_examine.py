@@ -1,0 +1,84 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which checks run with the module's parameters, and before a job."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import examine, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+
+PARAMETERS = {
+    "user": "ubuntu",
+    "context": "on_demand",
+    "number": 2,
+    "peer": 0,
+    "token": "t",
+    "instance_type": "p5.48xlarge",
+    "efa_devices": 32,
+    "mounts": ["/efs", "/more"],
+    "disks": ["/scratch"],
+    "programs": [{"name": "own", "content": base64.b64encode(b"#!/bin/sh\n").decode()}],
+    "checks_timeout": 7,
+    "metadata_directory": "/opt/deeplearning",
+}
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The arguments of the run of checks, which finds what a test wants."""
+    calls, findings = [], []
+    monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.Place("/efs"), storage.Place("/data", read_only=True)])
+    monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)
+    monkeypatch.setattr(examine, "Readings", lambda checks, node: calls.append((checks, node)))
+    return calls, findings
+
+
+def test_all_checks_of_the_host_run(ran):
+    calls, findings = ran
+    findings.append(Finding("disks", "restart", "/: full."))
+    result = examine.examine(PARAMETERS)
+    ((checks, node),) = calls
+    assert [check.subject for check in checks if check.name == "storage"] == ["/efs", "/data", "/more"]
+    assert {"xid", "efa", "memory"} < {check.name for check in checks}
+    assert (checks[-1].name, checks[-1].limit) == ("own", 9)
+    assert (node.instance_type, node.efa_devices, node.number, node.token) == ("p5.48xlarge", 32, 2, "t")
+    assert {"/", "/tmp", "/scratch"} < set(node.disks)
+    assert result["findings"] == [{"check": "disks", "severity": "restart", "message": "/: full."}]
+    assert result["stored"]
+    assert not result["changed"]
+    assert abs(result["time"] - time.time()) < 600
+
+
+def test_a_host_without_storage_leaves_no_file(ran):
+    ran[1].append(Finding("storage", "restart", "/efs: nothing is mounted."))
+    assert not examine.examine(PARAMETERS)["stored"]
+
+
+def test_between_nodes_only_the_storage_is_read(ran):
+    examine.examine({**PARAMETERS, "context": "between_nodes", "peer": 1})
+    ((checks, node),) = ran[0]
+    assert {check.name for check in checks} == {"storage_of_peer"}
+    assert node.peer == 1
+
+
+@pytest.mark.parametrize(
+    ("directory", "places"), [("/efs/jobs", ["/efs"]), ("/efs", ["/efs"]), ("/efs2/jobs", []), ("/home/ubuntu/jobs", [])]
+)
+def test_before_a_job_its_storage_is_read(ran, directory, places):
+    examine.before_job("deeplearning", directory, "/opt/deeplearning")
+    ((checks, node),) = ran[0]
+    assert node.user == "deeplearning"
+    assert [check.subject for check in checks if check.name == "storage"] == places
+    assert all(check.read.args[0].read_only for check in checks if check.name == "storage")
+    assert not {"memory", "efa", "gpu_processes"} & {check.name for check in checks}
+
+
+def test_only_findings_that_make_a_node_unhealthy_are_a_refusal():
+    monitor, restart = Finding("xid", "monitor", "Xid 63."), Finding("disks", "restart", "/: full.")
+    assert examine.refusal([monitor]) == ""
+    assert examine.refusal([monitor, restart]) == "disks: /: full."

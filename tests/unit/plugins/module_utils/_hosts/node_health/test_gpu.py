@@ -1,0 +1,161 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the output of nvidia-smi calls for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from gpu_tools import H100, LOST, NO_DRIVER, V100, driver, nvlink, process, program, smi
+
+P5 = Node("ubuntu", instance_type="p5.48xlarge")
+CPU = Node("ubuntu", instance_type="c5.large")
+UNKNOWN = Node("ubuntu", instance_type="p99.48xlarge")
+
+
+def gpus(count, configured=None):
+    return gpu.Gpus(True, "", gpu.parse(smi(count)), configured)
+
+
+def severities(problems):
+    return [severity for severity, _message in problems]
+
+
+@pytest.mark.parametrize(
+    ("found", "node", "severity"),
+    [
+        pytest.param(gpus(8, 8), P5, None, id="all are there"),
+        pytest.param(gpus(8), P5, None, id="not configured yet"),
+        pytest.param(gpus(7, 8), P5, "replace", id="one is missing"),
+        pytest.param(gpus(7, 7), P5, "replace", id="one has been missing since configuration"),
+        pytest.param(gpus(7, 8), UNKNOWN, "replace", id="one is missing on an unknown type"),
+        pytest.param(gpus(8, 8), UNKNOWN, None, id="all are there on an unknown type"),
+        pytest.param(gpus(8, 7), P5, "monitor", id="more than configured"),
+        pytest.param(gpu.Gpus(False, "", [], 0), CPU, None, id="no GPUs"),
+        pytest.param(gpu.Gpus(False, "", [], None), CPU, None, id="no GPUs and not configured"),
+        pytest.param(gpu.Gpus(False, "", [], 0), P5, "monitor", id="never had a driver"),
+        pytest.param(gpu.Gpus(False, "", [], 8), P5, "restart", id="driver is gone"),
+        pytest.param(gpu.Gpus(True, NO_DRIVER, [], 8), P5, "reboot", id="driver does not answer"),
+        pytest.param(gpu.Gpus(True, NO_DRIVER, [], 0), CPU, "monitor", id="a driver without GPUs"),
+        pytest.param(gpu.Gpus(True, LOST, [], 8), P5, "replace", id="one is lost"),
+    ],
+)
+def test_how_many_gpus_there_are(found, node, severity):
+    assert severities(gpu.decide_count(found, node)) == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "words"),
+    [
+        (("<dram_uncorrectable>0", "<dram_uncorrectable>2"), "reboot", "uncorrectable memory errors"),
+        (("<remapped_row_pending>No", "<remapped_row_pending>Yes"), "reboot", "until the next reset"),
+        (("<remapped_row_failure>No", "<remapped_row_failure>Yes"), "replace", "could not be remapped"),
+        (("<sram_threshold_exceeded>No", "<sram_threshold_exceeded>Yes"), "replace", "threshold"),
+        (("<reset_required>No", "<reset_required>Yes"), "reboot", "needs a reset"),
+        (("action>None<", "action>Reboot<"), "reboot", "'Reboot'"),
+        (("action>None<", "action>Drain P2P<"), "monitor", "'Drain P2P'"),
+        (("<status>Success", "<status>Initialization Failure"), "reboot", "Initialization Failure"),
+    ],
+)
+def test_what_a_gpu_reports(change, severity, words):
+    ((found, message),) = gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(smi(8, change)), 8), P5)
+    assert found == severity
+    assert message.startswith("GPU 00000000:ca:00.0: ")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("<dram_correctable>0", "<dram_correctable>900"),
+        ("<sram_uncorrectable_parity>0", "<sram_uncorrectable_parity>N/A"),
+        ("<remapped_row_corr>0", "<remapped_row_corr>3"),
+        ("action>None<", "action>Something new<"),
+        ("<state>Completed</state>\n\t\t\t<status>Success", "<state>N/A</state>\n\t\t\t<status>N/A"),
+    ],
+)
+def test_what_a_gpu_corrects_itself_or_does_not_know_is_no_error(change):
+    assert gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(smi(8, change)), 8), P5) == []
+
+
+def test_the_worst_condition_of_a_gpu_is_told():
+    text = smi(2, ("<remapped_row_pending>No", "<remapped_row_pending>Yes"), ("<remapped_row_failure>No", "<remapped_row_failure>Yes"))
+    assert severities(gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 8), P5)) == ["replace"]
+
+
+def test_older_gpus_have_other_counters():
+    assert gpu.parse(smi(1, gpu=V100)) == [gpu.Gpu(bus="00000000:53:00.0", processes=[])]
+    broken = smi(
+        1, ("<double_bit><device_memory>0</device_memory><total>0", "<double_bit><device_memory>1</device_memory><total>1"), gpu=V100
+    )
+    assert [each.uncorrectable for each in gpu.parse(broken)] == [1]
+    retiring = smi(1, ("<pending_retirement>No", "<pending_retirement>Yes"), gpu=V100)
+    assert [each.remap_pending for each in gpu.parse(retiring)] == [True]
+
+
+@pytest.mark.parametrize("text", [H100.format(bus="53", index=0, processes=""), smi(8)[:-30]])
+def test_output_that_is_cut_off_is_an_error_of_the_check(text):
+    with pytest.raises(gpu.ElementTree.ParseError):
+        gpu.parse(text[:-30])
+
+
+def of_processes(*units):
+    found = [gpu.Process(number, "/usr/bin/python3", "bob", "10 MiB", unit) for number, unit in enumerate(units, 100)]
+    return gpu.decide_processes(gpu.Gpus(True, "", [gpu.Gpu("53", processes=found), gpu.Gpu("64", processes=found)], 8), P5)
+
+
+def test_processes_of_jobs_may_use_gpus():
+    job = "0::/deeplearning.slice/deeplearning-digits.slice/deeplearning-digits-rank0.service\n"
+    assert of_processes(job) == []
+    assert of_processes("") == [], "it has ended in the meantime"
+    ((severity, message),) = of_processes(job, "0::/user.slice/user-1000.slice/session-3.scope\n")
+    assert severity == "monitor"
+    assert "process 101: python3 of user bob belongs to no job and uses 10 MiB of GPU 53." in message
+    assert severities(of_processes("0::/mydeeplearning.slice/x.service\n")) == ["monitor"]
+
+
+def test_processes_that_only_draw_are_no_processes_of_jobs():
+    (found,) = gpu.parse(smi(1, processes=process(os.getpid()) + process(1, type="G")))
+    assert [each.pid for each in found.processes] == [os.getpid()]
+    assert found.processes[0].memory == "71234 MiB"
+    assert found.processes[0].unit
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [(nvlink(18, 18, 18), []), (nvlink(18, 17, 18), ["1"]), (nvlink(0, 0), []), ("", []), (nvlink(18, 0), ["1"])],
+)
+def test_a_gpu_with_fewer_links_than_others(text, broken):
+    found = gpu.decide_links(text, P5)
+    assert set(severities(found)) <= {"reboot"}
+    assert [message.split(":")[0] for _severity, message in found] == [f"GPU {index}" for index in broken]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "error", "count"),
+    [
+        (smi(8), 0, "", 8),
+        (NO_DRIVER, 9, NO_DRIVER.strip(), 0),
+        (LOST, 15, LOST.strip(), 0),
+        (smi(8, ("<current_ecc>Enabled", "<current_ecc>GPU is lost")), 0, "GPU is lost", 0),
+        ("", 3, "exit status 3", 0),
+    ],
+)
+def test_what_the_program_prints(tmp_path, monkeypatch, text, status, error, count):
+    (tmp_path / "nvidia-smi").write_text(program(*driver(text, status, nvlink(18))))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    (tmp_path / "metadata.json").write_text('{"gpu_count": 8}')
+    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    found = gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path)))
+    assert (found.is_installed, found.error, len(found.gpus), found.configured) == (True, error, count, 8)
+    assert [each.active for each in gpu.parse_links(gpu.read_links(P5))] == [18]
+
+
+def test_a_host_without_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu, "DIRECTORIES", str(tmp_path))
+    assert gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path))) == gpu.Gpus(False, "", (), None)
+    assert gpu.read_links(P5) == ""

@@ -1,0 +1,27 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How many GPUs instance types have."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+# Types with a part of a GPU have none in EC2's answer.
+OFFERED = {
+    name: count
+    for name, description in INSTANCE_TYPES.items()
+    if (count := sum(each.get("Count", 0) for each in description.get("GpuInfo", {}).get("Gpus", []) if each["Manufacturer"] == "NVIDIA"))
+}
+
+
+def test_the_table_is_what_ec2_says():
+    assert OFFERED
+    assert {name: gpu_count(name) for name in OFFERED} == OFFERED
+
+
+@pytest.mark.parametrize("name", ["c5.large", "trn1.32xlarge", "g6f.xlarge", "p99.48xlarge", ""])
+def test_other_types_are_unknown(name):
+    assert gpu_count(name) is None

@@ -1,0 +1,45 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The table of checks."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    BEFORE_JOB,
+    BETWEEN_NODES,
+    CONTEXTS,
+    ON_DEMAND,
+    SEVERITIES,
+    is_unhealthy,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.storage import Place
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_a_row_is_complete(check):
+    assert check.severities == tuple(each for each in SEVERITIES if each in check.severities), "least first"
+    assert {*check.contexts} <= {*CONTEXTS}
+    assert check.hanging in SEVERITIES
+    assert check.limit > 0
+    assert not check.description.endswith(".")
+    assert "|" not in check.description
+
+
+def test_names_are_unique():
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+@pytest.mark.parametrize(("context", "names"), [(ON_DEMAND, {"disks", "efa"}), (BEFORE_JOB, {"disks", "xid"}), (BETWEEN_NODES, set())])
+def test_each_mount_has_a_check(context, names):
+    checks = checks_for(context, [Place("/efs"), Place("/fsx")])
+    assert names <= {check.name for check in checks}
+    assert [check.subject for check in checks if check.name.startswith("storage")] == ["/efs", "/fsx"]
+    assert all(check.read is not None for check in checks)
+    assert {check.name for check in checks} == {check.name for check in CHECKS if context in check.contexts and check.read}
+
+
+def test_who_only_needs_to_be_watched_is_healthy():
+    assert [is_unhealthy(each) for each in SEVERITIES] == [False, True, True, True]

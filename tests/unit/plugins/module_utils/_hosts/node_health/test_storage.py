@@ -1,0 +1,98 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Nodes write files to the shared storage and read those of each other."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+ONE, TWO = Node("ubuntu", number=1, token="t"), Node("ubuntu", number=2, token="t", peer=1)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
+    return storage.Place(str(tmp_path))
+
+
+def test_shared_storage_is_what_fstab_says():
+    efs = mounts.efs("fs-0123456789abcdef0", "us-east-1", "/efs")
+    bucket = mounts.bucket("s3://data/images", "/data")
+    encrypted = efs.preferred.entry.replace("/efs", "/tls")
+    text = f"LABEL=root / ext4 defaults 0 1\n# {efs.entry}\n{efs.entry}\n{encrypted}\n{bucket.entry}\nbroken line\n"
+    assert storage.places(text) == [storage.Place("/efs"), storage.Place("/tls"), storage.Place("/data", read_only=True)]
+
+
+def test_a_file_is_written_and_removed(place):
+    assert storage.write(place, replace(ONE, token="")) == ""
+    assert os.listdir(place.path) == []
+
+
+def test_a_file_is_left_for_the_peer_who_removes_it(place):
+    assert storage.write(place, ONE) == ""
+    (name,) = os.listdir(place.path)
+    assert name.startswith(".")
+    assert storage.read_of_peer(place, TWO) == ""
+    assert os.listdir(place.path) == []
+
+
+def test_a_file_that_is_missing_on_another_node(place):
+    assert storage.read_of_peer(place, TWO).startswith("cannot read the file that worker 1 has written: No such file")
+
+
+def test_a_file_with_other_contents(place):
+    path = storage.file_of(place, "t", 1)
+    with open(path, "w") as file:
+        file.write("another")
+    assert "other contents" in storage.read_of_peer(place, TWO)
+    assert os.listdir(place.path) == []
+
+
+def test_files_of_others_are_neither_followed_nor_overwritten(place, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("1\n")
+    os.symlink(target, storage.file_of(place, "t", 1))
+    assert "levels of symbolic links" in storage.read_of_peer(place, TWO)
+    os.symlink(target, storage.file_of(place, "t", 1))
+    assert "File exists" in storage.write(place, ONE)
+    assert "levels of symbolic links" in storage.read_of_peer(place, replace(TWO, peer=1)) or not os.path.exists(
+        storage.file_of(place, "t", 1)
+    )
+    assert target.read_text() == "1\n"
+
+
+def test_a_pipe_in_place_of_the_file_does_not_hang(place):
+    os.mkfifo(storage.file_of(place, "t", 1))
+    assert "other contents" in storage.read_of_peer(place, TWO)
+
+
+def test_storage_that_is_not_mounted(tmp_path):
+    assert storage.write(storage.Place(str(tmp_path)), ONE).startswith("nothing is mounted. Run deeplearning.cluster.configure.")
+
+
+def test_storage_that_answers_with_an_error(place, monkeypatch):
+    def stale(*_arguments):
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr(os, "fsync", stale)
+    assert storage.write(place, ONE) == "Stale file handle. Check the storage and its security groups."
+    assert os.listdir(place.path) == []
+
+
+def test_read_only_storage_is_only_listed(place):
+    read_only = place._replace(read_only=True)
+    assert storage.write(read_only, ONE) == ""
+    assert os.listdir(place.path) == []
+    assert storage.read_of_peer(read_only, TWO) == ""
+
+
+def test_the_mount_is_named(place):
+    assert storage.decide(place, "broken", ONE) == [("restart", f"{place.path}: broken")]
+    assert storage.decide(place, "", ONE) == []

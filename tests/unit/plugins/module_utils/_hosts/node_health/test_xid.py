@@ -1,0 +1,99 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the messages of NVIDIA's driver in the kernel log call for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Node
+from gpu_tools import kernel_log
+
+NODE = Node("ubuntu")
+OWN_NAME = Path("/proc/self/comm").read_text().strip()
+
+
+def verdicts(*lines):
+    return xid.decide(xid.parse(kernel_log(*lines)), NODE)
+
+
+@pytest.mark.parametrize(
+    ("line", "severity", "words"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "replace",
+            "Xid 79 (the GPU has fallen off",
+        ),
+        ("NVRM: Xid (PCI:0000:64:00): 64, pid=0, name=<unknown>, Row Remapper: Fatal error", "replace", "could not be remapped"),
+        ("NVRM: Xid (PCI:0000:64:00): 48, pid=812, name=python, DBE (double bit error) on HBM3", "reboot", "double-bit"),
+        (
+            "NVRM: Xid (PCI:0000:64:00): 74, pid=812, name=python, NVLink: fatal error detected on link 6(0x10000, 0x0)",
+            "reboot",
+            "NVLink error",
+        ),
+        ("NVRM: Xid (PCI:0000:64:00): 95, pid=812, name=python, Uncontained: LTC TAG (0x2,0x0)", "reboot", "uncontained"),
+        ("NVRM: Xid (PCI:0000:64:00): 119, pid=812, name=nvidia-smi, Timeout after 6s of waiting for RPC response", "reboot", "GSP"),
+        ("NVRM: Xid (PCI:0000:64:00): 63, pid=0, name=<unknown>, Row Remapper: New row marked for remapping", "monitor", "was remapped"),
+        ("NVRM: Xid (0000:64:00): 43, Ch 00000010, engmask 00000101", "monitor", "Xid 43"),
+        ("NVRM: Xid (PCI:0000:64:00): 31, pid=812, name=gone, Ch 00000008, MMU Fault", "monitor", "page fault"),
+        ("NVRM: Xid (PCI:0000:64:00): 1234, pid=812, name=python, something new", "monitor", "Xid 1234. pid=812"),
+        ("NVRM: Xid (PCI:0000:64:00): 58", "monitor", "Xid 58."),
+        ("NVRM: Xid (PCI:0000:64:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 02 (0x00000004 0x80000000)", "monitor", "Xid 145"),
+        ("NVRM: Xid (PCI:0000:64:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)", "reboot", "Xid 149"),
+        ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 22013, Non-fatal, Link 61 Minion Link DLREQ interrupt", "monitor", "NVSwitch"),
+        ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "reboot", "SXid 20034"),
+    ],
+)
+def test_what_a_message_calls_for(line, severity, words):
+    ((found, message),) = verdicts(line)
+    assert found == severity
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ("GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "reboot"),
+        ("GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "reboot"),
+        ("GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "reboot"),
+        ("GPU recovery action changed from 0x0 (None) to 0x3 (Drain P2P)", "monitor"),
+        ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", "monitor"),
+        ("another text", "monitor"),
+    ],
+)
+def test_the_driver_itself_says_what_is_needed(text, severity):
+    ((found, _message),) = verdicts(f"NVRM: Xid (PCI:0000:64:00): 154, pid=812, name=python, {text}")
+    assert found == severity
+
+
+def test_an_error_of_an_application_matters_while_the_application_runs():
+    fault = "NVRM: Xid (PCI:0000:64:00): 94, pid={}, name={}, Contained: CE User Channel (0x9)"
+    assert [severity for severity, _ in verdicts(fault.format(os.getpid(), OWN_NAME))] == ["restart"]
+    assert [severity for severity, _ in verdicts(fault.format(os.getpid(), "somebody"))] == ["monitor"], "the number has been used again"
+
+
+def test_errors_are_counted_by_gpu_and_the_worst_comes_first():
+    remapped = "NVRM: Xid (PCI:0000:64:00): 63, pid=0, name=<unknown>, Row Remapper"
+    other = remapped.replace("64:00", "75:00")
+    lost = "NVRM: Xid (PCI:0000:75:00): 79, pid=0, name=<unknown>, GPU has fallen off the bus."
+    found = verdicts(remapped, other, remapped, lost, remapped)
+    assert [severity for severity, _message in found] == ["replace", "monitor", "monitor"]
+    assert [message.split(".")[0] for _severity, message in found[1:]] == [
+        "GPU 0000:64:00: Xid 63 (a memory row was remapped), 3 times since boot",
+        "GPU 0000:75:00: Xid 63 (a memory row was remapped)",
+    ]
+
+
+def test_other_messages_are_not_errors():
+    assert verdicts("NVRM: loading NVIDIA UNIX Open Kernel Module", "usb 1-1: Xid 79 on a stick") == []
+
+
+def test_a_table_of_known_codes():
+    assert {each.severity for each in xid.XIDS.values()} <= set(SEVERITIES)
+    assert not set(xid.APPLICATION) & set(xid.HARDWARE) | set(xid.HARDWARE) & set(xid.INFORMATION), "each code is in one group"
+    assert not {*xid.NVLINK5, xid.RECOVERY_CHANGED} & set(xid.XIDS)

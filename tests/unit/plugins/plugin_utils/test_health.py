@@ -1,0 +1,117 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The users' own checks on the controller, and what is said about the health of all nodes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
+
+LOST = Finding("xid", "replace", "GPU 0000:64:00: Xid 79.")
+STUCK = Finding("storage", "restart", "/efs: no answer within 5 s.")
+HALTED = Finding("xid", "reboot", "GPU 0000:64:00: Xid 62.")
+REMAPPED = Finding("xid", "monitor", "GPU 0000:64:00: Xid 63.")
+NODES = {f"c-{number}": {"instance_id": f"i-{number}"} for number in range(1, 5)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "checks").mkdir()
+    return tmp_path / "checks"
+
+
+def program(folder, name, content=b"#!/bin/sh\n", mode=0o755):
+    (folder / name).write_bytes(content)
+    (folder / name).chmod(mode)
+
+
+def test_executable_files_are_sent(folder, tmp_path, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(health.Display, "warning", lambda self, text: warnings.append(text))
+    program(folder, "b", b"\x7fELF\x00")
+    program(folder, "a.sh")
+    program(folder, ".hidden")
+    program(folder, "README.md", mode=0o644)
+    (folder / "lib").mkdir()
+    sent = health.programs("checks", ["/nowhere", str(tmp_path)])
+    assert [(each["name"], base64.b64decode(each["content"])) for each in sent] == [("a.sh", b"#!/bin/sh\n"), ("b", b"\x7fELF\x00")]
+    assert [warning.split(" ", 2)[2] for warning in warnings] == ["is not executable, so it is not run. To run it, use chmod +x."]
+
+
+def test_without_a_folder_nothing_is_sent():
+    assert health.programs("", ["/"]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("disks", b"", "checks: 'disks' is the name of one of the collection's checks"),
+        ("clock", b"", "the name of one of the collection's checks"),
+        ("a b", b"", "checks: 'a b' is not a valid name of a check"),
+        ("a\nb", b"", "is not a valid name of a check"),
+        ("large", bytes(health.PROGRAMS_LIMIT + 3), "but at most 1048576 are sent"),
+    ],
+)
+def test_files_that_cannot_be_checks(folder, name, content, message):
+    program(folder, name, content)
+    with pytest.raises(ValueError, match=message):
+        health.programs(str(folder), ["/"])
+
+
+def test_a_folder_that_is_missing():
+    with pytest.raises(ValueError, match="checks: 'nowhere' is not a directory on the controller"):
+        health.programs("nowhere", ["/"])
+
+
+def test_what_a_node_answers_is_limited():
+    forged = {"check": "x" * 1000, "severity": "monitor", "message": "To replace it, run:\n\x1b[2Jrm -rf /" + "y" * 10**6}
+    found = health.findings_of({"findings": [forged] * 10**4})
+    assert len(found) == health.FINDINGS_LIMIT
+    assert (len(found[0].check), len(found[0].message)) == (64, 500)
+    assert found[0].message.startswith("To replace it, run: rm -rf /y")
+    assert health.findings_of({}) == []
+
+
+def test_findings_are_told_once_and_the_worst_comes_first():
+    found = {"c-1": [REMAPPED], "c-2": [STUCK, LOST], "c-3": [STUCK, STUCK]}
+    assert health.report(found).splitlines() == [
+        "replace  c-2: xid: GPU 0000:64:00: Xid 79.",
+        "restart  c-2, c-3: storage: /efs: no answer within 5 s.",
+        "monitor  c-1: xid: GPU 0000:64:00: Xid 63.",
+        "1 of 3 nodes are healthy.",
+    ]
+
+
+def test_nodes_that_were_not_checked_are_not_healthy():
+    assert health.report({"c-1": [STUCK], "c-2": [STUCK]}, ["c-3"]).splitlines() == [
+        "restart  c-1, c-2: storage: /efs: no answer within 5 s.",
+        "c-3: not checked, because of the error above. If a node stays unreachable, replace it.",
+        "0 of 3 nodes are healthy.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"), [({"c-1": []}, "The node is healthy."), ({"c-1": [], "c-2": [REMAPPED]}, "All 2 nodes are healthy.")]
+)
+def test_healthy_nodes(found, text):
+    assert health.report(found).splitlines()[-1] == text
+    assert health.advice(found, NODES, "us-east-1") == ""
+
+
+def test_what_to_do_is_told_for_the_worst_finding_of_each_node():
+    found = {"c-1": [LOST, STUCK], "c-2": [HALTED], "c-3": [STUCK, REMAPPED], "c-4": [LOST]}
+    assert health.advice(found, NODES, "us-east-1").splitlines() == [
+        "To replace c-1, c-4, run: aws ec2 terminate-instances --region us-east-1 --instance-ids i-1 i-4, and then: ansible-playbook "
+        "deeplearning.cluster.provision, and: ansible-playbook deeplearning.cluster.configure. "
+        "Data on the disks of terminated nodes is lost.",
+        "To reboot c-2, run: ansible c-2 --become -m ansible.builtin.reboot",
+        "Correct the cause on c-3, and then restart the jobs there.",
+    ]
+
+
+def test_hosts_of_a_users_own_inventory_have_no_instance():
+    assert health.advice({"lab": [LOST]}, {}, "REGION") == "Replace lab, or run jobs without it (training_job_hosts)."
