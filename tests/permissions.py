@@ -19,7 +19,11 @@ from local_cloud.testing import LocalCloud
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
 # By playbook, where the policy has another name. Those that only look for the nodes and log in need what status needs
-POLICY = {"rotate_authority": "configure", **dict.fromkeys(("cleanup", "logs", "report", "ssh", "tensorboard"), "status")}
+POLICY = {
+    "rotate_authority": "configure",
+    "slurm": "configure",
+    **dict.fromkeys(("cleanup", "logs", "report", "ssh", "tensorboard"), "status"),
+}
 
 
 @functools.cache

@@ -32,11 +32,12 @@ def parameters(text):
 
 def test_each_node_is_described_by_what_it_has():
     lines = [line for line in slurm_conf(SETTINGS, NODES).splitlines() if line.startswith("NodeName")]
+    topology = "SocketsPerBoard=2 CoresPerSocket=24 ThreadsPerCore=2"
     assert lines == [
         "NodeName=demo-master NodeAddr=10.0.0.4 CPUs=4 RealMemory=15000",
-        "NodeName=demo-worker2 NodeAddr=10.0.1.5 CPUs=96 SocketsPerBoard=2 CoresPerSocket=24 ThreadsPerCore=2 RealMemory=1090000 Gres=gpu:8",
-        "NodeName=demo-worker3 NodeAddr=10.0.1.6 CPUs=96 SocketsPerBoard=2 CoresPerSocket=24 ThreadsPerCore=2 RealMemory=1090000 Gres=gpu:1",
-        "NodeName=demo-worker4 NodeAddr=10.0.1.7 CPUs=96 SocketsPerBoard=2 CoresPerSocket=24 ThreadsPerCore=2 RealMemory=1090000 Gres=gpu:8",
+        f"NodeName=demo-worker2 NodeAddr=10.0.1.5 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:8",
+        f"NodeName=demo-worker3 NodeAddr=10.0.1.6 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:1",
+        f"NodeName=demo-worker4 NodeAddr=10.0.1.7 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:8",
     ]
 
 

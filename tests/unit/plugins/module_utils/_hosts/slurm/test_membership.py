@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 
 LISTING = """\
 NodeName=demo-master Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 NodeAddr=10.0.0.4 State=IDLE ThreadsPerCore=1 Partitions=trainers
-NodeName=demo-worker2 Arch=x86_64 CPUAlloc=2 State=MIXED+DRAIN ThreadsPerCore=1 Reason=deeplearning.cluster: leaves the cluster [root@2026-11-23T10:00:00]
+NodeName=demo-worker2 Arch=x86_64 State=MIXED+DRAIN Reason=deeplearning.cluster: leaves the cluster [root@2026-11-23T10:00:00]
 NodeName=demo-worker3 State=DOWN*+POWERED_DOWN ThreadsPerCore=1 Reason=Not responding [slurm@2026-11-23T10:00:00]
 """
 
