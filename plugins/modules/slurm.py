@@ -121,7 +121,7 @@ options:
     default: false
   parameters:
     description:
-      - Further parameters of C(slurm.conf), which override the collection's defaults, such as V({SlurmdTimeout: 60}).
+      - Further parameters of C(slurm.conf), which override the collection's defaults, such as C(SlurmdTimeout).
     type: dict
     default: {}
   controller:

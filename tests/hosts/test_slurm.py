@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from local_cloud.testing import BareHost, bare_hosts, wait_until
 from .project import CLUSTER, FILE_SYSTEM, REGION, Project, changes
 
 EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")
+USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).encode()
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "slurm.md"
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
@@ -55,6 +57,19 @@ class Queue(Project):
     def output(self, job: str) -> str:
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
+    def replace(self, number: int) -> None:
+        """Boot a new host in the place of one that is gone, and configure it."""
+        host = self.hosts[number - 1]
+        self.runtime.start(host.spec(USER_DATA))
+        wait_until(lambda: self.runtime.is_booted(host.name))
+        self.consoles[host.name] = self.console_keys(host)
+        add_gpus(host)
+        # In AWS, another host would have another id. Connections to the former host must not be used either.
+        (self.directory / "known_hosts").unlink()
+        shutil.rmtree(self.directory / "control", ignore_errors=True)
+        self.write(3, **PARAMETERS)
+        self.play(*BEFORE, "slurm")
+
     def nodes(self) -> dict[str, str]:
         """Return the state of each node in sinfo's words."""
         return dict(line.split() for line in self.master.ssh("sinfo --Node --noheader --format='%N %T'").stdout.splitlines())
@@ -63,8 +78,7 @@ class Queue(Project):
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
     folder = tmp_path_factory.mktemp("slurm")
-    config = boot.cloud_config([EFS], "ubuntu")
-    with bare_hosts(folder, 3, b"#cloud-config\n" + json.dumps(config).encode(), environments=["pytorch"]) as (runtime, hosts):
+    with bare_hosts(folder, 3, USER_DATA, environments=["pytorch"]) as (runtime, hosts):
         queue = Queue(folder, runtime, hosts)
         runtime.export(FILE_SYSTEM, [EFS.source.split(":", maxsplit=1)[0]])
         for host in hosts:
@@ -75,11 +89,12 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
 
 
 def add_gpus(host: BareHost) -> None:
-    """Give a host two GPUs, as far as Slurm sees them."""
+    """Give a host two GPUs, as far as Slurm sees them: a driver that lists them, and device files."""
     lines = "".join(f"echo 'GPU {number}: a GPU (UUID: GPU-{number})'\n" for number in range(GPUS))
+    devices = " && ".join(f"sudo touch /dev/nvidia{number} && sudo mount --bind /dev/null /dev/nvidia{number}" for number in range(GPUS))
     host.ssh(
         f"sudo tee /usr/local/bin/nvidia-smi >/dev/null <<'END'\n#!/bin/sh\n{lines}END\n"
-        f"sudo chmod 755 /usr/local/bin/nvidia-smi && sudo touch {' '.join(f'/dev/nvidia{number}' for number in range(GPUS))}"
+        f"sudo chmod 755 /usr/local/bin/nvidia-smi && {devices}"
     )
 
 
@@ -187,24 +202,18 @@ def test_another_key_is_refused_and_replaced(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
-    job = queue.sbatch(
-        "hostname; if [ -z $SLURM_RESTART_COUNT ]; then sleep 600; fi", "--open-mode=append", "--nodes=1", "--exclude=trust-master"
-    )
+    script = 'hostname; [ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
+    job = queue.sbatch(script, "--open-mode=append", "--exclude=trust-master")
     queue.wait_for(job, "RUNNING")
     name = queue.job(job, "BatchHost")
-    victim = next(host for number, host in enumerate(queue.hosts, 1) if queue.name(number) == name)
+    number = next(number for number in (2, 3) if queue.name(number) == name)
     wait_until(lambda: name in queue.output(job))
-    queue.runtime.stop(victim.name)
-    try:
-        queue.wait_for(job, "COMPLETED")
-        hosts = queue.output(job).split()
-        assert hosts[0] == name
-        assert hosts[-1] != name
-    finally:
-        queue.runtime.start(victim.spec())
-        wait_until(lambda: queue.runtime.is_booted(victim.name))
-    wait_until(lambda: queue.nodes() == ALL_IDLE)
-    add_gpus(victim)
+    queue.runtime.remove(queue.hosts[number - 1].name)
+    queue.wait_for(job, "COMPLETED")
+    assert queue.output(job).split()[0] == name
+    assert queue.output(job).split()[-1] in ALL_IDLE.keys() - {name}
+    queue.replace(number)
+    assert queue.nodes() == ALL_IDLE
 
 
 @pytest.mark.exhaustive
@@ -213,19 +222,12 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
     queue.wait_for(running, "RUNNING")
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
-    master = queue.master
-    queue.runtime.remove(master.name)
-    config = boot.cloud_config([EFS], "ubuntu")
-    queue.runtime.start(master.spec(b"#cloud-config\n" + json.dumps(config).encode()))
-    wait_until(lambda: queue.runtime.is_booted(master.name))
-    queue.consoles[master.name] = queue.console_keys(master)
-    add_gpus(master)
-    queue.write(3, **PARAMETERS)
-    queue.play(*BEFORE, "slurm")
-    assert master.ssh(f"sudo sha256sum {KEY}").stdout == key
+    queue.runtime.remove(queue.master.name)
+    queue.replace(1)
+    assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
     assert queue.job(waiting, "JobState") == "PENDING"
     assert queue.job(running, "JobState") == "RUNNING"
-    master.ssh(f"touch /efs/later && scontrol release {waiting}")
+    queue.master.ssh(f"touch /efs/later && scontrol release {waiting}")
     queue.wait_for(waiting, "COMPLETED")
     queue.wait_for(running, "COMPLETED")
     assert queue.output(running) == "ran\n"
@@ -244,18 +246,6 @@ def test_the_key_is_in_no_output(queue: Queue) -> None:
             key
             not in host.ssh('sudo journalctl --no-pager; sudo grep -rlF -e "$(sudo base64 -w0 /etc/munge/deeplearning.key)" /efs').stdout
         )
-
-
-@pytest.mark.exhaustive
-def test_a_missing_package_that_installing_does_not_bring_is_reported(queue: Queue) -> None:
-    """The package is there and its program is not, so that nothing has to be fetched."""
-    host = queue.hosts[1]
-    host.ssh("sudo mv /usr/sbin/munged /usr/sbin/away")
-    try:
-        done = queue.play("slurm", check=False)
-        assert "still lacks the programs of munge" in done.stdout or "Failed to update apt cache" in done.stdout, done.stdout
-    finally:
-        host.ssh("sudo mv /usr/sbin/away /usr/sbin/munged")
 
 
 @pytest.mark.exhaustive

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from typing import Any, Callable, Iterable, List, Tuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import MEMORY_SHARE, Hardware
@@ -30,8 +31,15 @@ def read_hardware(gpus: int) -> Hardware:
     sockets, cores, threads = topology(_cpu_ids(cpu) for cpu in usable)
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = parse_memory(file.read())
-    devices = glob.glob("/dev/nvidia[0-9]*")
-    return Hardware(len(usable), sockets, cores, threads, memory, gpus, 0 < gpus == len(devices))
+    has_devices = gpus > 0 and all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
+    return Hardware(len(usable), sockets, cores, threads, memory, gpus, has_devices)
+
+
+def _is_device(path: str) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _cpu_ids(cpu: int) -> tuple[int, int]:
