@@ -57,7 +57,12 @@ class Queue(Project):
         return found[1] if found else ""
 
     def wait_for(self, job: str, state: str) -> None:
-        wait(lambda: self.job(job, "JobState") == state)
+        def reached() -> bool:
+            found = self.job(job, "JobState")
+            assert found not in {"FAILED", "CANCELLED", "NODE_FAIL"} - {state}, self.output(job)
+            return found == state
+
+        wait(reached)
 
     def output(self, job: str) -> str:
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
