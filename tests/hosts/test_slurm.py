@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
 from .project import CLUSTER, FILE_SYSTEM, REGION, Project, changes
@@ -232,15 +233,27 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
     queue.wait_for(running, "RUNNING")
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before a replacement of all nodes
     queue.runtime.remove(queue.master.name)
     queue.replace(1)
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
     assert queue.job(waiting, "JobState") == "PENDING"
     assert queue.job(running, "JobState") == "RUNNING"
+    assert queue.nodes()["trust-worker3"] == "idle"
     queue.master.ssh(f"touch /efs/later && scontrol release {waiting}")
     queue.wait_for(waiting, "COMPLETED")
     queue.wait_for(running, "COMPLETED")
     assert queue.output(running) == "ran\n"
+
+
+@pytest.mark.exhaustive
+def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> None:
+    queue.write(3, slurm_parameters={"SelectType": "select/none_such"}, slurm_timeout=10)
+    refused = queue.play("slurm", check=False)
+    assert "so the old one was restored" in refused.stdout
+    assert "select/none_such" in refused.stdout, "slurmctld's own words"
+    assert queue.nodes() == ALL_IDLE
+    assert set(queue.converge().values()) == {0}
 
 
 @pytest.mark.exhaustive

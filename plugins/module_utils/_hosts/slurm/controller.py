@@ -64,14 +64,37 @@ def ensure_present(module: AnsibleModule) -> None:
     if not module.check_mode:
         for name in decision.down:
             update_node(module, name, "down", REASON)
-    written = converge(module, files)
-    diff += written + converge_service(module, CONTROLLER, STARTED, changed=bool(written))
-    if not module.check_mode:
-        wait_for_controller(module, params["timeout"])
-        if written:
-            ask(module, "scontrol", "reconfigure")  # hands the new files to all nodes
+    diff += converge_daemon(module, files)
+    if not module.check_mode and not states:
+        # slurmctld did not run. The directory of the queue also contains the states of the nodes.
+        states = node_states(module)
+        decision = decision._replace(resume=decide(described, [node["name"] for node in params["nodes"]], states).resume)
     diff += change_nodes(module, decision, states)
     module.exit_json(changed=bool(diff), diff=diff, settings=configuration.settings_digest(settings), leaving=decision.keep)
+
+
+def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
+    """Write the files, run slurmctld with them, and return the differences.
+
+    If slurmctld does not start with the new files, the old ones are restored. Raises OSError and SlurmError.
+    """
+    before = [file._replace(content=THIS.read(file.path)) for file in files]
+    written = converge(module, files)
+    diff = written + converge_service(module, CONTROLLER, STARTED, changed=bool(written))
+    if module.check_mode:
+        return diff
+    try:
+        wait_for_controller(module, module.params["timeout"])
+    except SlurmError as error:
+        if not written:
+            raise
+        converge(module, before)
+        is_new = before[0].content is None
+        converge_service(module, CONTROLLER, STOPPED if is_new else STARTED, changed=True)
+        raise SlurmError(f"slurmctld does not start with its new configuration, so the old one was restored. {error}") from None
+    if written:
+        ask(module, "scontrol", "reconfigure")  # hands the new files to all nodes
+    return diff
 
 
 def settings_of(params: dict[str, Any]) -> Settings:

@@ -106,7 +106,7 @@ def update_node(module: AnsibleModule, name: str, state: str, reason: str = "") 
 
 def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
     """Wait until slurmctld answers. Raises SlurmError after `timeout` seconds, with the end of its log."""
-    if not wait_until(lambda: _run(module, "scontrol", "ping")[0] == 0, timeout):
+    if not wait_until(lambda: " is UP" in _run(module, "scontrol", "ping")[1], timeout):
         raise SlurmError(f"Timed out after {timeout} s waiting for slurmctld to answer.{log_end(module, CONTROLLER)}")
 
 
