@@ -21,6 +21,7 @@ TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
 # By playbook, where the policy has another name. Those that only look for the nodes and log in need what status needs
 POLICY = {
     "rotate_authority": "configure",
+    "slurm": "configure",
     **dict.fromkeys(("cleanup", "export", "health", "logs", "report", "ssh", "tensorboard"), "status"),
 }
 

@@ -1,0 +1,94 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Builds the list of Slurm's nodes from the inventory's host variables and from what the hosts have reported."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: slurm_nodes
+version_added: 0.2.0
+short_description: Builds the list of Slurm's nodes from host variables
+description:
+  - Returns the name and the private address of each host, in the order of the hosts' numbers, and the hardware that the host has reported.
+  - Hosts that did not answer have no hardware. Impossible hardware is ignored, with a warning.
+positional: found
+options:
+  _input:
+    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
+    type: list
+    elements: dict
+    required: true
+  found:
+    description: Name of the variable in which each host has registered its result of M(deeplearning.cluster.slurm_info).
+    type: str
+    required: true
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Read the hardware of the hosts
+  deeplearning.cluster.slurm_info:
+  become: true
+  register: found
+
+- name: Show the nodes
+  ansible.builtin.debug:
+    msg: "{{ groups['trainers'] | map('extract', hostvars) | deeplearning.cluster.slurm_nodes('found') }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: One dictionary per node, for O(deeplearning.cluster.slurm#module:nodes).
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Host name of the node.
+      type: str
+    address:
+      description: Private address of the node.
+      type: str
+    hardware:
+      description: Hardware of the node. Absent if it is not known.
+      type: dict
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, hardware_of, is_plausible
+
+
+def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
+    """Return `{name, address, hardware}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
+    hosts = list(hosts)
+    reported = {host[VARIABLES["name"]]: _hardware(host, found) for host in hosts if VARIABLES["name"] in host}
+    nodes = []
+    for worker in workers(hosts):
+        hardware = reported[worker["name"]]
+        nodes.append({"name": worker["name"], "address": worker["address"], **({"hardware": hardware._asdict()} if hardware else {})})
+    return nodes
+
+
+def _hardware(host: Mapping[str, Any], found: str) -> Hardware | None:
+    result = host.get(found, {})
+    if "hardware" not in result:
+        return None
+    hardware = hardware_of(result["hardware"])
+    if not is_plausible(hardware):
+        Display().warning(f"{host[VARIABLES['name']]}: no host can have the hardware that this one reports. It is ignored. Check the host.")
+        return None
+    return hardware
+
+
+class FilterModule:
+    """Filters for Slurm."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"slurm_nodes": slurm_nodes}

@@ -1,0 +1,209 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Returns the contents of Slurm's configuration files, and the nodes that existing files describe."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Iterable, Mapping, NamedTuple
+
+#: slurm.conf describes 95 % of a node's memory. Slurm drains a node that has less memory than described, and a kernel update or a
+#: replacement of the node changes its memory by a few megabytes.
+MEMORY_SHARE = 0.95
+#: Parameters that `parameters` may override. slurm.conf(5) describes them.
+DEFAULTS = {
+    # A node that registers with a valid configuration returns to service, also after a reboot.
+    "ReturnToService": "2",
+    # Scripts without --mem run, because memory is not a consumable resource.
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core",
+    # EFA pins memory, and the limit of a login shell would be too low.
+    "PropagateResourceLimitsExcept": "MEMLOCK",
+}
+WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
+WITHOUT_CGROUPS = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none"}
+#: Parameters that have options of their own, or on which the configuration relies, in lower case like Slurm compares them.
+OWN = frozenset(
+    (
+        "authtype clustername include grestypes nodename partitionname slurmctldhost slurmctldparameters slurmctldport slurmduser "
+        "slurmdspooldir slurmuser statesavelocation"
+    )
+    .lower()
+    .split()
+)
+#: More than any instance type has. Slurm itself counts CPUs in 16 bits.
+MOST_CPUS, MOST_MEMORY, MOST_GPUS = 65_534, 1 << 30, 1024
+SPOOL = "/var/lib/slurm/slurmd"
+PORT = 6817
+
+HEADER = "# The role deeplearning.cluster.slurm writes this file and overwrites changes.\n"
+PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+# A comment or a second line would hide other parameters or add some.
+VALUE = re.compile(r"[^#\x00-\x1f\x7f]+")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+ADDRESS = re.compile(r"[0-9A-Fa-f:.]+")
+PATH = re.compile(r"/[A-Za-z0-9._/+-]+")
+
+
+class Hardware(NamedTuple):
+    """What a node has: numbers of CPUs (hardware threads) and GPUs, memory in MiB, and whether every GPU has a device file /dev/nvidia<n>.
+
+    Without a regular topology, `sockets`, `cores` (per socket) and `threads` (per core) are 0.
+    """
+
+    cpus: int
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+    gpus: int
+    gpu_devices: bool
+
+
+class Node(NamedTuple):
+    """A node, by its host name and its private address."""
+
+    name: str
+    address: str
+    hardware: Hardware
+
+
+class Settings(NamedTuple):
+    """What slurm.conf contains apart from the nodes. `controller` is the name and address of the host that runs slurmctld."""
+
+    cluster: str
+    controller: tuple[str, str]
+    state_directory: str
+    partition: str
+    groups: tuple[str, ...]
+    cgroups: bool
+    parameters: Mapping[str, str]
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ValueError if slurm.conf cannot contain one of the values."""
+    _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
+    _match("partition", settings.partition, NAME, "letters, digits, dots and hyphens")
+    for group in settings.groups:
+        _match("groups", group, GROUP, "the names of groups")
+    for name, value in settings.parameters.items():
+        _match("parameters", name, PARAMETER, "names of parameters as in slurm.conf(5)")
+        if name.lower() in OWN:
+            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove it.")
+        _match(f"parameters: {name}", value, VALUE, "one line without #")
+
+
+def check_node(name: str, address: str) -> None:
+    """Raise ValueError if slurm.conf cannot contain the name or the address of a node."""
+    _match("nodes: name", name, NAME, "letters, digits, dots and hyphens")
+    _match(f"nodes: address of {name}", address, ADDRESS, "an IP address")
+
+
+def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) -> None:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{subject}: invalid value {value!r}. Use {accepted}.")
+
+
+def settings_lines(settings: Settings) -> str:
+    """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that it cannot contain."""
+    check_settings(settings)
+    name, address = settings.controller
+    check_node(name, address)
+    own = {
+        "ClusterName": settings.cluster,
+        "SlurmctldHost": f"{name}({address})",
+        "SlurmctldPort": str(PORT),
+        # Nodes get these files from slurmctld.
+        "SlurmctldParameters": "enable_configless",
+        "AuthType": "auth/munge",
+        "SlurmUser": "slurm",
+        "StateSaveLocation": settings.state_directory,
+        "SlurmdSpoolDir": SPOOL,
+        "GresTypes": "gpu",
+    }
+    chosen = {**DEFAULTS, **(WITH_CGROUPS if settings.cgroups else WITHOUT_CGROUPS)}
+    # Slurm ignores the case of parameters.
+    overridden = {name.lower() for name in settings.parameters}
+    chosen = {name: value for name, value in chosen.items() if name.lower() not in overridden}
+    partition = f"PartitionName={settings.partition} Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+    if settings.groups:
+        partition += " AllowGroups=" + ",".join(settings.groups)
+    lines = [f"{name}={value}" for name, value in {**own, **chosen, **settings.parameters}.items()]
+    return "\n".join([*lines, partition]) + "\n"
+
+
+def settings_digest(settings: Settings) -> str:
+    """Return a digest of the settings, as twelve hexadecimal digits."""
+    return hashlib.sha256(settings_lines(settings).encode()).hexdigest()[:12]
+
+
+def slurm_conf(settings: Settings, nodes: Iterable[Node]) -> str:
+    """Return slurm.conf. Raises ValueError for values that it cannot contain."""
+    # slurmctld reads partitions after the nodes of the whole file, so their order is free.
+    return HEADER + settings_lines(settings) + "".join(node_line(node) + "\n" for node in nodes)
+
+
+def node_line(node: Node) -> str:
+    """Return the line of slurm.conf that describes a node. Raises ValueError."""
+    check_node(node.name, node.address)
+    hardware = node.hardware
+    words = {"NodeName": node.name, "NodeAddr": node.address, "CPUs": hardware.cpus}
+    if hardware.sockets:
+        words.update(SocketsPerBoard=hardware.sockets, CoresPerSocket=hardware.cores, ThreadsPerCore=hardware.threads)
+    words["RealMemory"] = hardware.memory
+    if hardware.gpus:
+        words["Gres"] = f"gpu:{hardware.gpus}"
+    return " ".join(f"{key}={value}" for key, value in words.items())
+
+
+def gres_conf(nodes: Iterable[Node]) -> str:
+    """Return gres.conf, with the GPUs of each node. Raises ValueError."""
+    return HEADER + "AutoDetect=off\n" + "".join(gres_line(node) + "\n" for node in nodes if node.hardware.gpus)
+
+
+def gres_line(node: Node) -> str:
+    """Return the line of gres.conf that describes the GPUs of a node. Raises ValueError."""
+    check_node(node.name, node.address)
+    gpus = node.hardware.gpus
+    # slurmd does not start if a device file is missing.
+    files = "File=/dev/nvidia" + ("0" if gpus == 1 else f"[0-{gpus - 1}]") if node.hardware.gpu_devices else f"Count={gpus}"
+    return f"NodeName={node.name} Name=gpu {files}"
+
+
+def cgroup_conf(settings: Settings) -> str:
+    """Return cgroup.conf: with cgroups, a job uses only the cores and GPUs that it has been allocated."""
+    return HEADER + ("ConstrainCores=yes\nConstrainDevices=yes\n" if settings.cgroups else "")
+
+
+def parse_nodes(slurm: str, gres: str) -> dict[str, Node]:
+    """Return the nodes that files of this package describe, by name. Lines that this package has not written are ignored."""
+    with_devices = set(re.findall(rf"^NodeName=({NAME.pattern}) Name=gpu File=", gres, re.MULTILINE))
+    nodes = {}
+    for line in slurm.splitlines():
+        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if not line.startswith("NodeName=") or not {"NodeAddr", "CPUs", "RealMemory"} <= words.keys():
+            continue
+        name = words["NodeName"]
+        nodes[name] = Node(name, words["NodeAddr"], _hardware(words, name in with_devices))
+    return nodes
+
+
+def _hardware(words: Mapping[str, str], gpu_devices: bool) -> Hardware:
+    topology = [int(words.get(key, 0)) for key in ("SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")]
+    gpus = int(words.get("Gres", "gpu:0").rpartition(":")[2])
+    return Hardware(int(words["CPUs"]), topology[0], topology[1], topology[2], int(words["RealMemory"]), gpus, gpu_devices)
+
+
+def hardware_of(values: Mapping[str, Any]) -> Hardware:
+    """Return the hardware in the parameters of a module."""
+    return Hardware(*(values[field] for field in Hardware._fields))
+
+
+def is_plausible(hardware: Hardware) -> bool:
+    """Return whether a host can have this hardware. What a host reports may be anything."""
+    topology = (hardware.sockets, hardware.cores, hardware.threads)
+    regular = topology == (0, 0, 0) or (min(topology) > 0 and topology[0] * topology[1] * topology[2] == hardware.cpus)
+    return regular and 0 < hardware.cpus <= MOST_CPUS and 0 < hardware.memory <= MOST_MEMORY and 0 <= hardware.gpus <= MOST_GPUS

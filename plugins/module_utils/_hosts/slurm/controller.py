@@ -1,0 +1,195 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Converges slurmctld: its configuration, the directory of its queue, its service, and the nodes that enter and leave the cluster."""
+
+from __future__ import annotations
+
+import grp
+import os
+import shutil
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration, state_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Node, Settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
+    REASON,
+    Decision,
+    NodeState,
+    decide,
+    parse_jobs,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
+    CONTROLLER,
+    STARTED,
+    STOPPED,
+    SlurmError,
+    ask,
+    converge_service,
+    drop_in,
+    find_service,
+    node_states,
+    update_node,
+    wait_for_controller,
+)
+
+DIRECTORY = "/etc/slurm"
+SLURM, GRES, CGROUP = (os.path.join(DIRECTORY, name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
+DROP_IN = """\
+# The role deeplearning.cluster.slurm writes this file.
+[Unit]
+RequiresMountsFor={path}
+StartLimitIntervalSec=0
+
+[Service]
+Restart=on-failure
+RestartSec=5
+"""
+
+
+def ensure_present(module: AnsibleModule) -> None:
+    """Run slurmctld for the given nodes, and exit the module. Raises OSError, SlurmError, StateDirectoryError and ValueError."""
+    params = module.params
+    settings = settings_of(params)
+    described = configuration.parse_nodes(THIS.read(SLURM) or "", THIS.read(GRES) or "")
+    states = current_states(module)
+    desired = members(module, params["nodes"], described)
+    decision = decide(described, [node["name"] for node in params["nodes"]], states)
+    nodes = desired + [described[name] for name in decision.keep]
+    files = files_of(settings, nodes)
+    diff = directory_difference(settings.state_directory, params["user"], create=not module.check_mode)
+    if not module.check_mode:
+        for name in decision.down:
+            update_node(module, name, "down", REASON)
+    diff += converge_daemon(module, files)
+    if not module.check_mode and not states:
+        # slurmctld did not run. The directory of the queue also contains the states of the nodes.
+        states = node_states(module)
+        decision = decision._replace(resume=decide(described, [node["name"] for node in params["nodes"]], states).resume)
+    diff += change_nodes(module, decision, states)
+    module.exit_json(changed=bool(diff), diff=diff, settings=configuration.settings_digest(settings), leaving=decision.keep)
+
+
+def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
+    """Write the files, run slurmctld with them, and return the differences.
+
+    If slurmctld does not start with the new files, the old ones are restored. Raises OSError and SlurmError.
+    """
+    before = [file._replace(content=THIS.read(file.path)) for file in files]
+    written = converge(module, files)
+    diff = written + converge_service(module, CONTROLLER, STARTED, changed=bool(written))
+    if module.check_mode:
+        return diff
+    try:
+        wait_for_controller(module, module.params["timeout"])
+    except SlurmError as error:
+        if not written:
+            raise
+        converge(module, before)
+        is_new = before[0].content is None
+        converge_service(module, CONTROLLER, STOPPED if is_new else STARTED, changed=True)
+        raise SlurmError(f"slurmctld does not start with its new configuration, so the old one was restored. {error}") from None
+    if written:
+        ask(module, "scontrol", "reconfigure")  # hands the new files to all nodes
+    return diff
+
+
+def settings_of(params: dict[str, Any]) -> Settings:
+    """Return the settings in the module's parameters. The first node runs slurmctld. Raises ValueError."""
+    if not params["nodes"]:
+        raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
+    for group in params["groups"]:
+        try:
+            grp.getgrnam(group)
+        except KeyError:
+            raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
+    first = params["nodes"][0]
+    return Settings(
+        params["cluster"],
+        (first["name"], first["address"]),
+        params["state_directory"],
+        params["partition"],
+        tuple(params["groups"]),
+        params["cgroups"],
+        {name: str(value) for name, value in params["parameters"].items()},
+    )
+
+
+def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, Node]) -> list[Node]:
+    """Return the nodes whose hardware is known: from the parameters, or else from the current files."""
+    found = []
+    for node in nodes:
+        name, address, hardware = node["name"], node["address"], node["hardware"]
+        if hardware:
+            found.append(Node(name, address, configuration.hardware_of(hardware)))
+        elif name in described:
+            found.append(described[name]._replace(address=address))
+        else:
+            module.warn(f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when it answers.")
+    return found
+
+
+def files_of(settings: Settings, nodes: list[Node]) -> list[HostFile]:
+    """Return the desired files. Raises ValueError."""
+    return [
+        HostFile(GRES, configuration.gres_conf(nodes)),
+        HostFile(CGROUP, configuration.cgroup_conf(settings)),
+        HostFile(SLURM, configuration.slurm_conf(settings, nodes)),
+        HostFile(drop_in(CONTROLLER), DROP_IN.format(path=settings.state_directory)),
+    ]
+
+
+def current_states(module: AnsibleModule) -> dict[str, NodeState]:
+    """Return the states of the nodes, or nothing if slurmctld does not run."""
+    if not os.path.exists(SLURM) or not find_service(module, CONTROLLER).active:
+        return {}
+    return node_states(module)
+
+
+def directory_difference(path: str, user: str, create: bool) -> list[dict[str, str]]:
+    """Ensure that the directory of the queue exists, and return the difference. Raises OSError, StateDirectoryError."""
+    mounts = {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
+    missing = state_directory.unmounted(path, THIS.read(FSTAB) or "", mounts)
+    if missing:
+        raise state_directory.StateDirectoryError(
+            f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
+        )
+    if not state_directory.ensure(path, user, create):
+        return []
+    return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {state_directory.USER}\n"}]
+
+
+def change_nodes(module: AnsibleModule, decision: Decision, states: dict[str, NodeState]) -> list[dict[str, str]]:
+    """Drain the nodes that leave and resume those that are members again, and return the differences. Raises SlurmError."""
+    diff = []
+    for names, state, reason in ((decision.drain, "drain", REASON), (decision.resume, "resume", "")):
+        for name in names:
+            header, before = f"node {name}", "+".join(sorted(states[name].flags))
+            diff.append({"before_header": header, "after_header": header, "before": f"{before}\n", "after": f"{state}\n"})
+            if not module.check_mode:
+                update_node(module, name, state, reason)
+    return diff
+
+
+def ensure_absent(module: AnsibleModule) -> None:
+    """Stop slurmctld and delete its files and its queue, which must be empty, and exit the module.
+
+    Raises OSError, SlurmError and StateDirectoryError.
+    """
+    path, user = module.params["state_directory"], module.params["user"]
+    if os.path.exists(SLURM) and find_service(module, CONTROLLER).active:
+        jobs = parse_jobs(ask(module, "squeue", "--noheader", "--format=%i"))
+        if jobs:
+            raise SlurmError(
+                "state: the queue contains {} {}. Wait until the jobs end, or cancel them with scancel.".format(
+                    "jobs" if len(jobs) > 1 else "job", ", ".join(jobs)
+                )
+            )
+    diff = converge_service(module, CONTROLLER, STOPPED) if os.path.exists(drop_in(CONTROLLER)) else []
+    diff += converge(module, [HostFile(file, None) for file in (SLURM, GRES, CGROUP, drop_in(CONTROLLER))])
+    if shutil.which("slurmctld", path="/usr/sbin") and state_directory.remove(path, user, delete=not module.check_mode):
+        diff.append({"before_header": path, "after_header": path, "before": "the queue\n", "after": ""})
+    module.exit_json(changed=bool(diff), diff=diff)

@@ -1,0 +1,102 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads the hardware of this host, and which programs of Slurm it has."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from typing import Any, Callable, Iterable, List, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import MEMORY_SHARE, Hardware
+
+Run = Callable[[List[str]], Tuple[int, str, str]]
+"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+
+CPUS = "/sys/devices/system/cpu"
+CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
+CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
+OS_RELEASE = "/etc/os-release"
+#: Packages of Debian and Ubuntu by the program that shows that they are installed.
+PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
+CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
+
+
+def read_hardware(gpus: int) -> Hardware:
+    """Return the hardware of this host, which has `gpus` GPUs. Raises OSError or ValueError if /proc or /sys cannot be read."""
+    usable = os.sched_getaffinity(0)
+    sockets, cores, threads = topology(_cpu_ids(cpu) for cpu in usable)
+    with open("/proc/meminfo", encoding="ascii") as file:
+        memory = parse_memory(file.read())
+    has_devices = gpus > 0 and all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
+    return Hardware(len(usable), sockets, cores, threads, memory, gpus, has_devices)
+
+
+def _is_device(path: str) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _cpu_ids(cpu: int) -> tuple[int, int]:
+    """Return the ids of the socket and the core of a CPU. Without a topology, each CPU counts as a socket."""
+    found = []
+    for name in ("physical_package_id", "core_id"):
+        try:
+            with open(f"{CPUS}/cpu{cpu}/topology/{name}", encoding="ascii") as file:
+                found.append(int(file.read()))
+        except OSError:
+            return cpu, cpu
+    return found[0], found[1]
+
+
+def topology(ids: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
+    """Return sockets, cores per socket and threads per core for the socket and core of each CPU, or zeros if they are not regular."""
+    cpus = list(ids)
+    sockets, cores = len({socket for socket, _core in cpus}), len(set(cpus))
+    if not cpus or cores % sockets or len(cpus) % cores:
+        return 0, 0, 0
+    return sockets, cores // sockets, len(cpus) // cores
+
+
+def parse_memory(meminfo: str) -> int:
+    """Return the memory to describe in slurm.conf, in MiB, from the contents of /proc/meminfo. Raises ValueError."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    if not found:
+        raise ValueError("/proc/meminfo contains no MemTotal")
+    return int(int(found[1]) / 1024 * MEMORY_SHARE)
+
+
+def missing_packages(controller: bool) -> list[str]:
+    """Return the packages that this host lacks."""
+    programs = {**PROGRAMS, **(CONTROLLER_PROGRAMS if controller else {})}
+    return sorted(package for program, package in programs.items() if not os.access(program, os.X_OK))
+
+
+def distribution(release: str) -> tuple[str, bool]:
+    """Return the name of the distribution from the contents of os-release, and whether its repositories contain Slurm's packages."""
+    values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', release, re.MULTILINE))
+    families = {values.get("ID", ""), *values.get("ID_LIKE", "").split()}
+    return values.get("PRETTY_NAME") or values.get("ID") or "this distribution", bool(families & {"debian", "ubuntu"})
+
+
+def has_cgroups(run: Run) -> bool:
+    """Return whether Slurm can use control groups on this host: version 2, with Slurm's plugin for it (since 22.05), and no container."""
+    if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
+        return False
+    try:
+        with open(CONTROL_GROUPS, encoding="ascii") as file:
+            controllers = file.read().split()
+    except OSError:
+        return False
+    # In a container, control groups belong to the host outside.
+    return {"cpuset", "memory"} <= set(controllers) and run(["systemd-detect-virt", "--container", "--quiet"])[0] != 0
+
+
+def as_result(hardware: Hardware) -> dict[str, Any]:
+    """Return the hardware as the return value of a module."""
+    return dict(hardware._asdict())

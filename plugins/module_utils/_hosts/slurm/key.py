@@ -1,0 +1,112 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Creates, reads and writes the MUNGE key with which the hosts of a cluster authenticate users to each other."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import pwd
+import secrets
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
+    MUNGE,
+    STARTED,
+    STOPPED,
+    converge_service,
+    drop_in,
+)
+
+#: Not munge.key, which the package creates with other contents on each host.
+PATH = "/etc/munge/deeplearning.key"
+USER = "munge"
+#: Bytes. The package creates keys of this size. MUNGE refuses keys of fewer than 32 bytes, and reads no more than 1024.
+SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
+DROP_IN = f'# The role deeplearning.cluster.slurm writes this file.\n[Service]\nEnvironment="OPTIONS=--key-file={PATH}"\n'
+
+
+def read_key(path: str = PATH) -> bytes | None:
+    """Return the cluster's key on this host, or None if the host has no key."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAXIMUM + 1)
+    except FileNotFoundError:
+        return None
+
+
+def digest(key: bytes | None) -> str:
+    """Return a digest that tells keys apart, as twelve hexadecimal digits, or an empty string if there is no key."""
+    return hashlib.sha256(key).hexdigest()[:12] if key else ""
+
+
+def encode(key: bytes) -> str:
+    """Return a key as text."""
+    return base64.b64encode(key).decode()
+
+
+def decode(text: str) -> bytes:
+    """Return the key in a text. Raises ValueError, without the text, if it is not a key."""
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not MINIMUM <= len(key) <= MAXIMUM:
+        raise ValueError(
+            f"key: the value is not a base64-encoded key of {MINIMUM} to {MAXIMUM} bytes. Use the key that another host returned."
+        )
+    return key
+
+
+def ensure_key(module: AnsibleModule, given: str | None) -> tuple[list[dict[str, str]], bytes | None]:
+    """Write the given key, or a new key if the host has none, and run munged with it. Return the differences and the key.
+
+    In check mode, a new key is None. Raises OSError, SlurmError and ValueError.
+    """
+    before = read_key()
+    key = decode(given) if given else before
+    if key is None and not module.check_mode:
+        key = secrets.token_bytes(SIZE)
+    differences = []
+    if before is None or before != key:
+        differences.append(_difference(f"key {digest(before)}\n" if before else "", f"key {digest(key)}\n" if key else "new key\n"))
+        if key and not module.check_mode:
+            write_key(key)
+    differences += converge(module, [HostFile(drop_in(MUNGE), DROP_IN)])
+    return differences + converge_service(module, MUNGE, STARTED, changed=bool(differences)), key
+
+
+def write_key(key: bytes, path: str = PATH) -> None:
+    """Replace the key file. Only munged can read it."""
+    account = pwd.getpwnam(USER)
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with open(handle, "wb") as file:
+            os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
+            os.fchmod(file.fileno(), 0o400)
+            file.write(key)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def ensure_no_key(module: AnsibleModule) -> list[dict[str, str]]:
+    """Remove the key, and stop munged. Return the differences."""
+    key = read_key()
+    differences = []
+    if key is not None:
+        differences.append(_difference(f"key {digest(key)}\n", ""))
+        if not module.check_mode:
+            os.unlink(PATH)
+    differences += converge(module, [HostFile(drop_in(MUNGE), None)])
+    return differences + (converge_service(module, MUNGE, STOPPED) if differences else [])
+
+
+def _difference(before: str, after: str) -> dict[str, str]:
+    return {"before_header": PATH, "after_header": PATH, "before": before, "after": after}

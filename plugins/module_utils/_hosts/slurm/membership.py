@@ -1,0 +1,77 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Decides which nodes to keep, drain, resume and remove when the members of a cluster change."""
+
+from __future__ import annotations
+
+import re
+from typing import Collection, Mapping, NamedTuple
+
+#: The reason with which this collection drains a node. It resumes only nodes that it has drained.
+REASON = "deeplearning.cluster: leaves the cluster"
+#: States of a node on which a job may be running.
+BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
+#: States of a node that cannot run jobs because it has not registered with slurmctld.
+ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
+
+
+class NodeState(NamedTuple):
+    """The state of a node and its flags, such as IDLE and DRAIN, and the reason for them."""
+
+    flags: frozenset[str]
+    reason: str
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether slurmd runs on the node and slurmctld accepts it."""
+        return not self.flags & ABSENT
+
+
+class Decision(NamedTuple):
+    """What to do with nodes, by name. `down` are nodes that no longer answer: their jobs are requeued before the nodes are removed."""
+
+    keep: list[str]
+    down: list[str]
+    drain: list[str]
+    resume: list[str]
+
+
+def parse_states(listing: str) -> dict[str, NodeState]:
+    """Return the states of nodes from the output of `scontrol --oneliner show nodes`, by name."""
+    states = {}
+    for line in listing.splitlines():
+        found = re.match(r"NodeName=(\S+) .*?\bState=(\S+)", line)
+        if not found:
+            continue
+        reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\])?\s*$", line)
+        # In older versions, an asterisk marks nodes that do not respond.
+        flags = frozenset(found[2].replace("*", "+NOT_RESPONDING").split("+"))
+        states[found[1]] = NodeState(flags, reason[1] if reason else "")
+    return states
+
+
+def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> Decision:
+    """Return what to do so that the cluster has `members`, if slurm.conf describes the nodes `described`.
+
+    A node that leaves the cluster while a job is running on it is drained, and removed by a later run. A node that no longer answers is
+    removed at once.
+    """
+    busy = {name for name in described if name not in members and name in states and states[name].flags & BUSY}
+    down = {name for name in busy if states[name].flags & ABSENT}
+    keep = busy - down
+    return Decision(
+        keep=sorted(keep),
+        down=sorted(name for name in down if "DOWN" not in states[name].flags),
+        drain=sorted(name for name in keep if "DRAIN" not in states[name].flags),
+        resume=sorted(name for name in members if name in states and _is_drained_by_us(states[name])),
+    )
+
+
+def _is_drained_by_us(state: NodeState) -> bool:
+    return "DRAIN" in state.flags and state.reason == REASON
+
+
+def parse_jobs(listing: str) -> list[str]:
+    """Return the ids of jobs from the output of `squeue --noheader --format=%i`."""
+    return [word for word in listing.split() if re.fullmatch(r"\d+(_\d+|_\[[\d,%-]+\])?(\+\d+)?", word)]

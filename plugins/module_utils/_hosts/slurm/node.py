@@ -1,0 +1,96 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Converges slurmd, which starts jobs on a node and gets its configuration from slurmctld."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
+    NODE,
+    STARTED,
+    STOPPED,
+    SlurmError,
+    converge_service,
+    drop_in,
+    log_end,
+    node_states,
+    wait_until,
+)
+
+DIGEST = re.compile(r"[0-9a-f]{12}")
+# slurmd exits if slurmctld does not answer when it starts, for example because all hosts boot at the same time.
+DROP_IN = """\
+# The role deeplearning.cluster.slurm writes this file. slurmd restarts if these change:
+# {settings}
+{hardware}
+[Unit]
+ConditionPathExists=
+StartLimitIntervalSec=0
+
+[Service]
+Environment="SLURMD_OPTIONS=--conf-server={controller}:{port}"
+Restart=on-failure
+RestartSec=5
+"""
+
+
+def ensure_present(module: AnsibleModule) -> None:
+    """Run slurmd until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
+    params = module.params
+    node = own_node(params["nodes"])
+    configuration.check_node(node.name, params["controller"])
+    if not DIGEST.fullmatch(params["settings"]):
+        raise ValueError("settings: invalid value {0!r}. Use the return value of the component controller.".format(params["settings"]))
+    lines = configuration.node_line(node) + ("\n" + configuration.gres_line(node) if node.hardware.gpus else "")
+    hardware = "\n".join("# " + line for line in lines.splitlines())
+    content = DROP_IN.format(settings=params["settings"], hardware=hardware, controller=params["controller"], port=PORT)
+    diff = converge(module, [HostFile(drop_in(NODE), content)])
+    diff += converge_service(module, NODE, STARTED, changed=bool(diff))
+    if not module.check_mode:
+        wait_for_registration(module, node.name, params["timeout"])
+    module.exit_json(changed=bool(diff), diff=diff)
+
+
+def own_node(nodes: list[dict[str, Any]]) -> Node:
+    """Return this host's node, whose name is the host name. Raises ValueError."""
+    name = socket.gethostname().split(".")[0]
+    for node in nodes:
+        if node["name"] == name:
+            if not node["hardware"]:
+                raise ValueError(f"nodes: the hardware of {name} is missing. Use the return value of slurm_info.")
+            return Node(name, node["address"], configuration.hardware_of(node["hardware"]))
+    raise ValueError(f"nodes: no entry has this host's name, {name}. Run the role worker_metadata, which sets the names of the hosts.")
+
+
+def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> None:
+    """Wait until slurmctld accepts the node. Raises SlurmError after `timeout` seconds."""
+    last = "slurmctld does not know the node"
+
+    def is_registered() -> bool:
+        nonlocal last
+        try:
+            state = node_states(module, name).get(name)
+        except SlurmError as error:
+            last = str(error)
+            return False
+        if state:
+            last = "its state is " + "+".join(sorted(state.flags)) + (f" ({state.reason})" if state.reason else "")
+        return state is not None and state.is_registered
+
+    if not wait_until(is_registered, timeout):
+        raise SlurmError(f"Timed out after {timeout} s waiting for node {name} to register with slurmctld: {last}.{log_end(module, NODE)}")
+
+
+def ensure_absent(module: AnsibleModule) -> None:
+    """Stop slurmd, and exit the module. Raises OSError and SlurmError."""
+    diff = converge_service(module, NODE, STOPPED) if THIS.exists(drop_in(NODE)) else []
+    diff += converge(module, [HostFile(drop_in(NODE), None)])
+    module.exit_json(changed=bool(diff), diff=diff)

@@ -1,0 +1,53 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The parameters of the module slurm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HARDWARE: dict[str, Any] = {
+    "cpus": {"type": "int", "required": True},
+    "sockets": {"type": "int", "default": 0},
+    "cores": {"type": "int", "default": 0},
+    "threads": {"type": "int", "default": 0},
+    "memory": {"type": "int", "required": True},
+    "gpus": {"type": "int", "default": 0},
+    "gpu_devices": {"type": "bool", "default": False},
+}
+NODE: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "hardware": {"type": "dict", "options": HARDWARE},
+}
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "component": {"type": "str", "choices": ["controller", "node"], "required": True},
+        "cluster": {"type": "str"},
+        "nodes": {"type": "list", "elements": "dict", "options": NODE},
+        "state_directory": {"type": "path"},
+        "user": {"type": "str"},
+        "partition": {"type": "str", "default": "trainers"},
+        "groups": {"type": "list", "elements": "str", "default": []},
+        "cgroups": {"type": "bool", "default": False},
+        "parameters": {"type": "dict", "default": {}},
+        "controller": {"type": "str"},
+        "settings": {"type": "str"},
+        "timeout": {"type": "int", "default": 120},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    "supports_check_mode": True,
+}
+#: What each component needs, besides the defaults.
+NEEDED = {
+    ("controller", "present"): ("cluster", "nodes", "state_directory", "user"),
+    ("controller", "absent"): ("state_directory", "user"),
+    ("node", "present"): ("nodes", "controller", "settings"),
+    ("node", "absent"): (),
+}
+
+
+def missing(params: dict[str, Any]) -> list[str]:
+    """Return the parameters that the component needs and that are not set."""
+    return [name for name in NEEDED[params["component"], params["state"]] if params[name] is None]

@@ -1,0 +1,111 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Creates the directory in which slurmctld keeps the queue, on storage that the users of jobs can also reach.
+
+Root follows only paths that no job's user can change: each directory on the way is opened relative to its parent, without links, and must
+belong to root or to the login user.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import stat
+from typing import Collection
+
+USER = "slurm"
+MODE = 0o700
+
+
+class StateDirectoryError(Exception):
+    """The directory cannot be used. The message gives the reason and the remedy."""
+
+
+def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
+    """Return the mount point in the contents of fstab that contains `path` and is not mounted, or None."""
+    points = [line.split()[1] for line in fstab.splitlines() if len(line.split()) > 1 and not line.lstrip().startswith("#")]
+    holding = [point for point in points if point.startswith("/") and (path + "/").startswith(point.rstrip("/") + "/")]
+    nearest = max(holding, key=len, default=None)
+    return nearest if nearest and nearest not in is_mounted else None
+
+
+def ensure(path: str, login_user: str, create: bool) -> bool:
+    """Ensure that the directory exists and that only Slurm's user can enter it. Return whether that needs a change.
+
+    Without `create`, nothing is changed. Raises OSError, and StateDirectoryError if another user could put something else in its place.
+    """
+    try:
+        slurm = pwd.getpwnam(USER)
+    except KeyError:
+        if create:
+            raise
+        return True  # the package that check mode has not installed creates the user
+    accounts = [pwd.getpwnam("root"), slurm, pwd.getpwnam(login_user)]
+    parent = _open_parent(path, {account.pw_uid: account.pw_gid for account in accounts})
+    name = os.path.basename(path)
+    try:
+        try:
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            if create:
+                os.mkdir(name, MODE, dir_fd=parent)
+                _own(parent, name, slurm)
+            return True
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, slurm.pw_uid):
+            raise StateDirectoryError(
+                f"state_directory: {path} exists and does not belong to {USER}. Remove it, or choose another directory."
+            )
+        if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (slurm.pw_uid, slurm.pw_gid, MODE):
+            return False
+        if create:
+            _own(parent, name, slurm)
+        return True
+    finally:
+        os.close(parent)
+
+
+def _open_parent(path: str, trusted: dict[int, int]) -> int:
+    """Return a file descriptor of the parent directory. Raises StateDirectoryError if a job's user could change the way to it."""
+    reached, descriptor = "/", os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in [None, *(each for each in os.path.dirname(path).split("/") if each)]:
+            if part is not None:
+                reached = os.path.join(reached, part)
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            status = os.fstat(descriptor)
+            shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in trusted.values())
+            if status.st_uid not in trusted or shared:
+                raise StateDirectoryError(
+                    f"state_directory: users other than root and the login user can write to {reached}, so they could replace the queue."
+                    " Choose another directory, such as /var/lib/slurm/slurmctld, where a replacement of the master loses the queue."
+                )
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        os.fchown(descriptor, account.pw_uid, account.pw_gid)
+        os.fchmod(descriptor, MODE)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: str, login_user: str, delete: bool) -> bool:
+    """Delete the directory and the queue in it. Return whether it exists. Without `delete`, nothing is changed. Raises as `ensure`."""
+    try:
+        ensure(path, login_user, create=False)
+        if not os.path.lexists(path):
+            return False
+    except FileNotFoundError:  # not even the parent exists
+        return False
+    if delete:
+        shutil.rmtree(path)
+    return True

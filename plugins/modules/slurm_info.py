@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_info
+version_added: 0.2.0
+short_description: Reads what a host can offer to Slurm
+description:
+  - Runs on the host. Returns its hardware, the Slurm packages that it lacks, and whether it has the MUNGE key of a cluster.
+  - GPUs are counted with C(nvidia-smi -L).
+  - Fails if Slurm is not installed and the repositories of the distribution do not contain it, as on Amazon Linux.
+options:
+  controller:
+    description:
+      - Whether the host is to run C(slurmctld).
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Changes nothing in check mode.
+    support: full
+  diff_mode:
+    description: The module shows no differences.
+    support: none
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+seealso:
+  - module: deeplearning.cluster.slurm
+"""
+
+EXAMPLES = r"""
+- name: Read the hardware of the hosts
+  deeplearning.cluster.slurm_info:
+  become: true
+  register: result
+"""
+
+RETURN = r"""
+hardware:
+  description: The host's hardware, for O(deeplearning.cluster.slurm#module:nodes[].hardware).
+  returned: success
+  type: dict
+  contains:
+    cpus:
+      description: Number of CPUs (hardware threads).
+      type: int
+    sockets:
+      description: Number of sockets, or V(0) if the CPUs have no regular topology.
+      type: int
+    cores:
+      description: Number of cores per socket.
+      type: int
+    threads:
+      description: Number of hardware threads per core.
+      type: int
+    memory:
+      description: Memory for jobs in MiB, which is 95 % of the host's memory.
+      type: int
+    gpus:
+      description: Number of GPUs.
+      type: int
+    gpu_devices:
+      description: Whether each GPU has a device file C(/dev/nvidia<n>).
+      type: bool
+missing_packages:
+  description: Packages of the distribution that the host lacks.
+  returned: success
+  type: list
+  elements: str
+cgroups:
+  description: Whether Slurm can use control groups on the host.
+  returned: success
+  type: bool
+key_digest:
+  description: Digest of the cluster's MUNGE key. Empty if the host has no such key.
+  returned: success
+  type: str
+  sample: 0f343b093155
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware, key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={"controller": {"type": "bool", "default": False}}, supports_check_mode=True)
+    lacking = hardware.missing_packages(module.params["controller"])
+    name, has_packages = hardware.distribution(THIS.read(hardware.OS_RELEASE) or "")
+    if lacking and not has_packages:
+        module.fail_json(
+            msg=f"slurm: the repositories of {name} do not contain Slurm. Use Debian or Ubuntu, or an image with the programs of "
+            f"{', '.join(lacking)}."
+        )
+    try:
+        found = hardware.read_hardware(detect_gpus(module))
+        digest = key.digest(key.read_key())
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"slurm: the host's hardware cannot be read: {error}")
+    module.exit_json(
+        changed=False,
+        hardware=hardware.as_result(found),
+        missing_packages=lacking,
+        cgroups=hardware.has_cgroups(module.run_command),
+        key_digest=digest,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_key
+version_added: 0.2.0
+short_description: Distributes the MUNGE key of a Slurm cluster
+description:
+  - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns it. With O(key), writes this key.
+  - Runs C(munged) with the key, which is in C(/etc/munge/deeplearning.key) and which only C(munged) and root can read. The key of the
+    distribution's package is not used.
+  - The result contains the key. Set C(no_log) on the task. Differences show only a digest of the key.
+options:
+  key:
+    description:
+      - The key, as RV(key) of another host.
+    type: str
+  state:
+    description:
+      - V(absent) removes the key and stops C(munged).
+    type: str
+    choices:
+      - present
+      - absent
+    default: present
+attributes:
+  check_mode:
+    description: Predicts the changes without writing anything. A new key is not created.
+    support: full
+  diff_mode:
+    description: Shows the differences, with digests of the keys.
+    support: full
+  idempotent:
+    description: A host with the key is not changed.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+seealso:
+  - module: deeplearning.cluster.slurm
+"""
+
+EXAMPLES = r"""
+- name: Create the key on the master
+  deeplearning.cluster.slurm_key:
+  become: true
+  register: master
+  no_log: true
+"""
+
+RETURN = r"""
+key:
+  description: The key, encoded in base64. Absent in check mode if the host has no key yet.
+  returned: with O(state=present)
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.key import encode, ensure_key, ensure_no_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import SlurmError
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "key": {"type": "str", "no_log": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        if module.params["state"] == "absent":
+            diff = ensure_no_key(module)
+            module.exit_json(changed=bool(diff), diff=diff)
+        diff, key = ensure_key(module, module.params["key"])
+    except (KeyError, OSError, SlurmError, ValueError) as error:
+        module.fail_json(msg=f"slurm key: {error}")
+    returned = {"key": encode(key)} if key and not module.params["key"] else {}
+    module.exit_json(changed=bool(diff), diff=diff, **returned)
+
+
+if __name__ == "__main__":
+    main()

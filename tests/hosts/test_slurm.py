@@ -1,0 +1,290 @@
+"""Slurm on real hosts: users' own scripts, GPUs, hosts that die, nodes that come and go."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON
+from local_cloud.testing import BareHost, bare_hosts, wait_until
+
+from .project import CLUSTER, FILE_SYSTEM, REGION, Project, changes
+
+EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")
+USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).encode()
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "slurm.md"
+BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
+KEY = "/etc/munge/deeplearning.key"
+QUEUE = f"/efs/slurm-{CLUSTER}"
+#: Seconds after which a node that does not answer is down.
+SLURMD_TIMEOUT = 20
+PARAMETERS = {"slurm_parameters": {"SlurmdTimeout": SLURMD_TIMEOUT}}
+GPUS = 2
+ALL_IDLE = {"trust-master": "idle", "trust-worker2": "idle", "trust-worker3": "idle"}
+
+
+def wait(condition: Callable[[], object]) -> None:
+    """Wait as patiently as other tests, but ask less often, because each question is a connection."""
+    wait_until(condition, interval=0.5)
+
+
+class Queue(Project):
+    """Three hosts with two GPUs each, as far as nvidia-smi and /dev tell, and a queue of which they are the nodes."""
+
+    @property
+    def master(self) -> BareHost:
+        return self.hosts[0]
+
+    def converge(self, count: int = 3, **variables: object) -> dict[str, int]:
+        """Run the role with the first `count` hosts and return the changes of each host."""
+        self.write(count, **PARAMETERS, **variables)
+        return changes(self.play("slurm"))
+
+    def sbatch(self, script: str, *options: str) -> str:
+        """Submit a script as the login user and return the id of the job."""
+        command = f"cd /efs && sbatch --parsable {' '.join(options)} <<'END'\n#!/bin/bash\n{script}\nEND"
+        return self.master.ssh(command).stdout.strip()
+
+    def job(self, job: str, field: str) -> str:
+        """Return a field of a job as scontrol shows it, or '' for a job that is no longer known."""
+        shown = self.master.ssh(f"scontrol --oneliner show job {job}", check=False).stdout
+        found = re.search(rf"\b{field}=(\S+)", shown)
+        return found[1] if found else ""
+
+    def wait_for(self, job: str, state: str) -> None:
+        def reached() -> bool:
+            found = self.job(job, "JobState")
+            assert found not in {"FAILED", "CANCELLED", "NODE_FAIL"} - {state}, self.output(job)
+            return found == state
+
+        wait(reached)
+
+    def output(self, job: str) -> str:
+        return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
+
+    def replace(self, number: int) -> None:
+        """Boot a new host in the place of one that is gone, and configure it."""
+        host = self.hosts[number - 1]
+        self.runtime.start(host.spec(USER_DATA))
+        wait(lambda: self.runtime.is_booted(host.name))
+        self.consoles[host.name] = self.console_keys(host)
+        add_gpus(host)
+        # In AWS, another host would have another id. Connections to the former host must not be used either.
+        (self.directory / "known_hosts").unlink()
+        shutil.rmtree(self.directory / "control", ignore_errors=True)
+        self.write(3, **PARAMETERS)
+        self.play(*BEFORE, "slurm")
+
+    def nodes(self) -> dict[str, str]:
+        """Return the state of each node in sinfo's words."""
+        return dict(line.split() for line in self.master.ssh("sinfo --Node --noheader --format='%N %T'").stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
+    folder = tmp_path_factory.mktemp("slurm")
+    with bare_hosts(folder, 3, USER_DATA, environments=["pytorch"]) as (runtime, hosts):
+        queue = Queue(folder, runtime, hosts)
+        runtime.export(FILE_SYSTEM, [EFS.source.split(":", maxsplit=1)[0]])
+        for host in hosts:
+            add_gpus(host)
+        queue.write(3, **PARAMETERS)
+        queue.play(*BEFORE, "slurm")
+        yield queue
+
+
+def add_gpus(host: BareHost) -> None:
+    """Give a host two GPUs, as far as Slurm sees them: a driver that lists them, and device files."""
+    lines = "".join(f"echo 'GPU {number}: a GPU (UUID: GPU-{number})'\n" for number in range(GPUS))
+    devices = " && ".join(f"sudo touch /dev/nvidia{number} && sudo mount --bind /dev/null /dev/nvidia{number}" for number in range(GPUS))
+    host.ssh(
+        f"sudo tee /usr/local/bin/nvidia-smi >/dev/null <<'END'\n#!/bin/sh\n{lines}END\n"
+        f"sudo chmod 755 /usr/local/bin/nvidia-smi && {devices}"
+    )
+
+
+def test_a_job_runs_on_all_hosts_and_a_second_run_changes_nothing(queue: Queue) -> None:
+    script = "#SBATCH --nodes=3 --ntasks-per-node=1 --gpus-per-node=2\nsrun sh -c 'echo $(hostname) $(id -un) $CUDA_VISIBLE_DEVICES'"
+    job = queue.sbatch(script)
+    queue.wait_for(job, "COMPLETED")
+    assert sorted(queue.output(job).splitlines()) == [f"{name} ubuntu 0,1" for name in ALL_IDLE]
+    assert queue.hosts[2].ssh("srun --ntasks=1 hostname").stdout.startswith("trust-"), "every host has the commands"
+    assert set(queue.converge().values()) == {0}
+
+
+def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Queue) -> None:
+    keys = {host.ssh(f"sudo sha256sum {KEY} && sudo stat -c '%U %a' {KEY}").stdout for host in queue.hosts}
+    assert len(keys) == 1
+    assert keys.pop().endswith("\nmunge 400\n")
+    assert queue.master.ssh(f"stat -c '%U %a' {QUEUE}").stdout == "slurm 700\n"
+    assert queue.master.ssh(f"sudo find {QUEUE} -name job_state").stdout
+    queue.master.ssh("sudo useradd --system outsider")
+    refused = queue.master.ssh("cd / && sudo -u outsider srun --ntasks=1 true", check=False)
+    assert refused.returncode != 0
+    assert "not permitted to use this partition" in refused.stderr
+
+
+def test_nodes_leave_and_enter_under_running_jobs(queue: Queue) -> None:
+    job = queue.sbatch("#SBATCH --nodelist=trust-worker3\nwhile ! [ -e /efs/go ]; do sleep 0.2; done; echo done $SLURM_RESTART_COUNT")
+    queue.wait_for(job, "RUNNING")
+    refused = queue.run("deeplearning.cluster.check_jobs", ("-e", "deeplearning_state=absent"), check=False)
+    assert refused.returncode != 0
+    assert re.search(rf"Slurm job\s+{job} is\s+running on nodes that this run would", refused.stdout), refused.stdout
+    assert queue.nodes() == {**dict.fromkeys(ALL_IDLE, "drained"), "trust-worker3": "draining"}
+    check = queue.play("slurm", arguments=("--check", "--diff"))
+    assert "+resume" in check.stdout
+    assert changes(queue.play("slurm")) == {queue.name(1): 1, queue.name(2): 0, queue.name(3): 0}
+    assert queue.nodes()["trust-worker2"] == "idle"
+
+    assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
+    assert queue.nodes()["trust-worker3"] == "draining", "a job is running there"
+    queue.master.ssh("touch /efs/go")
+    queue.wait_for(job, "COMPLETED")
+    assert queue.output(job) == "done\n"
+    wait(lambda: queue.nodes()["trust-worker3"] == "drained")
+    assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
+    assert queue.nodes() == {"trust-master": "idle", "trust-worker2": "idle"}
+
+    job = queue.sbatch("#SBATCH --nodes=2\nsrun sleep 600")
+    queue.wait_for(job, "RUNNING")
+    queue.converge(3)
+    assert queue.nodes()["trust-worker3"] == "idle"
+    assert queue.job(job, "JobState") == "RUNNING"
+    assert queue.job(job, "Restarts") == "0"
+    queue.master.ssh(f"scancel {job}")
+    wait(lambda: queue.nodes() == ALL_IDLE)
+    across = queue.sbatch("#SBATCH --nodes=3\nsrun hostname")
+    queue.wait_for(across, "COMPLETED")
+    assert sorted(queue.output(across).split()) == list(ALL_IDLE)
+
+
+@pytest.mark.exhaustive
+def test_twenty_jobs_never_share_a_gpu(queue: Queue) -> None:
+    turn = "echo $(date +%s.%N) $(hostname) $CUDA_VISIBLE_DEVICES"
+    job = queue.sbatch(f"{turn}; sleep 1; {turn}", "--array=1-20", "--gres=gpu:1", "--output=/efs/turn-%a.out")
+    wait(lambda: queue.master.ssh(f"squeue --noheader --jobs={job}", check=False).stdout == "")
+    turns = [line.split() for line in queue.master.ssh("cat /efs/turn-*.out").stdout.splitlines()]
+    assert len(turns) == 40
+    uses: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for (start, host, gpu), (end, *_same) in zip(turns[::2], turns[1::2], strict=True):
+        uses.setdefault((host, gpu), []).append((float(start), float(end)))
+    assert {gpu for _host, gpu in uses} == {"0", "1"}
+    for times in uses.values():
+        times.sort()
+        assert all(end <= start for (_start, end), (start, _end) in itertools.pairwise(times))
+
+
+@pytest.mark.exhaustive
+def test_torchrun_by_the_script_of_the_documentation(queue: Queue) -> None:
+    script = re.findall(r"^```sh\n#!/bin/bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
+    queue.master.ssh(
+        "cat >/efs/train.py <<'END'\nimport torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\nprint(f'rank {dist.get_rank()} of {dist.get_world_size()}')\nEND"
+    )
+    job = queue.sbatch(script.replace("--nproc-per-node=gpu", "--nproc-per-node=1"))
+    queue.wait_for(job, "COMPLETED")
+    assert sorted(line for line in queue.output(job).splitlines() if line.startswith("rank")) == [f"rank {rank} of 3" for rank in range(3)]
+
+
+@pytest.mark.exhaustive
+def test_salloc_runs_a_users_shell(queue: Queue) -> None:
+    done = queue.master.ssh("salloc --nodes=2 --quiet bash -c 'srun hostname | sort; echo $SLURM_JOB_NUM_NODES'")
+    assert len(set(done.stdout.split()[:2])) == 2
+    assert done.stdout.split()[2] == "2"
+
+
+@pytest.mark.exhaustive
+def test_another_key_is_refused_and_replaced(queue: Queue) -> None:
+    host = queue.hosts[1]
+    key = host.ssh(f"sudo sha256sum {KEY}").stdout
+    host.ssh(f"head -c 128 /dev/urandom | sudo tee {KEY} >/dev/null && sudo systemctl restart munge")
+    refused = host.ssh("squeue", check=False)
+    assert refused.returncode != 0, refused.stdout
+    assert queue.converge()[queue.name(2)] == 1
+    assert host.ssh(f"sudo sha256sum {KEY}").stdout == key
+    host.ssh("squeue")
+
+
+@pytest.mark.exhaustive
+def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
+    script = 'hostname; [ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
+    job = queue.sbatch(script, "--open-mode=append", "--exclude=trust-master")
+    queue.wait_for(job, "RUNNING")
+    name = queue.job(job, "BatchHost")
+    number = next(number for number in (2, 3) if queue.name(number) == name)
+    wait(lambda: name in queue.output(job))
+    queue.runtime.remove(queue.hosts[number - 1].name)
+    queue.wait_for(job, "COMPLETED")
+    assert queue.output(job).split()[0] == name
+    assert queue.output(job).split()[-1] in ALL_IDLE.keys() - {name}
+    queue.replace(number)
+    assert queue.nodes() == ALL_IDLE
+
+
+@pytest.mark.exhaustive
+def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
+    waiting = queue.sbatch("echo waited", "--hold")
+    running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
+    queue.wait_for(running, "RUNNING")
+    key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before a replacement of all nodes
+    queue.runtime.remove(queue.master.name)
+    queue.replace(1)
+    assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
+    assert queue.job(waiting, "JobState") == "PENDING"
+    assert queue.job(running, "JobState") == "RUNNING"
+    assert queue.nodes()["trust-worker3"] == "idle"
+    queue.master.ssh(f"touch /efs/later && scontrol release {waiting}")
+    queue.wait_for(waiting, "COMPLETED")
+    queue.wait_for(running, "COMPLETED")
+    assert queue.output(running) == "ran\n"
+
+
+@pytest.mark.exhaustive
+def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> None:
+    queue.write(3, slurm_parameters={"SelectType": "select/none_such"}, slurm_timeout=10)
+    refused = queue.play("slurm", check=False)
+    assert "so the old one was restored" in refused.stdout
+    assert "select/none_such" in refused.stdout, "slurmctld's own words"
+    assert queue.nodes() == ALL_IDLE
+    assert set(queue.converge().values()) == {0}
+
+
+@pytest.mark.exhaustive
+def test_the_key_is_in_no_output(queue: Queue) -> None:
+    """With the most output that Ansible has, and with a key that all hosts but one lack."""
+    key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
+    for host in queue.hosts[1:]:
+        host.ssh(f"sudo rm {KEY}")
+    done = queue.play("slurm", arguments=("-vvv", "--diff"))
+    assert key not in done.stdout + done.stderr
+    for host in queue.hosts:
+        assert (
+            key
+            not in host.ssh('sudo journalctl --no-pager; sudo grep -rlF -e "$(sudo base64 -w0 /etc/munge/deeplearning.key)" /efs').stdout
+        )
+
+
+@pytest.mark.exhaustive
+def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
+    job = queue.sbatch("sleep 600", "--hold")
+    queue.write(3, **PARAMETERS, slurm_state="absent")
+    refused = queue.play("slurm", check=False)
+    assert f"the queue contains job {job}" in refused.stdout
+    queue.master.ssh(f"scancel {job}")
+    wait(lambda: queue.master.ssh("squeue --noheader").stdout == "")
+    assert set(changes(queue.play("slurm", arguments=("--check",))).values()) == {2, 3}
+    assert changes(queue.play("slurm")) == {queue.name(1): 3, queue.name(2): 2, queue.name(3): 2}
+    for host in queue.hosts:
+        left = f"ls -d {KEY} {QUEUE} /etc/slurm/*.conf /etc/systemd/system/*/deeplearning.conf"
+        assert host.ssh(left, check=False).stdout == ""
+        assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
+    assert set(changes(queue.play("slurm")).values()) == {0}
+    queue.converge()
+    assert queue.nodes() == ALL_IDLE

@@ -1,0 +1,138 @@
+"""slurm.conf, gres.conf and cgroup.conf from a list of nodes, and back."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import (
+    Hardware,
+    Node,
+    Settings,
+    cgroup_conf,
+    gres_conf,
+    is_plausible,
+    parse_nodes,
+    settings_digest,
+    slurm_conf,
+)
+
+SETTINGS = Settings("demo", ("demo-master", "10.0.0.4"), "/efs/slurm-demo", "trainers", ("ubuntu",), False, {})
+CPU = Hardware(4, 0, 0, 0, 15000, 0, False)
+GPU = Hardware(96, 2, 24, 2, 1_090_000, 8, True)
+NODES = [
+    Node("demo-master", "10.0.0.4", CPU),
+    Node("demo-worker2", "10.0.1.5", GPU),
+    Node("demo-worker3", "10.0.1.6", GPU._replace(gpus=1)),
+    Node("demo-worker4", "10.0.1.7", GPU._replace(gpu_devices=False)),
+]
+
+
+def parameters(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith(("NodeName", "PartitionName")))
+
+
+def test_each_node_is_described_by_what_it_has():
+    lines = [line for line in slurm_conf(SETTINGS, NODES).splitlines() if line.startswith("NodeName")]
+    topology = "SocketsPerBoard=2 CoresPerSocket=24 ThreadsPerCore=2"
+    assert lines == [
+        "NodeName=demo-master NodeAddr=10.0.0.4 CPUs=4 RealMemory=15000",
+        f"NodeName=demo-worker2 NodeAddr=10.0.1.5 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:8",
+        f"NodeName=demo-worker3 NodeAddr=10.0.1.6 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:1",
+        f"NodeName=demo-worker4 NodeAddr=10.0.1.7 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:8",
+    ]
+
+
+def test_gpus_are_device_files_or_else_counted():
+    assert gres_conf(NODES).splitlines()[1:] == [
+        "AutoDetect=off",
+        "NodeName=demo-worker2 Name=gpu File=/dev/nvidia[0-7]",
+        "NodeName=demo-worker3 Name=gpu File=/dev/nvidia0",
+        "NodeName=demo-worker4 Name=gpu Count=8",
+    ]
+
+
+def test_nodes_are_read_back_as_they_were_written():
+    assert parse_nodes(slurm_conf(SETTINGS, NODES), gres_conf(NODES)) == {node.name: node for node in NODES}
+    assert parse_nodes("NodeName=other CPUs=2\nClusterName=x\n", "") == {}
+
+
+def test_the_cluster_is_configless_and_its_queue_is_where_it_was_put():
+    found = parameters(slurm_conf(SETTINGS, NODES))
+    assert found["SlurmctldHost"] == "demo-master(10.0.0.4)"
+    assert found["SlurmctldParameters"] == "enable_configless"
+    assert found["StateSaveLocation"] == "/efs/slurm-demo"
+    assert (found["SlurmUser"], found["AuthType"]) == ("slurm", "auth/munge")
+
+
+def test_only_members_of_the_groups_may_submit_jobs():
+    assert "AllowGroups=ubuntu,research" in slurm_conf(SETTINGS._replace(groups=("ubuntu", "research")), NODES)
+    assert "AllowGroups" not in slurm_conf(SETTINGS._replace(groups=()), NODES)
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "tracking", "constraints"),
+    [(True, "proctrack/cgroup", ["ConstrainCores=yes", "ConstrainDevices=yes"]), (False, "proctrack/linuxproc", [])],
+)
+def test_jobs_are_confined_where_hosts_have_control_groups(cgroups, tracking, constraints):
+    settings = SETTINGS._replace(cgroups=cgroups)
+    assert parameters(slurm_conf(settings, NODES))["ProctrackType"] == tracking
+    assert cgroup_conf(settings).splitlines()[1:] == constraints
+
+
+def test_parameters_override_defaults_whatever_their_case():
+    settings = SETTINGS._replace(parameters={"returntoservice": "1", "SlurmdTimeout": "60"})
+    found = parameters(slurm_conf(settings, NODES))
+    assert "ReturnToService" not in found
+    assert (found["returntoservice"], found["SlurmdTimeout"]) == ("1", "60")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parameters": {"slurmuser": "root"}}, "parameters: slurmuser cannot be set"),
+        ({"parameters": {"Prolog": "/x\nSlurmUser=root"}}, "parameters: Prolog: invalid value"),
+        ({"parameters": {"Prolog": "/x # y"}}, "parameters: Prolog: invalid value"),
+        ({"parameters": {"Pro log": "1"}}, "parameters: invalid value 'Pro log'"),
+        ({"state_directory": "/efs/a b"}, "state_directory: invalid value"),
+        ({"partition": "a,b"}, "partition: invalid value"),
+        ({"groups": ("a b",)}, "groups: invalid value"),
+        ({"controller": ("demo master", "10.0.0.4")}, "nodes: name: invalid value"),
+        ({"controller": ("demo-master", "10.0.0.4)")}, "nodes: address of demo-master: invalid value"),
+    ],
+)
+def test_values_that_would_change_the_meaning_of_the_file_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        slurm_conf(SETTINGS._replace(**changes), NODES)
+
+
+@pytest.mark.parametrize("node", [NODES[0]._replace(name="a[1-9]"), NODES[0]._replace(name="a\nb"), NODES[0]._replace(address="x y")])
+def test_names_and_addresses_are_checked(node):
+    with pytest.raises(ValueError, match=r"nodes: .* invalid value"):
+        slurm_conf(SETTINGS, [node])
+
+
+def test_the_digest_is_that_of_the_settings():
+    digests = {
+        settings_digest(settings)
+        for settings in (SETTINGS, SETTINGS._replace(controller=("demo-master", "10.0.0.9")), SETTINGS._replace(cgroups=True))
+    }
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("hardware", "plausible"),
+    [
+        (CPU, True),
+        (GPU, True),
+        (GPU._replace(sockets=0, cores=0, threads=0), True),
+        (GPU._replace(sockets=1), False),
+        (GPU._replace(sockets=-2, cores=-24), False),
+        (GPU._replace(cpus=0, sockets=0, cores=0, threads=0), False),
+        (CPU._replace(cpus=1 << 40), False),
+        (CPU._replace(memory=0), False),
+        (CPU._replace(memory=1 << 60), False),
+        (CPU._replace(gpus=-1), False),
+        (CPU._replace(gpus=1 << 40), False),
+    ],
+)
+def test_impossible_hardware_is_recognized(hardware, plausible):
+    assert is_plausible(hardware) is plausible

@@ -1,0 +1,82 @@
+"""The nodes and the settings in the parameters of the module."""
+
+from __future__ import annotations
+
+import grp
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, Decision, NodeState
+
+HARDWARE = Hardware(4, 1, 2, 2, 15000, 0, False)
+MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict()}
+SILENT = {"name": "demo-worker2", "address": "10.0.1.9", "hardware": None}
+PARAMS = {
+    "cluster": "demo",
+    "nodes": [MASTER, SILENT],
+    "state_directory": "/efs/slurm-demo",
+    "partition": "trainers",
+    "groups": [],
+    "cgroups": False,
+    "parameters": {"SlurmdTimeout": 60},
+}
+
+
+class Module:
+    """As much of a module as is asked for."""
+
+    def __init__(self, check_mode=False):
+        self.check_mode, self.warnings, self.commands = check_mode, [], []
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+    def run_command(self, command):
+        self.commands.append(command)
+        return 0, "", ""
+
+
+def test_a_node_that_does_not_answer_keeps_its_description_at_its_present_address():
+    module = Module()
+    found = controller.members(module, PARAMS["nodes"], {"demo-worker2": Node("demo-worker2", "10.0.1.5", HARDWARE)})
+    assert found == [Node("demo-master", "10.0.0.4", HARDWARE), Node("demo-worker2", "10.0.1.9", HARDWARE)]
+    assert module.warnings == []
+
+
+def test_a_new_node_that_does_not_answer_waits():
+    module = Module()
+    assert controller.members(module, PARAMS["nodes"], {}) == [Node("demo-master", "10.0.0.4", HARDWARE)]
+    assert module.warnings == [
+        "demo-worker2 is not in the queue yet, because it did not report its hardware. Run the role again when it answers."
+    ]
+
+
+def test_the_first_node_is_the_controller():
+    settings = controller.settings_of(PARAMS)
+    assert settings.controller == ("demo-master", "10.0.0.4")
+    assert settings.parameters == {"SlurmdTimeout": "60"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"nodes": []}, "nodes: the list is empty"), ({"groups": ["no-such-group"]}, "groups: group 'no-such-group' does not exist")],
+)
+def test_bad_parameters_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        controller.settings_of({**PARAMS, **changes})
+
+
+def test_groups_of_the_host_are_accepted():
+    group = grp.getgrgid(os.getgid()).gr_name
+    assert controller.settings_of({**PARAMS, "groups": [group]}).groups == (group,)
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_nodes_are_drained_and_resumed(check_mode):
+    module, states = Module(check_mode), {name: NodeState(frozenset(("IDLE",)), "") for name in "ab"}
+    diff = controller.change_nodes(module, Decision([], [], ["a"], ["b"]), states)
+    assert [(change["before_header"], change["after"]) for change in diff] == [("node a", "drain\n"), ("node b", "resume\n")]
+    updates = [command[4:] for command in module.commands]
+    assert updates == ([] if check_mode else [["NodeName=a", "State=drain", f"Reason={REASON}"], ["NodeName=b", "State=resume"]])

@@ -1,0 +1,73 @@
+"""What a host has."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware
+
+
+@pytest.mark.parametrize(
+    ("cpus", "found"),
+    [
+        ([(0, 0), (0, 1)], (1, 2, 1)),
+        ([(0, 0), (0, 1), (0, 0), (0, 1)], (1, 2, 2)),
+        ([(socket, core) for socket in (0, 1) for core in range(24) for _thread in range(2)], (2, 24, 2)),
+        ([(0, 0), (0, 0), (0, 1)], (0, 0, 0)),
+        ([(0, 0), (0, 1), (1, 0)], (0, 0, 0)),
+        ([], (0, 0, 0)),
+    ],
+)
+def test_the_topology_is_that_of_the_usable_cpus(cpus, found):
+    assert hardware.topology(cpus) == found
+
+
+def test_jobs_get_most_of_the_memory():
+    assert hardware.parse_memory("MemTotal:       16000000 kB\nMemFree: 1 kB\n") == 14843
+    with pytest.raises(ValueError, match="MemTotal"):
+        hardware.parse_memory("MemFree: 1 kB\n")
+
+
+def test_this_host_has_plausible_hardware():
+    assert hardware.read_hardware(0).cpus > 0
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "has_packages"),
+    [
+        ('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\n', "Debian GNU/Linux 12 (bookworm)", True),
+        ('PRETTY_NAME="Ubuntu 24.04 LTS"\nID=ubuntu\nID_LIKE=debian\n', "Ubuntu 24.04 LTS", True),
+        ('ID="amzn"\nID_LIKE="fedora"\nPRETTY_NAME="Amazon Linux 2023.6"\n', "Amazon Linux 2023.6", False),
+        ("", "this distribution", False),
+    ],
+)
+def test_debian_and_ubuntu_have_packages(release, name, has_packages):
+    assert hardware.distribution(release) == (name, has_packages)
+
+
+def test_packages_are_found_by_their_programs(monkeypatch, tmp_path):
+    program = tmp_path / "scontrol"
+    monkeypatch.setattr(hardware, "PROGRAMS", {str(program): "slurm-client"})
+    monkeypatch.setattr(hardware, "CONTROLLER_PROGRAMS", {str(tmp_path / "slurmctld"): "slurmctld"})
+    assert hardware.missing_packages(True) == ["slurm-client", "slurmctld"]
+    program.touch(0o755)
+    assert hardware.missing_packages(False) == []
+
+
+@pytest.mark.parametrize(
+    ("controllers", "container", "plugin", "usable"),
+    [
+        ("cpuset cpu io memory pids", 1, True, True),
+        ("cpuset cpu io memory pids", 0, True, False),
+        ("cpuset cpu io memory pids", 1, False, False),
+        ("cpu io", 1, True, False),
+        (None, 1, True, False),
+    ],
+)
+def test_control_groups_need_version_2_a_plugin_and_no_container(monkeypatch, tmp_path, controllers, container, plugin, usable):
+    monkeypatch.setattr(hardware, "CONTROL_GROUPS", str(tmp_path / "controllers"))
+    monkeypatch.setattr(hardware, "CGROUP_PLUGINS", (str(tmp_path / "*.so"),))
+    if controllers:
+        (tmp_path / "controllers").write_text(controllers)
+    if plugin:
+        (tmp_path / "cgroup_v2.so").touch()
+    assert hardware.has_cgroups(lambda _command: (container, "", "")) is usable
