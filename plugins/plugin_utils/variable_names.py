@@ -61,6 +61,7 @@ FURTHER = (
     "deeplearning_ignore_running_jobs",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",
+    "emr_cluster_result",
     "provision_result",
     "provision_validation",
     "python_environment_result",

@@ -15,6 +15,7 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+    EMR_CLUSTER,
     NODE_GROUP,
     Option,
     Policy,
@@ -94,7 +95,9 @@ def test_a_module_takes_the_options_of_its_component():
     assert {"cluster", "group", "worker_count", "file_system_id"} <= argument_spec(NODE_GROUP).keys()
     assert not {"nat", "encrypted"} & argument_spec(NODE_GROUP).keys()
     assert argument_spec("lustre_file_system")["lustre_data_repositories"]["options"]["path"] == {"type": "str", "default": "/"}
-    assert {option.name for option in options_of()} == set(NAMES) - {"group"}
+    assert {option.name for option in options_of()} == {name for name in NAMES if name != "group" and not name.startswith("emr_")}
+    assert {"emr_task_count", "tags"} <= argument_spec(EMR_CLUSTER).keys()
+    assert not {"worker_count", "key_name"} & argument_spec(EMR_CLUSTER).keys()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,11 @@ def test_a_module_takes_the_options_of_its_component():
             Update(Policy.REPLACES_NODES),
             "replaces nodes",
             "Changing this option replaces the nodes, which requires O(replace_nodes).",
+        ),
+        (
+            Update(Policy.REPLACES_EMR_CLUSTER),
+            "replaces the EMR cluster",
+            "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
         ),
         (
             forbidden("Copy it", details="while nodes run"),
