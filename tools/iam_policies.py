@@ -501,7 +501,7 @@ def playbooks() -> dict[str, set[str]]:
         "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
-        "emr": _all((EMR,)) | set(EMR_CHECKS),
+        "emr": inventory | _all((EMR,)) | set(EMR_CHECKS),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}

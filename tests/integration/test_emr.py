@@ -154,18 +154,17 @@ def test_steps_are_added_once_and_in_order(cloud, run, emr, name):
     assert re.search("emr_steps: 'missing' .*a.jar does not exist", str(warnings))
 
 
-def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository, landlord):
+def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository, landlord, tmp_path):
     """The values that an account has are those of the test; the rest of the definition stays."""
     definition = yaml.safe_load((repository / "examples" / "definitions" / "emr.yml").read_text())
-    group = landlord(nat=False)
+    owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
+    nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
     own = {
-        "deeplearning_cluster": name,
-        "deeplearning_region": REGION,
         "deeplearning_emr_image_id": amazon_linux(cloud),
         "deeplearning_emr_key_name": KEY_NAME,
         "deeplearning_emr_log_uri": f"s3://{bucket}/logs/",
-        "deeplearning_emr_subnet_id": group.public[0],
-        "deeplearning_emr_additional_security_group_ids": {"master": [group.group("nfs")], "workers": []},
+        "deeplearning_emr_subnet_id": owner.public[0],
+        "deeplearning_emr_additional_security_group_ids": {"master": [owner.group("nfs")], "workers": []},
         "deeplearning_emr_bootstrap_actions": [
             {**each, "path": f"s3://{bucket}/mount.sh"} for each in definition["deeplearning_emr_bootstrap_actions"]
         ],
@@ -173,7 +172,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     definition |= own
 
     def play(*arguments, status=0, **more):
-        command = ["ansible-playbook", "-i", "localhost,", "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
+        command = ["ansible-playbook", "-i", str(nodes), "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
         done = subprocess.run(command, env=cloud.environment, cwd=repository, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout

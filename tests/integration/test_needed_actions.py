@@ -330,7 +330,7 @@ def emr(witness):
         "emr_image_id": cloud.client("ssm").get_parameter(Name=image)["Parameter"]["Value"],
     }
     cloud.control.set_delays(**FAST, emr_cluster=0.1)
-    witness.become("emr")
+    inventory(witness, "emr")
     run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
     run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
     run_module("emr_cluster", cluster=CLUSTER, state="absent", emr_termination_protection=False)

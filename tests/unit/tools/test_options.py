@@ -140,5 +140,34 @@ def test_the_documentation_of_a_module():
     }
 
 
+@pytest.mark.parametrize(
+    ("prefix", "known", "expected"),
+    [
+        ("", (), "O(ignore:efs=false)"),
+        ("", ("efs",), "O(efs=false)"),
+        ("deeplearning_", (), "O(deeplearning_efs=false)"),
+        ("deeplearning_", ("efs",), "O(deeplearning_efs=false)"),
+        ("deeplearning_", ("nat",), "O(ignore:deeplearning_efs=false)"),
+    ],
+)
+def test_options_of_other_modules_and_roles_are_marked(prefix, known, expected):
+    assert tool.marked("O(efs=false)", prefix, known) == expected
+
+
+def emr_role(option: str, variables: dict[str, Any]) -> Any:
+    """What the role `emr_cluster` gives to the module for an option."""
+    (task,) = yaml.safe_load((ROOT / "roles" / "emr_cluster" / "tasks" / "main.yml").read_text())
+    template = task["deeplearning.cluster.emr_cluster"][option].removeprefix("{{").removesuffix("}}")
+    return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
+
+
+@pytest.mark.parametrize("option", options_of(EMR_CLUSTER), ids=lambda option: option.name)
+def test_the_role_of_emr_hands_over_each_option(option):
+    assert emr_role(option.name, {}) == "omitted"
+    assert emr_role(option.name, {option.variable: "x"}) == "x"
+    if option.spec["type"] == "str":
+        assert emr_role(option.name, {option.variable: ""}) == "omitted"
+
+
 def test_markup_in_a_table():
     assert tool.markdown("Keep O(nat) for V(none), or C(aws iam x)") == "Keep `nat` for `none`, or `aws iam x`"

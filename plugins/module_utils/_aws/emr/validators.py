@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
-RELEASE = re.compile(r"emr-(\d+)\.(\d+)\.(\d+)")
+RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 LOG_URI = re.compile(r"(?i:s3[an]?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/.*)?")

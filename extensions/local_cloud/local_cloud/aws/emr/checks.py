@@ -10,11 +10,12 @@ from .nodes import CORE, MASTER, ROLES, TASK
 from .roles import check_profile
 from .steps import MOST_ACTIVE
 
-RELEASE = re.compile(r"emr-(\d+)\.(\d+)\.(\d+)")
+RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
 MOST_BOOTSTRAP_ACTIONS = 16
-SMALLEST_ROOT_VOLUME = 10
-"""GiB."""
+FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+SMALLEST_ROOT_VOLUMES = (10, 15)
+"""GiB, before and since that release. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
 IMPLEMENTED = {
     "Applications",
     "BootstrapActions",
@@ -89,8 +90,9 @@ def _check_rest(request: dict[str, Any]) -> None:
     instances = request["Instances"]
     if bool(instances.get("EmrManagedMasterSecurityGroup")) != bool(instances.get("EmrManagedSlaveSecurityGroup")):
         raise invalid("EmrManagedMasterSecurityGroup and EmrManagedSlaveSecurityGroup must be specified together.")
-    if request.get("EbsRootVolumeSize", SMALLEST_ROOT_VOLUME) < SMALLEST_ROOT_VOLUME:
-        raise invalid(f"EbsRootVolumeSize must be at least {SMALLEST_ROOT_VOLUME} GiB.")
+    smallest = SMALLEST_ROOT_VOLUMES[_version(request["ReleaseLabel"]) >= FIRST_WITH_LARGER_ROOT]
+    if request.get("EbsRootVolumeSize", smallest) < smallest:
+        raise invalid(f"EbsRootVolumeSize must be at least {smallest} GiB.")
     if len(request.get("BootstrapActions", [])) > MOST_BOOTSTRAP_ACTIONS:
         raise invalid(f"Too many bootstrap actions. Maximum: {MOST_BOOTSTRAP_ACTIONS}.")
     check_steps(0, request.get("Steps", []))
@@ -117,9 +119,13 @@ def _check_release(backend: Any, request: dict[str, Any]) -> None:
     label = request.get("ReleaseLabel") or ""
     if label not in backend.list_release_labels():
         raise invalid(f"The supplied release label is invalid: {label}.")
-    found = RELEASE.fullmatch(label)
-    if request.get("CustomAmiId") and found and tuple(map(int, found.groups())) < FIRST_WITH_CUSTOM_IMAGES:
+    if request.get("CustomAmiId") and _version(label) < FIRST_WITH_CUSTOM_IMAGES:
         raise invalid("Custom AMI is not allowed")
+
+
+def _version(label: str) -> tuple[int, ...]:
+    found = RELEASE.fullmatch(label)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _check_implemented(given: dict[str, Any], implemented: set[str]) -> None:

@@ -122,6 +122,7 @@ def test_the_former_notation_and_the_default_network(account: Account, emr: Emr)
         ({"JobFlowRole": "no-such"}, "Invalid InstanceProfile: no-such."),
         ({"JobFlowRole": "emr-empty"}, "Invalid InstanceProfile: emr-empty."),
         ({"EbsRootVolumeSize": 9}, "EbsRootVolumeSize must be at least 10 GiB"),
+        ({"EbsRootVolumeSize": 14, "ReleaseLabel": "emr-7.9.0"}, "EbsRootVolumeSize must be at least 15 GiB"),
         ({"AutoScalingRole": SERVICE_ROLE}, "The local cloud does not implement AutoScalingRole"),
         ({"BootstrapActions": bootstrap("file:///bin/true") * 17}, "Too many bootstrap actions"),
         ({"Steps": [step(str(number)) for number in range(257)]}, "Maximum number of active steps"),

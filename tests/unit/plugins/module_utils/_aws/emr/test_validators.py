@@ -66,7 +66,8 @@ def test_options(change, expected):
 
 
 @pytest.mark.parametrize(
-    ("label", "expected"), [("emr-5.8.0", (5, 8, 0)), ("emr-5.8", None), ("", None), (None, None), ("emr-5.8.0a", None)]
+    ("label", "expected"),
+    [("emr-5.8.0", (5, 8, 0)), ("emr-spark-8.0.0", (8, 0, 0)), ("emr-5.8", None), ("", None), (None, None), ("emr-5.8.0a", None)],
 )
 def test_release_labels(label, expected):
     assert validators.release(label) == expected
