@@ -48,8 +48,7 @@ Properties = Mapping[str, Any]
 def read(request: Request) -> list[Found]:
     """Return the cluster, its steps, and the default roles that the cluster is to use and to create.
 
-    The cluster has the attributes `groups` (ids of instance groups by role), `described` (the response of DescribeCluster) and
-    `public_dns_name` (of the master).
+    The attribute `groups` of the cluster contains the roles of its instance groups, such as `TASK`.
     """
     return read_concurrently([partial(_read_cluster, request), partial(_read_roles, request)])
 
@@ -61,12 +60,8 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     listed = {"ClusterId": described["Id"]}
     groups = cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", **listed)
     actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
-    attributes = {
-        "groups": {group["InstanceGroupType"]: group["Id"] for group in groups},
-        "described": described,
-        "public_dns_name": described.get("MasterPublicDnsName"),
-    }
-    yield Found(CLUSTER, described["Id"], cluster_properties(request, described, groups, actions), attributes)
+    roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
+    yield Found(CLUSTER, described["Id"], cluster_properties(request, described, groups, actions), roles)
     yield from _read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
 
 
@@ -96,7 +91,7 @@ def _describe(cloud: AwsClient, cluster_id: str) -> dict[str, Any]:
 def cluster_properties(
     request: Request, described: Description, groups: Sequence[Description], actions: Sequence[Description]
 ) -> dict[str, Any]:
-    """Return the properties that the plan compares, in the form of the definition. A definition that omits an option has no say in it."""
+    """Return the properties that the plan compares, in the form of the definition."""
     options, instances = request.options, described["Ec2InstanceAttributes"]
     by_role = {group["InstanceGroupType"]: group for group in groups}
     applications = [item["Name"] for item in described.get("Applications", [])]
