@@ -87,6 +87,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
+        "EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run again.",
     ),
     _option(
         "emr_key_name",
