@@ -397,6 +397,16 @@ def test_a_security_group_of_another_network_is_refused(run, emr, landlord):
         run("emr_cluster", **emr)
 
 
+def test_a_private_subnet_needs_a_group_for_emr(run, emr, landlord):
+    owner = landlord(nat=False)
+    groups = {each: owner.group(f"emr-{each}") for each in ("master", "workers", "service")}
+    emr |= {"emr_subnet_id": owner.private[0], "emr_security_group_ids": {**groups, "service": None}}
+    with pytest.raises(ModuleFailed, match=rf"emr_security_group_ids.service: missing, because the subnet {owner.private[0]}"):
+        run("emr_cluster", **emr)
+    run("emr_cluster", **{**emr, "emr_security_group_ids": groups}, check=True)
+    run("emr_cluster", **{**emr, "emr_subnet_id": owner.public[0]}, check=True)
+
+
 def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     """Tested with the names that the account does not have any more, as in a new account."""
     iam = cloud.client("iam")

@@ -317,7 +317,10 @@ def emr(witness):
     ec2 = cloud.client("ec2")
     vpc = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"][0]["VpcId"]
     subnet = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"][0]["SubnetId"]
-    group = ec2.create_security_group(GroupName="emr-more", Description="more", VpcId=vpc)["GroupId"]
+    group, *managed = [
+        ec2.create_security_group(GroupName=f"emr-{each}", Description=each, VpcId=vpc)["GroupId"]
+        for each in ("more", "master", "workers", "service")
+    ]
     image = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
     options = {
         "cluster": CLUSTER,
@@ -327,6 +330,7 @@ def emr(witness):
         "emr_key_name": KEY_NAME,
         "emr_subnet_id": subnet,
         "emr_additional_security_group_ids": {"workers": [group]},
+        "emr_security_group_ids": dict(zip(("master", "workers", "service"), managed, strict=True)),
         "emr_image_id": cloud.client("ssm").get_parameter(Name=image)["Parameter"]["Value"],
     }
     cloud.control.set_delays(**FAST, emr_cluster=0.1)

@@ -231,6 +231,8 @@ class EmrNetwork(Validator):
         subnet = next(iter(_subnet(request)), None)
         if subnet_id and not subnet:
             yield f"emr_subnet_id: there is no subnet '{subnet_id}' in {cloud.region}. Specify an existing subnet."
+        if subnet:
+            yield from _check_service_access(request, subnet)
         named = list(_named_groups(request.options))
         existing = {item["GroupId"]: item["VpcId"] for item in adopted.groups(cloud, [identifier for _option, identifier in named])}
         for option, identifier in named:
@@ -241,6 +243,19 @@ class EmrNetwork(Validator):
                     f"{option}: {identifier} is in {existing[identifier]}, but the subnet {subnet_id} (emr_subnet_id) is in "
                     f"{subnet['VpcId']}. Specify a group of that VPC."
                 )
+
+
+def _check_service_access(request: Request, subnet: Mapping[str, Any]) -> Iterator[str]:
+    """Check that EMR can reach nodes in a private subnet. It creates no group for this if the definition names the others."""
+    groups = request.options["emr_security_group_ids"]
+    if not groups.get("master"):
+        return
+    table = adopted.route_table(request.cloud, subnet["VpcId"], subnet["SubnetId"])
+    if not groups.get("service") and not adopted.leads_to_the_internet(table):
+        yield (
+            f"emr_security_group_ids.service: missing, because the subnet {subnet['SubnetId']} (emr_subnet_id) has no route to an internet "
+            "gateway. Specify the group through which EMR reaches the nodes, or remove emr_security_group_ids."
+        )
 
 
 def _subnet(request: Request) -> list[dict[str, Any]]:
