@@ -171,10 +171,10 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     }
     definition |= own
 
-    def play(*arguments, status=0, **more):
+    def play(*arguments, **more):
         command = ["ansible-playbook", "-i", str(nodes), "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
         done = subprocess.run(command, env=cloud.environment, cwd=repository, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     assert "changed=1" in play("--check", "--diff")
@@ -183,9 +183,6 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
-    assert "changed=0" in play()
-    refused = play(status=2, deeplearning_emr_core_cuont=1)
-    assert "Did you mean 'deeplearning_emr_core_count'?" in " ".join(refused.replace("''", "'").split())
     assert "keeps running" not in play(deeplearning_state="absent")
     assert described(cloud, name) == []
 
@@ -430,8 +427,15 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     assert iam.get_role(RoleName=ROLE), "the other clusters of the account need the roles"
 
 
-@pytest.mark.parametrize("stage", ["before", "after"])
-@pytest.mark.parametrize("action", ["RunJobFlow", "AddJobFlowSteps"])
+@pytest.mark.parametrize(
+    ("action", "stage"),
+    [
+        ("RunJobFlow", "after"),
+        ("AddJobFlowSteps", "before"),
+        pytest.param("RunJobFlow", "before", marks=pytest.mark.exhaustive),
+        pytest.param("AddJobFlowSteps", "after", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_run_that_is_killed_is_continued(cloud, run, emr, name, stage, action):
     emr["emr_steps"] = [STEP]
     assert kill_at(cloud, {**emr, "region": REGION}, stage, "emr_cluster", action=action)
