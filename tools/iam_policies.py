@@ -16,6 +16,8 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import IAM_ACTIONS as INVENTORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
@@ -36,6 +38,15 @@ UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
+# Actions of other packages that the validators of EMR clusters use
+EMR_CHECKS = (
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypeOfferings",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeRouteTables",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+)
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
 # Actions that AWS also checks for the caller, each with the actions of the calls that cause the check. Sources: the "dependent
@@ -44,6 +55,7 @@ COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 # User Guide, "Tagging IAM resources".
 _GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 _FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
+_EMR = ("elasticmapreduce:RunJobFlow",)
 IMPLIED: dict[str, tuple[str, ...]] = {
     "ec2:CreateNetworkInterface": ("elasticfilesystem:CreateMountTarget", "fsx:CreateFileSystem"),
     "ec2:DeleteNetworkInterface": ("elasticfilesystem:DeleteMountTarget",),
@@ -59,8 +71,8 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "elasticfilesystem:TagResource": ("elasticfilesystem:CreateAccessPoint", "elasticfilesystem:CreateFileSystem"),
     "fsx:TagResource": ("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation"),
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
-    "iam:CreateServiceLinkedRole": (*_GROUPS, *_FILE_SYSTEMS),
-    "iam:PassRole": (*_GROUPS, "iam:AddRoleToInstanceProfile"),
+    "iam:CreateServiceLinkedRole": (*_GROUPS, *_FILE_SYSTEMS, *_EMR),
+    "iam:PassRole": (*_GROUPS, *_EMR, "iam:AddRoleToInstanceProfile"),
     "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
     "iam:TagRole": ("iam:CreateRole",),
     "kms:CreateGrant": _FILE_SYSTEMS,
@@ -196,6 +208,15 @@ MOUNT_TARGETS = (
     "elasticfilesystem:DeleteMountTarget",
     "elasticfilesystem:ModifyMountTargetSecurityGroups",
 )
+EMR_CHANGES = (
+    "elasticmapreduce:AddInstanceGroups",
+    "elasticmapreduce:AddJobFlowSteps",
+    "elasticmapreduce:AddTags",
+    "elasticmapreduce:ModifyInstanceGroups",
+    "elasticmapreduce:RemoveTags",
+    "elasticmapreduce:SetTerminationProtection",
+    "elasticmapreduce:TerminateJobFlows",
+)
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
 # Resources to which a launch template refers, and resources that the Auto Scaling group adds or AWS creates
 NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
@@ -304,6 +325,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             "ReadNodesRole",
             tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
             account.arns(f"iam:role/{names}", f"iam:role{PATH}{names}"),
+            because=("iam:GetRolePolicy",),
         ),
         # An adopted role may have any name
         Scope("SimulateRoles", ("iam:SimulatePrincipalPolicy",), account.arns("iam:role/*")),
@@ -340,12 +362,44 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("iam:PassRole",),
             account.own_or_adopted("iam", *account.arns(f"iam:role{PATH}{names}")),
             {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
+            because=(*_GROUPS, "iam:AddRoleToInstanceProfile"),
         ),
         Scope(
             "ServiceLinkedRoles",
             ("iam:CreateServiceLinkedRole",),
             account.arns("iam:role/aws-service-role/*"),
             {"StringEquals": {"iam:AWSServiceName": [f"{name}.amazonaws.com" for name in SERVICE_ROLES]}},
+            because=(*_GROUPS, *_FILE_SYSTEMS),
+        ),
+        Scope("CreateEmrClusters", _EMR, condition=account.new),
+        # EMR has no condition key for the call that adds tags. Without the second condition, tags could take over tagged clusters
+        Scope(
+            "TagNewEmrClusters",
+            ("elasticmapreduce:AddTags",),
+            condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
+        ),
+        Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
+        Scope("ReadEmrRoles", ("iam:GetRole",), account.arns("iam:role/*"), because=_EMR),
+        Scope(
+            "PassEmrServiceRole",
+            ("iam:PassRole",),
+            account.own_or_adopted("iam", *account.arns(f"iam:role/{DEFAULT_SERVICE_ROLE}")),
+            {"StringLike": {"iam:PassedToService": "elasticmapreduce.amazonaws.com*"}},
+            because=_EMR,
+        ),
+        Scope(
+            "PassEmrNodesRole",
+            ("iam:PassRole",),
+            account.own_or_adopted("iam", *account.arns(f"iam:role/{DEFAULT_PROFILE}")),
+            {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
+            because=_EMR,
+        ),
+        Scope(
+            "EmrCleanupRole",
+            ("iam:CreateServiceLinkedRole",),
+            account.arns("iam:role/aws-service-role/elasticmapreduce.amazonaws.com*/*"),
+            {"StringLike": {"iam:AWSServiceName": "elasticmapreduce.amazonaws.com*"}},
+            because=_EMR,
         ),
         Scope(
             "LustreRole",
@@ -448,6 +502,7 @@ def playbooks() -> dict[str, set[str]]:
         "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
+        "emr": inventory | _all((EMR,)) | set(EMR_CHECKS),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}

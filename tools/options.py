@@ -1,7 +1,7 @@
 """Writes the documentation of the provisioning options from their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options, the role `provision` and the table of docs/changes.md
-from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
+`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster` and the table of
+docs/changes.md from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+    EMR_CLUSTER,
     FORMER_PREFIX,
     PREFIX,
     Option,
@@ -23,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
+EMR_ROLE = ROOT / "roles" / "emr_cluster"
 CHANGES = ROOT / "docs" / "changes.md"
 TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
 GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
@@ -82,11 +84,15 @@ def to_yaml(content: Any) -> str:
 
 
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
-    """Return Ansible's markup with the prefix added to its option names. Without a prefix, unknown options are marked with `ignore:`."""
+    """Return Ansible's markup with the prefix added to its option names.
+
+    Options that are not in `known` are marked with `ignore:`. With a prefix and without `known`, all options are known.
+    """
 
     def option(match: re.Match[str]) -> str:
         name, value = match.groups()
-        return f"O({prefix if prefix or name in known else 'ignore:'}{name}{value})"
+        is_known = name in known or (prefix and not known)
+        return f"O({'' if is_known else 'ignore:'}{prefix}{name}{value})"
 
     return re.sub(r"\bO\((\w+)([^)]*)\)", option, text)
 
@@ -131,18 +137,7 @@ def section(name: str, options: Iterable[Option], known: Collection[str], furthe
 
 
 def argument_specs() -> str:
-    """Return the argument specs of the role."""
-    options: dict[str, Any] = {}
-    for option in options_of():
-        entry = documentation(option, prefix=PREFIX, nested="options")
-        if option.name == "state":
-            entry["choices"] = Flow([*entry["choices"], "validated"])
-            entry["description"].append(VALIDATED)
-        if entry.pop("required", False):  # a former name of the variable is sufficient
-            entry["description"].append(REQUIRED)
-        options[option.variable] = entry
-        if option.name == "cluster":
-            options[f"{PREFIX}region"] = REGION
+    """Return the argument specs of the role `provision`."""
     main = {
         "short_description": "Creates and updates a cluster in AWS according to its definition",
         "version_added": "0.1.0",
@@ -153,9 +148,42 @@ def argument_specs() -> str:
             "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). An empty string"
             " has the same effect as an omitted variable.",
         ],
-        "options": options,
+        "options": role_options(options_of(), validates=True),
     }
     return f"---\n# {GENERATED}\n{to_yaml({'argument_specs': {'main': main}})}"
+
+
+def emr_argument_specs() -> str:
+    """Return the argument specs of the role `emr_cluster`."""
+    main = {
+        "short_description": "Creates, resizes, replaces and terminates an Amazon EMR cluster",
+        "version_added": "0.1.0",
+        "author": ["The deeplearning.cluster contributors"],
+        "description": [
+            "Makes an EMR cluster of uniform instance groups match its definition.",
+            "The role runs on the controller. Check mode shows all changes without making them.",
+            "Each option of the module M(deeplearning.cluster.emr_cluster) is the variable C(deeplearning_<option>). An empty string"
+            " has the same effect as an omitted variable.",
+        ],
+        "options": role_options(options_of(EMR_CLUSTER), validates=False),
+    }
+    return f"---\n# {GENERATED}\n{to_yaml({'argument_specs': {'main': main}})}"
+
+
+def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, Any]:
+    """Return the options of a role. `validates` is true if the role has the state `validated`."""
+    known, options = {option.name for option in listed}, dict[str, Any]()
+    for option in listed:
+        entry = documentation(option, prefix=PREFIX, known=known, nested="options")
+        if option.name == "state" and validates:
+            entry["choices"] = Flow([*entry["choices"], "validated"])
+            entry["description"].append(VALIDATED)
+        if entry.pop("required", False):  # a former name of the variable is sufficient
+            entry["description"].append(REQUIRED)
+        options[option.variable] = entry
+        if option.name == "cluster":
+            options[f"{PREFIX}region"] = REGION
+    return options
 
 
 def variables(option: Option) -> list[str]:
@@ -192,7 +220,7 @@ def argument(name: str, template: str) -> str:
 
 
 def tasks() -> str:
-    """Return the role's tasks, which pass each variable as the option with the corresponding name."""
+    """Return the tasks of the role `provision`, which pass each variable as the option with the corresponding name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
     region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
     arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
@@ -212,6 +240,26 @@ def tasks() -> str:
     state: "{{{{ {state} }}}}"
   register: provision_result
   when: ({state}) != 'validated'
+"""
+
+
+def emr_tasks() -> str:
+    """Return the tasks of the role `emr_cluster`. Only options that other modules share have former names."""
+    region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
+    arguments = {
+        option.name: value(option)
+        if option.whole
+        else expression([option.variable], "omit", of_string=option.spec["type"] in ("str", "path"))
+        for option in options_of(EMR_CLUSTER)
+    }
+    lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
+    return f"""\
+---
+# {GENERATED}
+- name: Manage the EMR cluster
+  deeplearning.cluster.emr_cluster:
+{lines}\
+  register: emr_cluster_result
 """
 
 
@@ -235,6 +283,8 @@ def files() -> dict[Path, str]:
         ROOT / "plugins" / "doc_fragments" / "provisioning.py": fragment(),
         ROLE / "meta" / "argument_specs.yml": argument_specs(),
         ROLE / "tasks" / "main.yml": tasks(),
+        EMR_ROLE / "meta" / "argument_specs.yml": emr_argument_specs(),
+        EMR_ROLE / "tasks" / "main.yml": emr_tasks(),
         CHANGES: with_table(CHANGES.read_text()),
     }
 

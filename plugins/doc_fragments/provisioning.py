@@ -553,7 +553,7 @@ options:
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,
-        M(deeplearning.cluster.cluster) shows these messages.
+        M(deeplearning.cluster.cluster) and M(deeplearning.cluster.emr_cluster) show these messages.
       - This option applies to one run and is not stored.
     type: path
   image_id:
@@ -1444,7 +1444,7 @@ options:
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,
-        M(deeplearning.cluster.cluster) shows these messages.
+        M(deeplearning.cluster.cluster) and M(deeplearning.cluster.emr_cluster) show these messages.
       - This option applies to one run and is not stored.
     type: path
   image_id:
@@ -1574,4 +1574,218 @@ options:
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
+"""
+
+    EMR_CLUSTER = r"""
+options:
+  progress_file:
+    description:
+      - File to which the module appends progress messages while it waits for nodes. If this option is not set,
+        M(deeplearning.cluster.cluster) and M(deeplearning.cluster.emr_cluster) show these messages.
+      - This option applies to one run and is not stored.
+    type: path
+  emr_release_label:
+    description:
+      - EMR release of the cluster, such as V(emr-7.9.0). Required with O(state=present).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_image_id:
+    description:
+      - Id of a custom image for all nodes. The image must be based on the Amazon Linux version of the release.
+        Requires release 5.7.0 or later.
+      - By default, EMR uses the image of the release.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_instance_type:
+    description:
+      - Instance type of the master and, by default, of all other nodes. Required with O(state=present).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_core_instance_type:
+    description:
+      - Instance type of the core nodes, if it differs from O(emr_instance_type).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_core_count:
+    description:
+      - Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only
+        node.
+      - If you decrease the number, EMR chooses the nodes that it terminates.
+      - This option can be changed in place, but a change from 0 or to 0 requires O(emr_replace).
+    type: int
+  emr_task_instance_type:
+    description:
+      - Instance type of the task nodes, if it differs from O(emr_instance_type).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace). The first task nodes can be
+        added in place.
+    type: str
+  emr_task_count:
+    description:
+      - Number of task nodes, which store no data. If you decrease the number, EMR chooses the nodes that it terminates.
+      - This option can be changed in place.
+    type: int
+    default: 0
+  emr_service_role:
+    description:
+      - Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+    default: EMR_DefaultRole
+  emr_instance_profile:
+    description:
+      - Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile and its role.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+    default: EMR_EC2_DefaultRole
+  emr_create_default_roles:
+    description:
+      - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
+        C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
+        them. All EMR clusters of the account share the roles, so a run never deletes them.
+      - EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run
+        again.
+      - This option applies to one run and is not stored.
+    type: bool
+    default: false
+  emr_key_name:
+    description:
+      - Name of the EC2 key pair for SSH logins as the user C(hadoop).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_subnet_id:
+    description:
+      - Id of the subnet of all nodes. Nodes in a public subnet have public addresses.
+      - By default, EMR chooses a subnet of the default VPC.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_security_group_ids:
+    description:
+      - Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs.
+      - By default, EMR creates groups, which all clusters in a VPC share and which remain after the clusters.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: dict
+    default: {}
+    suboptions:
+      master:
+        description:
+          - Group of the master. Requires O(emr_security_group_ids.workers).
+        type: str
+      workers:
+        description:
+          - Group of the core and task nodes. Requires O(emr_security_group_ids.master).
+        type: str
+      service:
+        description:
+          - Group through which EMR reaches nodes in a private subnet. Required there, together with the other two
+            groups.
+        type: str
+  emr_additional_security_group_ids:
+    description:
+      - Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system
+        let in.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: dict
+    default: {}
+    suboptions:
+      master:
+        description:
+          - Groups of the master.
+        type: list
+        elements: str
+        default: []
+      workers:
+        description:
+          - Groups of the core and task nodes.
+        type: list
+        elements: str
+        default: []
+  emr_bootstrap_actions:
+    description:
+      - Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, the
+        cluster ends.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description:
+          - Name of the action.
+        type: str
+        default: Bootstrap action
+      path:
+        description:
+          - Location of the script, such as C(s3://bucket/script.sh).
+        type: str
+        required: true
+      args:
+        description:
+          - Arguments of the script.
+        type: list
+        elements: str
+        default: []
+  emr_root_volume_size:
+    description:
+      - Size of the nodes' root volumes in GiB.
+      - By default, EMR uses the smallest size for the release and the image.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: int
+  emr_log_uri:
+    description:
+      - Location to which EMR copies the logs of nodes, bootstrap actions and steps, such as V(s3://bucket/logs/).
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: str
+  emr_applications:
+    description:
+      - Names of the applications that EMR installs, such as V(Spark). EMR adds those on which they depend.
+      - Changing this option replaces the EMR cluster, which requires O(emr_replace).
+    type: list
+    elements: str
+    default: []
+  emr_termination_protection:
+    description:
+      - Whether the cluster is protected against termination. To delete or replace a protected cluster, set this
+        option to V(false).
+      - By default, a new cluster is not protected, and an existing cluster keeps its setting.
+      - This option can be changed in place.
+    type: bool
+  emr_steps:
+    description:
+      - 'Steps that the cluster runs one after the other, each once. Names identify steps: a step with a new name
+        is added.'
+      - A run adds steps, but does not wait until they end.
+      - This option can be changed in place, by adding steps. A step that was added cannot be changed or removed.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description:
+          - Name of the step, which is unique in the cluster.
+        type: str
+        required: true
+      jar:
+        description:
+          - JAR file of the step.
+        type: str
+        default: command-runner.jar
+      args:
+        description:
+          - Arguments.
+        type: list
+        elements: str
+        default: []
+      on_failure:
+        description:
+          - What EMR does if the step fails.
+        type: str
+        choices: [continue, cancel_and_wait, terminate_cluster]
+        default: continue
+  emr_replace:
+    description:
+      - Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates
+        the cluster, whose data on HDFS is lost, and creates another one, which runs all steps.
+      - This option applies to one run and is not stored.
+    type: bool
+    default: false
 """

@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
-from local_cloud.testing import wait_until
 
 from .clusters import numbers
-from .conftest import FAST, MODULES, REGION
+from .conftest import FAST, REGION
+from .killing import kill_at, start
 
 NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # what has ended keeps its tags for a while
 SAMPLE = 20  # of the calls, in the usual run
@@ -63,29 +61,6 @@ DEFINITION = {
     "key_name": "tests",
     "wait_timeout": 30,
 }
-
-
-def start(options, module="cluster"):
-    """The module in a process of its own, which can be killed."""
-    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {**options, "_ansible_remote_tmp": "/tmp"}})
-    code = (
-        "import sys; from unittest.mock import patch; from ansible.module_utils import basic; "
-        f"basic._ANSIBLE_ARGS = sys.argv[1].encode(); basic._ANSIBLE_PROFILE = 'legacy'; import {MODULES}.{module} as module; module.main()"
-    )
-    return subprocess.Popen([sys.executable, "-c", code, arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ)
-
-
-def kill_at(cloud, options, stage, **call):
-    """Kill a run at a writing call, before or after AWS has executed it. Returns whether it came to that call."""
-    cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
-    process = start(options)
-    wait_until(lambda: cloud.control.paused() or process.poll() is not None)
-    held = cloud.control.paused()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    cloud.control.set_faults([])
-    cloud.control.resume(execute=False)
-    return bool(held)
 
 
 def points(writes, every):

@@ -16,6 +16,8 @@ from collections import defaultdict
 
 import permissions
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import trust_policy as emr_trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 
@@ -117,7 +119,7 @@ def witness(cloud, tmp_path_factory):
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     witness = Witness(cloud, tmp_path_factory.mktemp("witness"))
     cloud.client("kms").create_alias(AliasName="alias/data", TargetKeyId=key_of(cloud))
-    for scenario in (provision, shortage, validate, configure, status, dataset, destroy):
+    for scenario in (provision, shortage, validate, configure, status, dataset, emr, destroy):
         scenario(witness)
     witness.note()
     os.environ.update(before)
@@ -305,6 +307,39 @@ def upload(witness, folder):
     return json.loads(progress.read_text())
 
 
+def emr(witness):
+    """An EMR cluster with the default roles, which are the administrator's, from its start to its end."""
+    cloud, iam = witness.cloud, witness.cloud.client("iam")
+    for name, service in ((DEFAULT_SERVICE_ROLE, "elasticmapreduce"), (DEFAULT_PROFILE, "ec2")):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(emr_trust_policy(service, REGION)))
+    iam.create_instance_profile(InstanceProfileName=DEFAULT_PROFILE)
+    iam.add_role_to_instance_profile(InstanceProfileName=DEFAULT_PROFILE, RoleName=DEFAULT_PROFILE)
+    ec2 = cloud.client("ec2")
+    vpc = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"][0]["VpcId"]
+    subnet = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"][0]["SubnetId"]
+    group, *managed = [
+        ec2.create_security_group(GroupName=f"emr-{each}", Description=each, VpcId=vpc)["GroupId"]
+        for each in ("more", "master", "workers", "service")
+    ]
+    image = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+    options = {
+        "cluster": CLUSTER,
+        "emr_release_label": "emr-7.9.0",
+        "emr_instance_type": "c5.large",
+        "emr_core_count": 1,
+        "emr_key_name": KEY_NAME,
+        "emr_subnet_id": subnet,
+        "emr_additional_security_group_ids": {"workers": [group]},
+        "emr_security_group_ids": dict(zip(("master", "workers", "service"), managed, strict=True)),
+        "emr_image_id": cloud.client("ssm").get_parameter(Name=image)["Parameter"]["Value"],
+    }
+    cloud.control.set_delays(**FAST, emr_cluster=0.1)
+    inventory(witness, "emr")
+    run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
+    run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
+    run_module("emr_cluster", cluster=CLUSTER, state="absent", emr_termination_protection=False)
+
+
 def destroy(witness):
     # As Quick Setup does it
     witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
@@ -328,7 +363,7 @@ def shipped(playbook, **account):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "destroy"])
+@pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "emr", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
     """Each action was allowed by its statement and by no other, at least once."""
     allowed = pairs(witness.policies[playbook])

@@ -25,8 +25,8 @@ OPTIONAL = {"s3:ListBucket"}
 # Calls whose names the code puts together. test_needed_actions.py shows that they are made
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Where the names of botocore, of IAM and of the local cloud's records differ
-PREFIXES = {"efs": "elasticfilesystem", "service-quotas": "servicequotas"}
-SERVICES = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")
+PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
+SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")
 # Actions that IAM calls otherwise than the API
 RENAMED = {
     "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",

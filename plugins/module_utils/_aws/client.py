@@ -196,6 +196,10 @@ class AwsClient:
         return self.client("autoscaling")
 
     @property
+    def emr(self) -> Any:
+        return self.client("emr")
+
+    @property
     def s3(self) -> Any:
         return self.client("s3")
 

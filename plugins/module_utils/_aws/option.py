@@ -15,6 +15,7 @@ from typing import Any
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
+EMR_CLUSTER = "emr_cluster"
 
 #: The default time that modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
@@ -34,6 +35,7 @@ class Policy(Enum):
 
     IN_PLACE = "in place"
     REPLACES_NODES = "replaces nodes"
+    REPLACES_EMR_CLUSTER = "replaces the EMR cluster"
     FORBIDDEN = "cannot be changed"
     NOT_STORED = "not stored"
     SUBJECT = "selects what the run does"
@@ -62,6 +64,7 @@ class Update:
         sentence = {
             Policy.IN_PLACE: f"This option can be changed {self.summary}.",
             Policy.REPLACES_NODES: "Changing this option replaces the nodes, which requires O(replace_nodes).",
+            Policy.REPLACES_EMR_CLUSTER: "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
             Policy.FORBIDDEN: f"This option {self.summary}.",
             Policy.NOT_STORED: "This option applies to one run and is not stored.",
             Policy.SUBJECT: "",
@@ -73,6 +76,7 @@ SUBJECT = Update(Policy.SUBJECT)
 NOT_STORED = Update(Policy.NOT_STORED)
 IN_PLACE = Update(Policy.IN_PLACE)
 REPLACES_NODES = Update(Policy.REPLACES_NODES)
+REPLACES_EMR_CLUSTER = Update(Policy.REPLACES_EMR_CLUSTER)
 
 
 def in_place(details: str, advice: str = "") -> Update:

@@ -15,6 +15,7 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+    EMR_CLUSTER,
     NODE_GROUP,
     Option,
     Policy,
@@ -94,7 +95,9 @@ def test_a_module_takes_the_options_of_its_component():
     assert {"cluster", "group", "worker_count", "file_system_id"} <= argument_spec(NODE_GROUP).keys()
     assert not {"nat", "encrypted"} & argument_spec(NODE_GROUP).keys()
     assert argument_spec("lustre_file_system")["lustre_data_repositories"]["options"]["path"] == {"type": "str", "default": "/"}
-    assert {option.name for option in options_of()} == set(NAMES) - {"group"}
+    assert {option.name for option in options_of()} == {name for name in NAMES if name != "group" and not name.startswith("emr_")}
+    assert {"emr_task_count", "tags"} <= argument_spec(EMR_CLUSTER).keys()
+    assert not {"worker_count", "key_name"} & argument_spec(EMR_CLUSTER).keys()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,11 @@ def test_a_module_takes_the_options_of_its_component():
             Update(Policy.REPLACES_NODES),
             "replaces nodes",
             "Changing this option replaces the nodes, which requires O(replace_nodes).",
+        ),
+        (
+            Update(Policy.REPLACES_EMR_CLUSTER),
+            "replaces the EMR cluster",
+            "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
         ),
         (
             forbidden("Copy it", details="while nodes run"),
@@ -130,6 +138,35 @@ def test_the_documentation_of_a_module():
         "choices": ["a", "b"],
         "suboptions": {"path": {"description": ["As in O(efs)."], "type": "str", "required": True}},
     }
+
+
+@pytest.mark.parametrize(
+    ("prefix", "known", "expected"),
+    [
+        ("", (), "O(ignore:efs=false)"),
+        ("", ("efs",), "O(efs=false)"),
+        ("deeplearning_", (), "O(deeplearning_efs=false)"),
+        ("deeplearning_", ("efs",), "O(deeplearning_efs=false)"),
+        ("deeplearning_", ("nat",), "O(ignore:deeplearning_efs=false)"),
+    ],
+)
+def test_options_of_other_modules_and_roles_are_marked(prefix, known, expected):
+    assert tool.marked("O(efs=false)", prefix, known) == expected
+
+
+def emr_role(option: str, variables: dict[str, Any]) -> Any:
+    """What the role `emr_cluster` gives to the module for an option."""
+    (task,) = yaml.safe_load((ROOT / "roles" / "emr_cluster" / "tasks" / "main.yml").read_text())
+    template = task["deeplearning.cluster.emr_cluster"][option].removeprefix("{{").removesuffix("}}")
+    return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
+
+
+@pytest.mark.parametrize("option", options_of(EMR_CLUSTER), ids=lambda option: option.name)
+def test_the_role_of_emr_hands_over_each_option(option):
+    assert emr_role(option.name, {}) == "omitted"
+    assert emr_role(option.name, {option.variable: "x"}) == "x"
+    if option.spec["type"] == "str":
+        assert emr_role(option.name, {option.variable: ""}) == "omitted"
 
 
 def test_markup_in_a_table():

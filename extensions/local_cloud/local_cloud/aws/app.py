@@ -20,6 +20,7 @@ from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
 from .ec2.instance_lifecycle import InstanceLifecycle
+from .emr import clusters as emr_clusters
 from .requests import calls, errors, origin_check
 from .requests.client_tokens import ClientTokens
 from .requests.faults import Faults, Rule
@@ -156,6 +157,7 @@ class AwsApi:
                 with CLOUD.lock:
                     CLOUD.clock.run_due()
                     reconcile_all()
+                    emr_clusters.reconcile_all()
             except Exception:
                 LOG.exception("A round of the ticker failed")
 

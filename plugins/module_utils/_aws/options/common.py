@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     DEFAULT_WAIT_TIMEOUT,
+    EMR_CLUSTER,
     INSTANCE_ROLE,
     NETWORK,
     NODE_GROUP,
@@ -18,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 
 #: The modules that manage one component each, in the order of the documentation.
-COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP)
+COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP, EMR_CLUSTER)
 
 OPTIONS = (
     Option(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+    EMR_CLUSTER,
     NODE_GROUP,
     NOT_STORED,
     REPLACES_NODES,
@@ -142,11 +143,11 @@ OPTIONS = (
     Option(
         "progress_file",
         {"type": "path"},
-        (NODE_GROUP,),
+        (NODE_GROUP, EMR_CLUSTER),
         NOT_STORED,
         (
             "File to which the module appends progress messages while it waits for nodes. If this option is not set,"
-            " M(deeplearning.cluster.cluster) shows these messages.",
+            " M(deeplearning.cluster.cluster) and M(deeplearning.cluster.emr_cluster) show these messages.",
         ),
     ),
     Option(

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import common, instance_role, network, node_group, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import (
+    common,
+    emr,
+    instance_role,
+    network,
+    node_group,
+    storage,
+)
 
 #: All options, in the order of the documentation.
 OPTIONS: tuple[Option, ...] = (
@@ -20,6 +27,7 @@ OPTIONS: tuple[Option, ...] = (
     *storage.OPTIONS,
     *instance_role.OPTIONS,
     *node_group.OPTIONS,
+    *emr.OPTIONS,
 )
 
 

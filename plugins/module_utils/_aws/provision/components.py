@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.component import EMR
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
 
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
-KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.kinds}
-COMPONENT_OF_KIND = {kind.name: component for component in ALL_COMPONENTS for kind in component.kinds}
+"""The components of the module `cluster`."""
+KINDS = {kind.name: kind for component in (*ALL_COMPONENTS, EMR) for kind in component.kinds}
+COMPONENT_OF_KIND = {kind.name: component for component in (*ALL_COMPONENTS, EMR) for kind in component.kinds}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
 BILLED = {
     "elastic_ip": "Elastic IP address",
@@ -21,3 +24,11 @@ BILLED = {
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
 """The names of the resource kinds that cost money as long as they exist, even if no node uses them."""
+
+
+def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:
+    """Return the components that a module reads, by the names of those that it manages.
+
+    EMR clusters use other resources by the ids in their options. Modules for other components do not need permissions for EMR.
+    """
+    return (EMR,) if EMR.name in managed else ALL_COMPONENTS

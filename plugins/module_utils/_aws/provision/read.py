@@ -9,17 +9,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import components_to_read
 
 
 def read_all(request: Request) -> list[Found]:
     """Return all existing resources of the cluster, including adopted ones."""
+    components = components_to_read(request.components)
     results: dict[str, Future[list[Found]]] = {}
 
     def read(component: Component) -> list[Found]:
         return component.read(request, [item for name in component.reads_after for item in results[name].result()])
 
-    with ThreadPoolExecutor(len(ALL_COMPONENTS)) as pool:
-        for component in ALL_COMPONENTS:
+    with ThreadPoolExecutor(len(components)) as pool:
+        for component in components:
             results[component.name] = pool.submit(read, component)
         return [item for result in results.values() for item in result.result()]

@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import (
+    EMR_COMPONENT,
     INSTANCE_ROLE_COMPONENT,
     NETWORK_COMPONENT,
     NODES_COMPONENT,
@@ -37,7 +38,7 @@ PRIVATE: dict[int, list[Any]] = {
     4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
     6: [ipaddress.ip_network("fc00::/7")],
 }
-ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT}
+ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT, EMR_COMPONENT}
 
 
 def check_cluster_name(name: str) -> Iterator[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS as EMR_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
@@ -62,4 +63,5 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.BlockEnd(),
     *storage.VALIDATORS,
     *STORAGE_VALIDATORS,
+    *EMR_VALIDATORS,
 )

@@ -26,6 +26,7 @@ from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 SERVICE_ROLES = {
     "autoscaling": "AWSServiceRoleForAutoScaling",
     "elasticfilesystem": "AWSServiceRoleForAmazonElasticFileSystem",
+    "elasticmapreduce": "AWSServiceRoleForEMRCleanup",
     "fsx": "AWSServiceRoleForAmazonFSx",
     "s3.data-source.lustre.fsx": "AWSServiceRoleForFSxS3Access",
 }
@@ -210,6 +211,23 @@ def _lustre_role() -> Iterator[Permission]:
     resource = resources.arn("iam", "", f"role/aws-service-role/{service}.amazonaws.com/{SERVICE_ROLES[service]}")
     for action in ("AttachRolePolicy", "PutRolePolicy"):
         yield Permission(f"iam:{action}", resource)
+
+
+def for_emr(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
+    """Yield the permissions for creating a cluster: for its tags, and for its roles, which the caller passes to EMR and to EC2.
+
+    Source: Amazon EMR Management Guide, "Tag clusters" and "Using service-linked roles for cleanup".
+    """
+    if call.action != "RunJobFlow":
+        return
+    if tag_context:
+        yield Permission("elasticmapreduce:AddTags", resources.arn("elasticmapreduce", call.region, "cluster/*"), tag_context)
+    service_role, profile = parameters.get("ServiceRole"), parameters.get("JobFlowRole") or ""
+    if service_role:
+        context: Context = {"iam:passedtoservice": "elasticmapreduce.amazonaws.com"}
+        yield Permission("iam:PassRole", resources.role(service_role.rpartition("/")[2])[0], context)
+    yield from pass_role({"Arn" if profile.startswith("arn:") else "Name": profile})
+    yield from create_service_role("elasticmapreduce")
 
 
 def for_iam(call: Any, parameters: Mapping[str, Any], resource: str, tag_context: Context) -> Iterator[Permission]:

@@ -21,7 +21,7 @@ ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "
 # The condition keys of requests. A policy with another key is an error.
 KEYS = re.compile(
     r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
-    r"|(aws|ec2|autoscaling|iam):(request|resource)tag/.+"
+    r"|(aws|ec2|autoscaling|elasticmapreduce|iam):(request|resource)tag/.+"
     r"|autoscaling:(launchconfigurationname|launchtemplateversionspecified)"
     r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:(accessedviamounttarget|accesspointarn|createaction)"
     r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:(prefix|resourceaccount)|ssm:sessiondocumentaccesscheck"

@@ -14,7 +14,7 @@ from ..context import ACCOUNT
 from ..requests.calls import Call
 from . import dependent_actions, resources
 from .policies import Permission
-from .tag_conditions import request_tags, resource_tags, tag_pairs
+from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 
 Parameters = Mapping[str, Any]
 NOT_OF_TEMPLATE = ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun")
@@ -219,6 +219,28 @@ def _efs(call: Call, parameters: Parameters) -> Iterator[Permission]:
     yield from dependent_actions.for_efs(call, parameters, tag_context)
 
 
+def _emr(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    tags = tag_pairs(parameters.get("Tags")) if call.action in ("RunJobFlow", "AddTags") else {}
+    tag_context = _emr_request_tags(tags)
+    identifiers = _values(parameters, ("ClusterId", "JobFlowId", "JobFlowIds", "ResourceId"))
+    if call.action == "ModifyInstanceGroups" and not identifiers:
+        groups = [each.get("InstanceGroupId", "") for each in parameters.get("InstanceGroups") or []]
+        identifiers = [resources.emr_cluster_of(call.region, each) for each in groups]
+    if call.action == "RemoveTags":
+        tag_context = {"aws:tagkeys": tuple(parameters.get("TagKeys") or ())}
+    for identifier in dict.fromkeys(identifiers):
+        resource, found = resources.emr(call.region, identifier)
+        yield Permission(f"elasticmapreduce:{call.action}", resource, tag_context | resource_tags(found, "elasticmapreduce"))
+    if not identifiers:
+        yield Permission(f"elasticmapreduce:{call.action}", "*", tag_context)
+    yield from dependent_actions.for_emr(call, parameters, tag_context)
+
+
+def _emr_request_tags(tags: dict[str, str]) -> Context:
+    """Return the condition keys of tags in a request. EMR has keys of its own for them."""
+    return request_tags(tags) | {f"elasticmapreduce:requesttag/{key.lower()}": value for key, value in tags.items()}
+
+
 def _fsx(call: Call, parameters: Parameters) -> Iterator[Permission]:
     tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     if call.action == "CreateDataRepositoryAssociation":
@@ -330,6 +352,7 @@ SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] =
     "autoscaling": _autoscaling,
     "ec2": _ec2,
     "elasticfilesystem": _efs,
+    "elasticmapreduce": _emr,
     "fsx": _fsx,
     "iam": _iam,
     "kms": _kms,

@@ -7,12 +7,14 @@ from typing import Any
 from moto.autoscaling.models import autoscaling_backends
 from moto.ec2.models import ec2_backends
 from moto.efs.models import efs_backends
+from moto.emr.models import emr_backends
 from moto.fsx.models import fsx_backends
 from moto.iam.models import iam_backends
 from moto.ssm.models import ssm_backends
 
 from ..context import ACCOUNT
 from ..ec2.placement_groups import placement_groups
+from ..emr.clusters import clusters
 from ..fsx.data_repository_associations import associations
 from .identities import PARTITION
 
@@ -73,6 +75,18 @@ def efs(region: str, identifier: str) -> tuple[str, Tags]:
     backend: Any = efs_backends[ACCOUNT][region]
     kind = "access-point" if identifier.startswith("fsap-") else "file-system"
     return arn("elasticfilesystem", region, f"{kind}/{identifier}"), _tags(backend.list_tags_for_resource(identifier))
+
+
+def emr(region: str, identifier: str) -> tuple[str, Tags]:
+    """Return ARN and tags of an EMR cluster."""
+    found = clusters(emr_backends[ACCOUNT][region]).get(identifier)
+    return arn("elasticmapreduce", region, f"cluster/{identifier}"), dict(found.tags) if found else {}
+
+
+def emr_cluster_of(region: str, group: str) -> str:
+    """Return the id of the EMR cluster to which an instance group belongs, or `*` for none."""
+    found = clusters(emr_backends[ACCOUNT][region]).values()
+    return next((cluster.id for cluster in found if any(each.id == group for each in cluster.groups)), "*")
 
 
 def fsx(region: str, identifier: str) -> tuple[str, Tags]:

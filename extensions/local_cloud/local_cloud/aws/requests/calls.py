@@ -25,6 +25,7 @@ CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/,]+)/")
 MODEL_NAMES = {
     "elasticfilesystem": "efs",
     "elasticloadbalancing": "elbv2",
+    "elasticmapreduce": "emr",
     "email": "ses",
     "monitoring": "cloudwatch",
     "servicequotas": "service-quotas",

@@ -10,7 +10,7 @@ from typing import Any
 
 from .calls import Call
 
-ALIASES = {"efs": "elasticfilesystem"}
+ALIASES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce"}
 STAGES = ("", "before", "after")
 
 

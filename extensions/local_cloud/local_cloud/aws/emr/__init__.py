@@ -1,0 +1,1 @@
+"""Amazon EMR: clusters with uniform instance groups. Bootstrap actions and steps are not executed."""

@@ -1,0 +1,134 @@
+"""Checks of requests that EMR answers at once. What concerns EC2 is detected only when the cluster starts (see `clusters`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .errors import invalid
+from .nodes import CORE, MASTER, ROLES, TASK
+from .roles import check_profile
+from .steps import MOST_ACTIVE
+
+RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
+FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
+MOST_BOOTSTRAP_ACTIONS = 16
+FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+SMALLEST_ROOT_VOLUMES = (10, 15)
+"""GiB, before and since that release. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+IMPLEMENTED = {
+    "Applications",
+    "BootstrapActions",
+    "CustomAmiId",
+    "EbsRootVolumeSize",
+    "Instances",
+    "JobFlowRole",
+    "LogUri",
+    "Name",
+    "ReleaseLabel",
+    "ServiceRole",
+    "Steps",
+    "Tags",
+    "VisibleToAllUsers",
+}
+"""Parameters of RunJobFlow that the local cloud implements."""
+INSTANCES = {
+    "AdditionalMasterSecurityGroups",
+    "AdditionalSlaveSecurityGroups",
+    "Ec2KeyName",
+    "Ec2SubnetId",
+    "EmrManagedMasterSecurityGroup",
+    "EmrManagedSlaveSecurityGroup",
+    "InstanceCount",
+    "InstanceGroups",
+    "KeepJobFlowAliveWhenNoSteps",
+    "MasterInstanceType",
+    "Placement",
+    "ServiceAccessSecurityGroup",
+    "SlaveInstanceType",
+    "TerminationProtected",
+}
+GROUP = {"InstanceCount", "InstanceRole", "InstanceType", "Market", "Name"}
+
+
+def normal_request(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with instance groups, into which the former notation with two instance types is translated."""
+    instances = request["Instances"]
+    former = ("MasterInstanceType", "SlaveInstanceType", "InstanceCount")
+    if "InstanceGroups" in instances or not any(name in instances for name in former):
+        return request
+    count = instances.get("InstanceCount", 1)
+    types = {MASTER: (instances.get("MasterInstanceType"), 1), CORE: (instances.get("SlaveInstanceType"), count - 1)}
+    groups = [{"InstanceRole": role, "InstanceType": kind, "InstanceCount": size} for role, (kind, size) in types.items() if size > 0]
+    if any(not group["InstanceType"] for group in groups):
+        raise invalid("MasterInstanceType, SlaveInstanceType and InstanceCount must all be specified.")
+    return {**request, "Instances": {**{name: value for name, value in instances.items() if name not in former}, "InstanceGroups": groups}}
+
+
+def check_creation(backend: Any, request: dict[str, Any]) -> None:
+    """Raise the EMR error for a cluster that cannot be created."""
+    _check_implemented(request, IMPLEMENTED)
+    _check_implemented(request["Instances"], INSTANCES)
+    _check_release(backend, request)
+    for name in ("JobFlowRole", "ServiceRole"):
+        if not request.get(name):
+            raise invalid(f"{name} is required for creating cluster.")
+    check_profile(backend.account_id, request["JobFlowRole"])
+    groups = request["Instances"].get("InstanceGroups") or []
+    check_groups(groups)
+    roles = [group["InstanceRole"] for group in groups]
+    if roles.count(MASTER) != 1 or roles.count(CORE) > 1:
+        raise invalid("A cluster must have exactly one MASTER instance group and at most one CORE instance group.")
+    if TASK in roles and CORE not in roles:
+        raise invalid("A cluster with a TASK instance group must have a CORE instance group.")
+    if next(group["InstanceCount"] for group in groups if group["InstanceRole"] == MASTER) != 1:
+        raise invalid("The local cloud implements only MASTER instance groups of one instance.")
+    _check_rest(request)
+
+
+def _check_rest(request: dict[str, Any]) -> None:
+    instances = request["Instances"]
+    if bool(instances.get("EmrManagedMasterSecurityGroup")) != bool(instances.get("EmrManagedSlaveSecurityGroup")):
+        raise invalid("EmrManagedMasterSecurityGroup and EmrManagedSlaveSecurityGroup must be specified together.")
+    smallest = SMALLEST_ROOT_VOLUMES[_version(request["ReleaseLabel"]) >= FIRST_WITH_LARGER_ROOT]
+    if request.get("EbsRootVolumeSize", smallest) < smallest:
+        raise invalid(f"EbsRootVolumeSize must be at least {smallest} GiB.")
+    if len(request.get("BootstrapActions", [])) > MOST_BOOTSTRAP_ACTIONS:
+        raise invalid(f"Too many bootstrap actions. Maximum: {MOST_BOOTSTRAP_ACTIONS}.")
+    check_steps(0, request.get("Steps", []))
+
+
+def check_groups(groups: list[dict[str, Any]]) -> None:
+    """Raise the EMR error for instance groups that cannot be created in any cluster."""
+    for group in groups:
+        _check_implemented(group, GROUP)
+        if group["InstanceRole"] not in ROLES or group.get("Market", "ON_DEMAND") != "ON_DEMAND":
+            raise invalid("The local cloud implements only On-Demand Instances.")
+        if group["InstanceCount"] < 1:
+            raise invalid(f"The {group['InstanceRole']} instance group must have at least one instance.")
+
+
+def check_steps(active: int, steps: list[dict[str, Any]]) -> None:
+    """Raise the EMR error for steps that exceed the limit. `active` is the number of active steps of the cluster."""
+    if active + len(steps) > MOST_ACTIVE:
+        active_states = "(State = 'Running', 'Pending' or 'Cancel_Pending')"
+        raise invalid(f"Maximum number of active steps{active_states} for cluster exceeded: {MOST_ACTIVE}.")
+
+
+def _check_release(backend: Any, request: dict[str, Any]) -> None:
+    label = request.get("ReleaseLabel") or ""
+    if label not in backend.list_release_labels():
+        raise invalid(f"The supplied release label is invalid: {label}.")
+    if request.get("CustomAmiId") and _version(label) < FIRST_WITH_CUSTOM_IMAGES:
+        raise invalid("Custom AMI is not allowed")
+
+
+def _version(label: str) -> tuple[int, ...]:
+    found = RELEASE.fullmatch(label)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def _check_implemented(given: dict[str, Any], implemented: set[str]) -> None:
+    others = sorted(set(given) - implemented)
+    if others:
+        raise invalid(f"The local cloud does not implement {others[0]}.")

@@ -1,0 +1,325 @@
+"""Clusters, which launch and replace their nodes, run steps, and end."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from datetime import datetime
+from typing import Any, cast
+
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
+from moto.emr.models import emr_backends
+from moto.emr.utils import random_cluster_id
+
+from ..context import CLOUD
+from ..ec2.launch import check as check_launch
+from ..ec2.launch import choose_subnet, launch
+from .images import image_of_release
+from .managed_security_groups import ManagedGroups, is_public, manage
+from .nodes import JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node
+from .objects import is_missing
+from .roles import check_service_role
+from .steps import Step
+
+LOG = logging.getLogger(__name__)
+STARTED = ("RUNNING", "WAITING")
+OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
+ENDING = ("TERMINATING", *OVER)
+SERVICE_GROUP_MISSING = (
+    "You must also specify a ServiceAccessSecurityGroup if you use custom security groups when creating a cluster in a private subnet."
+)
+
+
+class Invalid(Exception):
+    """EMR cannot start the cluster as requested. EMR detects this only after RunJobFlow has returned."""
+
+
+class Cluster:
+    """A cluster that changes its state and its nodes only in `reconcile`, never within an API call."""
+
+    def __init__(self, backend: Any, request: dict[str, Any]) -> None:
+        self.id = random_cluster_id()
+        self.backend, self.request = backend, request
+        self.arn = f"arn:aws:elasticmapreduce:{backend.region_name}:{backend.account_id}:cluster/{self.id}"
+        self.state = "STARTING"
+        self.reason: dict[str, str] = {}
+        self.tags: dict[str, str] = {each["Key"]: each.get("Value", "") for each in request.get("Tags", [])}
+        self.protected: bool = self.instances.get("TerminationProtected", False)
+        self.groups = [InstanceGroup(each) for each in self.instances["InstanceGroups"]]
+        self.groups.sort(key=lambda group: ROLES.index(group.role))
+        self.steps = [Step(each) for each in request.get("Steps", [])]
+        self.subnet_id: str | None = None
+        self.managed: ManagedGroups | None = None
+        self.created: datetime = utcnow()
+        self.ready: datetime | None = None
+        self.ended: datetime | None = None
+        self._retry_at = 0.0
+        self._failed = False
+
+    @property
+    def instances(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.request["Instances"]
+        return found
+
+    @property
+    def keeps_alive(self) -> bool:
+        return bool(self.instances.get("KeepJobFlowAliveWhenNoSteps", False))
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [node for group in self.groups for node in group.nodes]
+
+    @property
+    def master(self) -> Node | None:
+        return next((node for node in self.nodes if node.group.role == MASTER), None)
+
+    def terminate(self, code: str, message: str, *, failed: bool = False) -> None:
+        """Start the end of the cluster."""
+        if self.state in ENDING:
+            return
+        self.state, self.reason, self._failed = "TERMINATING", {"Code": code, "Message": message}, failed
+        for step in self.steps:
+            step.cancel()
+        for node in self.nodes:
+            node.end(code, message)
+
+    def set_tags(self, tags: dict[str, str]) -> None:
+        """Add tags to the cluster and its instances."""
+        self.tags.update(tags)
+        for node in self.nodes:
+            if node.is_live:
+                node.instance.add_tags(tags)
+
+    def remove_tags(self, keys: list[str]) -> None:
+        """Remove tags from the cluster and its instances."""
+        for key in keys:
+            self.tags.pop(key, None)
+            for node in self.nodes:
+                if node.is_live:
+                    self._ec2.tags[node.instance.id].pop(key, None)
+
+    def add_steps(self, requests: list[dict[str, Any]]) -> list[Step]:
+        new = [Step(each) for each in requests]
+        self.steps += new
+        CLOUD.wake.set()
+        return new
+
+    def add_group(self, request: dict[str, Any]) -> InstanceGroup:
+        group = InstanceGroup(request)
+        self.groups.append(group)
+        CLOUD.wake.set()
+        return group
+
+    def reconcile(self) -> None:
+        """Follow the nodes, launch missing ones, run steps, and change the state of the cluster."""
+        for node in self.nodes:
+            node.follow()
+        if self.state == "TERMINATING":
+            self._finish()
+        elif self.state not in OVER:
+            self._check_master()
+            self._launch_missing()
+            self._bootstrap()
+            self._advance()
+
+    @property
+    def _ec2(self) -> Any:
+        return ec2_backends[self.backend.account_id][self.backend.region_name]
+
+    def _finish(self) -> None:
+        if all(node.instance.state == "terminated" for node in self.nodes):
+            self.state, self.ended = OVER[self._failed], utcnow()
+            for group in self.groups:
+                group.end()
+
+    def _check_master(self) -> None:
+        master = self.master
+        if master and not master.is_live:
+            message = f"The master failed: {master.reason['Message']}"
+            self.terminate("INSTANCE_FAILURE", message, failed=True)
+
+    def _launch_missing(self) -> None:
+        for group in self.groups:
+            missing = group.requested - len(group.live)
+            if self.state in ENDING or group.failure or missing <= 0 or time.time() < self._retry_at:
+                continue
+            try:
+                for _ in range(missing):
+                    self._launch(group)
+            except (EC2ClientError, Invalid) as error:
+                self._retry_at = time.time() + CLOUD.delays.launch_retry
+                if self.ready is None:
+                    self.terminate("VALIDATION_ERROR", str(getattr(error, "message", error)), failed=True)
+
+    def _launch(self, group: InstanceGroup) -> None:
+        data, subnet = self._launch_data(group)
+        (instance,) = launch(self._ec2, data, subnet).instances
+        group.nodes.append(Node(group, instance))
+
+    def _launch_data(self, group: InstanceGroup) -> tuple[dict[str, Any], Any]:
+        """Return the launch data of a group and the subnet of the cluster. Raises `Invalid`, and the EC2 errors of what does not exist."""
+        check_service_role(self.backend.account_id, self.request["ServiceRole"], Invalid)
+        place = {"Placement": self.instances.get("Placement") or {}}
+        subnet = choose_subnet(self._ec2, {"SubnetId": self.subnet_id or self.instances.get("Ec2SubnetId"), **place})
+        self.subnet_id, self.managed = subnet.id, self._managed_groups(subnet)
+        side, own = ("Master", self.managed.master) if group.role == MASTER else ("Slave", self.managed.slave)
+        tags = {**self.tags, JOB_FLOW_TAG: self.id, ROLE_TAG: group.role}
+        image = self.request.get("CustomAmiId") or image_of_release(self._ec2, self.request["ReleaseLabel"])
+        profile, size = self.request["JobFlowRole"], self.request.get("EbsRootVolumeSize")
+        interface = {
+            "DeviceIndex": 0,
+            "SubnetId": subnet.id,
+            "Groups": [own, *(self.instances.get(f"Additional{side}SecurityGroups") or [])],
+            "AssociatePublicIpAddress": is_public(self._ec2, subnet),
+        }
+        data = {
+            "ImageId": image,
+            "InstanceType": group.instance_type,
+            "KeyName": self.instances.get("Ec2KeyName"),
+            "IamInstanceProfile": {"Arn" if profile.startswith("arn:") else "Name": profile},
+            "NetworkInterfaces": [interface],
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+        }
+        check_launch(self._ec2, data)
+        if size:
+            device = self._ec2.describe_images(ami_ids=[image])[0].root_device_name
+            data["BlockDeviceMappings"] = [{"DeviceName": device, "Ebs": {"VolumeSize": size, "VolumeType": "gp3"}}]
+        return data, subnet
+
+    def _managed_groups(self, subnet: Any) -> ManagedGroups:
+        master, slave, service = (
+            self.instances.get(name)
+            for name in ("EmrManagedMasterSecurityGroup", "EmrManagedSlaveSecurityGroup", "ServiceAccessSecurityGroup")
+        )
+        named = ManagedGroups(master, slave, service) if master and slave else None
+        if named and not service and not is_public(self._ec2, subnet):
+            raise Invalid(SERVICE_GROUP_MISSING)
+        return self.managed or manage(self._ec2, subnet, named)
+
+    def _bootstrap(self) -> None:
+        for node in [each for each in self.nodes if each.is_bootstrapped]:
+            failure = self._bootstrap_failure(node)
+            if not failure:
+                node.become_ready()
+            elif self.ready is None:
+                self.terminate("BOOTSTRAP_FAILURE", failure, failed=True)
+            else:
+                node.group.failure = failure
+                node.end("BOOTSTRAP_FAILURE", failure)
+
+    def _bootstrap_failure(self, node: Node) -> str:
+        for number, action in enumerate(self.request.get("BootstrapActions", []), start=1):
+            if is_missing(self.backend.account_id, action["ScriptBootstrapAction"]["Path"]):
+                name = "Master" if node.group.role == MASTER else node.group.role.capitalize()
+                return f"{name} instance ({node.instance.id}) failed attempting to download bootstrap action {number} file from S3"
+        return ""
+
+    def _advance(self) -> None:
+        """Change the state of the cluster with those of its groups and steps."""
+        for group in self.groups:
+            if group.state == "RUNNING":
+                group.ready = group.ready or utcnow()
+        if self.state == "STARTING" and all(node.state != "PROVISIONING" for node in self.nodes):
+            self.state = "BOOTSTRAPPING"
+        elif self.state == "BOOTSTRAPPING" and all(group.ready for group in self.groups):
+            self.state, self.ready = "RUNNING", utcnow()
+        if self.state in STARTED:
+            self._run_steps()
+
+    def _run_steps(self) -> None:
+        """End the running step once its time is over, start the next one, and wait or end without steps."""
+        step = next((each for each in self.steps if each.is_active), None)
+        if step is None and not self.keeps_alive:
+            self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
+        elif step is None:
+            self.state = "WAITING"
+            self.reason = {"Message": "Cluster ready after last step completed." if self.steps else "Cluster ready to run steps."}
+        elif step.state == "PENDING":
+            self.state, self.reason = "RUNNING", {"Message": "Running step"}
+            step.start(CLOUD.delays.emr_cluster)
+        elif time.time() >= step.ends_at:
+            step.end(self.backend.account_id)
+            if step.state == "FAILED":
+                self._follow_failure(step)
+
+    def _follow_failure(self, step: Step) -> None:
+        if step.action_on_failure == "CANCEL_AND_WAIT":
+            for other in self.steps:
+                other.cancel()
+        elif step.action_on_failure == "TERMINATE_CLUSTER":
+            self.terminate("STEP_FAILURE", "Shut down as step failed", failed=True)
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the description in the form of ListClusters."""
+        return {
+            "Id": self.id,
+            "Name": self.request["Name"],
+            "Status": {
+                "State": self.state,
+                "StateChangeReason": self.reason,
+                "Timeline": {"CreationDateTime": self.created, "ReadyDateTime": self.ready, "EndDateTime": self.ended},
+            },
+            "NormalizedInstanceHours": 0,
+            "ClusterArn": self.arn,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description in the form of DescribeCluster."""
+        request, master = self.request, self.master
+        applications = request.get("Applications") or [{"Name": "Hadoop"}]
+        log_uri = request.get("LogUri")
+        return {
+            **self.summarize(),
+            "Ec2InstanceAttributes": self._describe_attributes(),
+            "InstanceCollectionType": "INSTANCE_GROUP",
+            # EMR returns this scheme and the slash, whatever the request contains
+            "LogUri": f"s3n://{log_uri.partition('://')[2].rstrip('/')}/" if log_uri else None,
+            "ReleaseLabel": request["ReleaseLabel"],
+            "AutoTerminate": not self.keeps_alive,
+            "TerminationProtected": self.protected,
+            "VisibleToAllUsers": request.get("VisibleToAllUsers", True),
+            "Applications": [{"Version": "1.0.0", **copy.deepcopy(dict(each))} for each in applications],
+            "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
+            "ServiceRole": request["ServiceRole"],
+            "MasterPublicDnsName": master and (master.addresses["PublicDnsName"] or master.addresses["PrivateDnsName"]),
+            "Configurations": [],
+            "ScaleDownBehavior": "TERMINATE_AT_TASK_COMPLETION",
+            "CustomAmiId": request.get("CustomAmiId"),
+            "EbsRootVolumeSize": request.get("EbsRootVolumeSize"),
+            "KerberosAttributes": {},
+            "StepConcurrencyLevel": 1,
+        }
+
+    def _describe_attributes(self) -> dict[str, Any]:
+        requested, managed = self.instances, self.managed
+        subnet = self._ec2.get_subnet(self.subnet_id) if self.subnet_id and self.state not in OVER else None
+        return {
+            "Ec2KeyName": requested.get("Ec2KeyName"),
+            "Ec2SubnetId": self.subnet_id or requested.get("Ec2SubnetId"),
+            "RequestedEc2SubnetIds": [requested["Ec2SubnetId"]] if requested.get("Ec2SubnetId") else [],
+            "Ec2AvailabilityZone": subnet and subnet.availability_zone,
+            "IamInstanceProfile": self.request["JobFlowRole"],
+            "EmrManagedMasterSecurityGroup": managed.master if managed else requested.get("EmrManagedMasterSecurityGroup"),
+            "EmrManagedSlaveSecurityGroup": managed.slave if managed else requested.get("EmrManagedSlaveSecurityGroup"),
+            "ServiceAccessSecurityGroup": managed.service if managed else requested.get("ServiceAccessSecurityGroup"),
+            "AdditionalMasterSecurityGroups": requested.get("AdditionalMasterSecurityGroups") or [],
+            "AdditionalSlaveSecurityGroups": requested.get("AdditionalSlaveSecurityGroups") or [],
+        }
+
+
+def clusters(backend: Any) -> dict[str, Cluster]:
+    """Return the clusters of an account and region by id."""
+    return cast("dict[str, Cluster]", backend.clusters)
+
+
+def reconcile_all() -> None:
+    """Reconcile the clusters of all accounts and regions."""
+    for _account, _region, backend in list(cast(Any, emr_backends).iter_backends()):
+        for cluster in list(clusters(backend).values()):
+            try:
+                cluster.reconcile()
+            except Exception:  # an error of one cluster must not stop the others
+                LOG.exception("Cluster %s could not be reconciled", cluster.id)

@@ -1,0 +1,35 @@
+"""The images of EMR releases, which EMR uses for clusters without a custom image."""
+
+from __future__ import annotations
+
+import hashlib
+
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.amis import Ami
+
+EMR = "137112412989"
+"""The account that owns the images: that of Amazon Linux."""
+
+
+def image_of_release(backend: EC2Backend, label: str) -> str:
+    """Return the id of a release's image, which differs between regions and never changes."""
+    digest = hashlib.sha256(f"{label}/{backend.region_name}".encode()).hexdigest()
+    identifier = f"ami-{digest[:17]}"
+    if identifier not in backend.amis:
+        backend.amis[identifier] = Ami(
+            backend,
+            identifier,
+            name=f"{label}-ami-hvm-x86_64",
+            description=f"Amazon EMR {label}",
+            owner_id=EMR,
+            owner_alias="amazon",
+            public=True,
+            virtualization_type="hvm",
+            architecture="x86_64",
+            image_location=f"amazon/{label}",
+            hypervisor="xen",
+            root_device_type="ebs",
+            root_device_name="/dev/xvda",
+            region_name=f"{backend.region_name}a",
+        )
+    return identifier

@@ -1,0 +1,88 @@
+"""The security groups that EMR manages: it creates those that a request does not name, and adds its rules to all of them.
+
+Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from moto.ec2.exceptions import InvalidPermissionDuplicateError, InvalidSecurityGroupNotFoundError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.subnets import Subnet
+
+NAMES = {
+    True: ("ElasticMapReduce-master", "ElasticMapReduce-slave"),
+    False: ("ElasticMapReduce-Master-Private", "ElasticMapReduce-Slave-Private"),
+}
+"""The names of the groups for the master and for the other nodes, in public and in private subnets."""
+SERVICE_NAME = "ElasticMapReduce-ServiceAccess"
+CONTROL_PORT, SECURE_CONTROL_PORT = 8443, 9443
+"""The port of nodes on which the service connects to them, and the port of the service on which the master connects to it."""
+EVERYTHING = (("tcp", 0, 65535), ("udp", 0, 65535), ("icmp", -1, -1))
+ANYWHERE = "0.0.0.0/0"
+
+
+class ManagedGroups(NamedTuple):
+    """Ids of the security groups. Only clusters in private subnets have a group for service access."""
+
+    master: str
+    slave: str
+    service: str | None
+
+
+def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
+    """Return whether the subnet's route table has a route to an internet gateway, as those of default subnets have on AWS."""
+    tables = [each for each in backend.route_tables.values() if each.vpc_id == subnet.vpc_id]
+    own = [each for each in tables if subnet.id in each._associations.values()]
+    main = [each for each in tables if each.main_association_id]
+    routes: list[Any] = list((own or main)[0].routes) if own or main else []
+    to_gateways = [route.gateway.id for route in routes if route.destination_cidr_block == ANYWHERE and route.gateway is not None]
+    return bool(subnet.default_for_az) or any(each.startswith("igw-") for each in to_gateways)
+
+
+def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> ManagedGroups:
+    """Return the groups of a cluster, with EMR's rules. Raises the EC2 error of a named group that does not exist."""
+    public = is_public(backend, subnet)
+    if named is None:
+        master, slave = (_own_group(backend, subnet.vpc_id, name) for name in NAMES[public])
+        named = ManagedGroups(master, slave, None if public else _own_group(backend, subnet.vpc_id, SERVICE_NAME))
+    for identifier in filter(None, named):
+        found = backend.get_security_group_from_id(identifier)
+        if found is None or found.vpc_id != subnet.vpc_id:
+            raise InvalidSecurityGroupNotFoundError(identifier)
+    _add_rules(backend, named, subnet.vpc_id)
+    return named
+
+
+def _own_group(backend: EC2Backend, vpc_id: str, name: str) -> str:
+    found = backend.get_security_group_from_name(name, vpc_id)
+    return str((found or backend.create_security_group(name, f"{name} of Amazon EMR", vpc_id)).id)
+
+
+def _add_rules(backend: EC2Backend, groups: ManagedGroups, vpc_id: str) -> None:
+    nodes = list(dict.fromkeys([groups.master, groups.slave]))
+    for group in nodes:
+        for ports in EVERYTHING:
+            _allow(backend, vpc_id, group, ports, nodes)
+        if groups.service:
+            _allow(backend, vpc_id, group, ("tcp", CONTROL_PORT, CONTROL_PORT), [groups.service])
+    if groups.service:
+        _allow(backend, vpc_id, groups.service, ("tcp", SECURE_CONTROL_PORT, SECURE_CONTROL_PORT), [groups.master])
+
+
+def _allow(backend: EC2Backend, vpc_id: str, group: str, ports: tuple[str, int, int], sources: list[str]) -> None:
+    protocol, first, last = ports
+    for source in sources:
+        try:
+            backend.authorize_security_group_ingress(
+                group,
+                protocol,
+                first,
+                last,
+                [],
+                source_groups=[{"GroupId": source}],
+                vpc_id=vpc_id,  # type: ignore[arg-type]
+            )
+        except InvalidPermissionDuplicateError:
+            continue

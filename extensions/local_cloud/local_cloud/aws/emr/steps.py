@@ -1,0 +1,69 @@
+"""Steps of clusters: one after the other, each for a while. Nothing is executed; only a missing program in S3 makes a step fail."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.emr.utils import random_id
+
+from .objects import is_missing
+
+MOST_ACTIVE = 256
+"""The quota for steps that are pending or running."""
+ACTIVE = ("PENDING", "RUNNING")
+
+
+class Step:
+    """A step, as a request describes it, and its state."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.id = f"s-{random_id()}"
+        self.request = request
+        self.state = "PENDING"
+        self.failure: dict[str, str] | None = None
+        self.created: datetime = utcnow()
+        self.started: datetime | None = None
+        self.ended: datetime | None = None
+        self.ends_at = 0.0
+
+    @property
+    def action_on_failure(self) -> str:
+        return str(self.request.get("ActionOnFailure") or "TERMINATE_CLUSTER").replace("JOB_FLOW", "CLUSTER")
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ACTIVE
+
+    def start(self, seconds: float) -> None:
+        self.state, self.started, self.ends_at = "RUNNING", utcnow(), time.time() + seconds
+
+    def end(self, account: str) -> None:
+        """Complete the step. A step whose program is not in S3 fails."""
+        jar = str(self.request["HadoopJarStep"]["Jar"])
+        self.state, self.ended = "COMPLETED", utcnow()
+        if is_missing(account, jar):
+            self.state = "FAILED"
+            self.failure = {"Reason": "Unable to download the program of the step.", "Message": f"{jar} does not exist"}
+
+    def cancel(self) -> None:
+        if self.is_active:
+            self.state, self.ended = "CANCELLED", utcnow()
+
+    def describe(self) -> dict[str, Any]:
+        jar = self.request["HadoopJarStep"]
+        properties = {each["Key"]: each["Value"] for each in jar.get("Properties", [])}
+        return {
+            "Id": self.id,
+            "Name": self.request["Name"],
+            "Config": {"Jar": jar["Jar"], "Properties": properties, "MainClass": jar.get("MainClass"), "Args": jar.get("Args", [])},
+            "ActionOnFailure": self.action_on_failure,
+            "Status": {
+                "State": self.state,
+                "StateChangeReason": {},
+                "FailureDetails": self.failure,
+                "Timeline": {"CreationDateTime": self.created, "StartDateTime": self.started, "EndDateTime": self.ended},
+            },
+        }

@@ -1,0 +1,25 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name and shows its progress while it waits for nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
+
+
+class ActionModule(ActionBase):
+    """Runs the module and, if it runs on the controller, shows its progress."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        refuse_injected_facts()
+        check_names(task_vars or {})
+        return {**result, **execute_watched(self, task_vars)}

@@ -1,0 +1,76 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The component for an EMR cluster, which the module `emr_cluster` provisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted, printable
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+
+
+def _read(request: Request, _found: Sequence[Found]) -> list[Found]:
+    return resources.read(request)
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
+    options = request.options
+    roles = definition.wanted_roles(options, request.cloud.region) if options["emr_create_default_roles"] else []
+    cluster = next((item for item in found if item.address == CLUSTER), None)
+    has_task_group = cluster is not None and "TASK" in cluster.attributes["groups"]
+    yield from roles
+    after = [role.address for role in roles]
+    yield definition.wanted_cluster(options, request.tags(EMR_COMPONENT), has_task_group=has_task_group, after=after)
+    yield from definition.wanted_steps(options)
+
+
+def _keeps(_request: Request, item: Found) -> bool:
+    """EMR keeps steps, and all clusters of the account share the default roles."""
+    return item.address.kind != CLUSTER.kind
+
+
+def _predict(_request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+    """Return the resources without steps if the plan replaces the cluster, because the new cluster runs all steps."""
+    replaces = any(_replaced(change) for change in plan)
+    return [item for item in found if not replaces or item.address.kind != "emr_step"]
+
+
+def _replaced(change: Change) -> list[str]:
+    """Return the names of the properties for which a change replaces the cluster."""
+    updates = change.address == CLUSTER and change.action is Action.UPDATE
+    return definition.needs_replacement(change.before, change.after) if updates else []
+
+
+def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
+    """Refuse a replacement that the definition does not allow, and the end of a protected cluster."""
+    for change in plan:
+        names = _replaced(change)
+        if names and not request.options["emr_replace"]:
+            raise ClusterError(_describe_replacement(change, names))
+        ends = names or (change.address == CLUSTER and change.action is Action.DELETE)
+        protected = change.found is not None and change.found.properties.get("termination_protection")
+        if ends and protected and request.options.get("emr_termination_protection") is not False:
+            raise ClusterError(
+                f"emr_termination_protection: EMR cluster {change.found.id if change.found else ''} is protected against termination. "
+                "To end it, set this option to false."
+            )
+
+
+def _describe_replacement(change: Change, names: Iterable[str]) -> str:
+    differences = "; ".join(f"{name} is {printable(change.before[name])!r}, not {printable(change.after[name])!r}" for name in names)
+    return (
+        f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR does not change: "
+        f"{differences}. Restore the former values, or set emr_replace: true. This terminates the cluster, whose data on HDFS is lost, and "
+        "creates another one."
+    )
+
+
+EMR = Component(EMR_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict)

@@ -1,0 +1,47 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The IAM actions for EMR clusters, and for the default roles of EMR."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+
+IAM_ACTIONS = IamActions(
+    reads=(
+        "elasticmapreduce:DescribeCluster",
+        "elasticmapreduce:ListBootstrapActions",
+        "elasticmapreduce:ListClusters",
+        "elasticmapreduce:ListInstanceGroups",
+        "elasticmapreduce:ListSteps",
+    ),
+    definition=(
+        "ec2:DescribeKeyPairs",
+        "iam:GetInstanceProfile",
+        "iam:GetRole",
+    ),
+    present=(
+        "elasticmapreduce:AddInstanceGroups",
+        "elasticmapreduce:AddJobFlowSteps",
+        "elasticmapreduce:AddTags",
+        "elasticmapreduce:ModifyInstanceGroups",
+        "elasticmapreduce:RemoveTags",
+        "elasticmapreduce:RunJobFlow",
+        "elasticmapreduce:SetTerminationProtection",
+        "elasticmapreduce:TerminateJobFlows",
+    ),
+    absent=(
+        "elasticmapreduce:SetTerminationProtection",
+        "elasticmapreduce:TerminateJobFlows",
+    ),
+)
+# The policy for operators does not contain these actions: the default role of EMR may pass every role of the account to EC2
+DEFAULT_ROLES = IamActions(
+    present=(
+        "iam:AddRoleToInstanceProfile",
+        "iam:AttachRolePolicy",
+        "iam:CreateInstanceProfile",
+        "iam:CreateRole",
+        "iam:ListAttachedRolePolicies",
+    ),
+)

@@ -1,0 +1,414 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads, creates, changes and deletes EMR clusters, their steps, and the default roles of EMR."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    DENIED_TIMEOUT,
+    AwsClient,
+    ClientError,
+    ClusterError,
+    WaitTimeout,
+    error_code,
+    is_missing,
+    read_concurrently,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER, GROUPS, READY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+
+STARTING = ("STARTING", "BOOTSTRAPPING")
+STARTED = ("RUNNING", "WAITING")
+OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
+START_TIMEOUT = 1800
+"""The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images."""
+PAUSE = 2
+"""Seconds between two checks of a cluster at first. EMR allows few calls per second."""
+NEW_ROLE = "InstanceProfile"
+"""Part of the message with which EMR refuses an instance profile that it does not see yet."""
+Description = Mapping[str, Any]
+Properties = Mapping[str, Any]
+
+
+def read(request: Request) -> list[Found]:
+    """Return the cluster, its steps, and the default roles that the cluster is to use and to create.
+
+    The attribute `groups` of the cluster contains the roles of its instance groups, such as `TASK`.
+    """
+    return read_concurrently([partial(_read_cluster, request), partial(_read_roles, request)])
+
+
+def _read_cluster(request: Request) -> Iterator[Found]:
+    cloud, described = request.cloud, own_cluster(request.cloud)
+    if described is None:
+        return
+    listed = {"ClusterId": described["Id"]}
+    groups = cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", **listed)
+    actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
+    roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
+    yield Found(CLUSTER, described["Id"], cluster_properties(request, described, groups, actions), roles)
+    yield from _read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
+
+
+def own_cluster(cloud: AwsClient) -> dict[str, Any] | None:
+    """Return the description of the cluster with this cluster's name and tags that is not ending, or None.
+
+    Names of EMR clusters are not unique, and lists do not contain tags. Raises ClusterError if several clusters have the tags.
+    """
+    listed = cloud.retrieve("emr", "list_clusters", "Clusters", ClusterStates=[*STARTING, *STARTED])
+    named = [_describe(cloud, item["Id"]) for item in listed if item["Name"] == cloud.cluster]
+    own = [item for item in named if _is_own(cloud, item) and item["Status"]["State"] in (*STARTING, *STARTED)]
+    if len(own) > 1:
+        ids = " and ".join(item["Id"] for item in own)
+        raise ClusterError(f"{ids} are both tagged as the EMR cluster of {cloud.cluster}. Terminate one of them, or remove its tags.")
+    return own[0] if own else None
+
+
+def _is_own(cloud: AwsClient, described: Description) -> bool:
+    tags = tag_dict(described.get("Tags", []))
+    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == EMR_COMPONENT
+
+
+def _describe(cloud: AwsClient, cluster_id: str) -> dict[str, Any]:
+    return dict(cloud.emr.describe_cluster(ClusterId=cluster_id)["Cluster"])
+
+
+def cluster_properties(
+    request: Request, described: Description, groups: Sequence[Description], actions: Sequence[Description]
+) -> dict[str, Any]:
+    """Return the properties that the plan compares, in the form of the definition."""
+    options, instances = request.options, described["Ec2InstanceAttributes"]
+    by_role = {group["InstanceGroupType"]: group for group in groups}
+    applications = [item["Name"] for item in described.get("Applications", [])]
+    return {
+        "release_label": described.get("ReleaseLabel"),
+        "image_id": described.get("CustomAmiId"),
+        **{f"{name}_instance_type": by_role[role]["InstanceType"] for role, name in GROUPS.items() if role in by_role},
+        **{f"{GROUPS[role]}_count": by_role.get(role, {}).get("RequestedInstanceCount", 0) for role in ("CORE", "TASK")},
+        "service_role": definition.comparable_name(options.get("emr_service_role"), described.get("ServiceRole", "")),
+        "instance_profile": definition.comparable_name(options.get("emr_instance_profile"), instances.get("IamInstanceProfile", "")),
+        "key_name": instances.get("Ec2KeyName"),
+        "subnet": instances.get("Ec2SubnetId"),
+        **{f"{purpose}_security_group": instances.get(member) for purpose, member in definition.SECURITY_GROUPS.items()},
+        **{
+            f"additional_{nodes}_security_groups": frozenset(instances.get(member, ()))
+            for nodes, member in definition.ADDITIONAL_GROUPS.items()
+        },
+        "bootstrap_actions": [{"name": item["Name"], "path": item["ScriptPath"], "args": item.get("Args", [])} for item in actions],
+        "root_volume_size": described.get("EbsRootVolumeSize"),
+        "log_uri": definition.comparable_log_uri(options.get("emr_log_uri"), described.get("LogUri")),
+        "applications": definition.comparable_applications(options.get("emr_applications") or [], applications),
+        "termination_protection": described["TerminationProtected"],
+        "tags": request.cloud.comparable_tags(described.get("Tags", [])),
+        "state": state(described, groups),
+    }
+
+
+def state(described: Description, groups: Iterable[Description]) -> str:
+    """Return `ready` if the cluster has started and its groups have all their nodes, or what they do instead."""
+    if described["Status"]["State"] not in STARTED:
+        return str(described["Status"]["State"]).lower()
+    unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]
+    states = sorted({group["Status"]["State"].lower() for group in unready})
+    return states[0] if states else READY
+
+
+def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
+    """Yield the steps. If several steps have the same name, as other tools may add them, the newest one counts."""
+    seen = set[str]()
+    for item in listed:  # the newest one comes first
+        if item["Name"] not in seen:
+            seen.add(item["Name"])
+            config = item["Config"]
+            properties = {"jar": config["Jar"], "args": config.get("Args", []), "on_failure": _on_failure(item)}
+            yield Found(definition.step(item["Name"]), item["Id"], properties, {"status": item["Status"]})
+
+
+def _on_failure(step: Description) -> str:
+    return str(step.get("ActionOnFailure", "")).lower().replace("job_flow", "cluster")
+
+
+def _read_roles(request: Request) -> Iterator[Found]:
+    """Yield the default roles, if the run may create them. Only those that lack their policy after an interrupted run are not adopted."""
+    cloud, options = request.cloud, request.options
+    if not request.present or not options["emr_create_default_roles"]:
+        return
+    for wanted in definition.wanted_roles(options, cloud.region):
+        name = wanted.properties["name"]
+        if wanted.address == definition.INSTANCE_PROFILE:
+            for profile in described_profile(cloud, name):
+                role = next((each["RoleName"] for each in profile["Roles"]), None)
+                yield Found(wanted.address, name, {"name": name, "role": role}, adopted=role is not None)
+        elif described_role(cloud, name):
+            attached = [
+                each["PolicyArn"] for each in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=name)
+            ]
+            policy = wanted.properties["policy"] if wanted.properties["policy"] in attached else None
+            yield Found(wanted.address, name, {"name": name, "policy": policy}, adopted=bool(attached))
+
+
+def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
+    """Return the description of the role with this name or ARN, or None if it does not exist."""
+    try:
+        return dict(cloud.iam.get_role(RoleName=name.rpartition("/")[2])["Role"])
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
+    """Return a list of the instance profile with this name or ARN, or an empty list if it does not exist."""
+    try:
+        return [cloud.iam.get_instance_profile(InstanceProfileName=name.rpartition("/")[2])["InstanceProfile"]]
+    except ClientError as error:
+        if is_missing(error):
+            return []
+        raise
+
+
+# Clusters
+
+
+def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    request = definition.run_job_flow_request(cloud.cluster, properties)
+    run = partial(cloud.create, "emr", "run_job_flow", **request, Tags=tag_list(properties["tags"]))
+    created = _once_roles_are_visible(cloud, run, properties["instance_profile"])
+    return Found(address, created["JobFlowId"], properties)
+
+
+def _once_roles_are_visible(cloud: AwsClient, run: Callable[[], dict[str, Any]], profile: str) -> dict[str, Any]:
+    """Create the cluster. If this run created the instance profile, retry for a minute while EMR does not see it yet."""
+    if profile not in cloud.created:
+        return run()
+    errors: list[ClientError] = []
+
+    def answer() -> dict[str, Any] | None:
+        try:
+            return cloud.once_allowed(run)
+        except ClientError as error:
+            if error_code(error) != "ValidationException" or NEW_ROLE not in str(error):
+                raise
+            errors.append(error)
+            return None
+
+    try:
+        return cloud.wait_until("EMR to see the instance profile", answer, DENIED_TIMEOUT, pause=1)
+    except WaitTimeout as error:
+        raise errors[-1] from error
+
+
+def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found | None:
+    """Change a cluster in place, or replace it. The plan contains a replacement only if the definition allows it."""
+    before = {name: found.properties.get(name) for name in changed}
+    if definition.needs_replacement(before, {name: properties[name] for name in changed}):
+        _delete_cluster(cloud, found)
+        return _create_cluster(cloud, found.address, properties)
+    if "tags" in changed:
+        _update_tags(cloud, found, properties["tags"])
+    if "termination_protection" in changed:
+        _protect(cloud, found.id, properties["termination_protection"])
+    if changed & {"core_count", "state", "task_count"}:
+        _resize(cloud, found, properties)
+    return None
+
+
+def _update_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str]) -> None:
+    """Add tags. EMR documents that a tag has to be removed before it gets another value."""
+    stale = [name for name, value in tags.items() if found.properties["tags"].get(name, value) != value]
+    if stale:
+        cloud.emr.remove_tags(ResourceId=found.id, TagKeys=stale)
+    cloud.emr.add_tags(ResourceId=found.id, Tags=tag_list(tags))
+
+
+def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
+    cloud.emr.set_termination_protection(JobFlowIds=[cluster_id], TerminationProtected=protected)
+
+
+def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
+    """Request the sizes of the groups that differ, or that EMR has given up on, and add the first task group.
+
+    EMR accepts this only while a cluster runs. A cluster that starts has the sizes of its definition, unless this changes.
+    """
+    sizes = {role: properties[f"{GROUPS[role]}_count"] for role in ("CORE", "TASK")}
+    groups = {group["InstanceGroupType"]: group for group in _groups(cloud, found.id)}
+    different = [
+        {"InstanceGroupId": group["Id"], "InstanceCount": sizes[role]}
+        for role, group in groups.items()
+        if role in sizes and (group["RequestedInstanceCount"] != sizes[role] or group["Status"]["State"] in ("ARRESTED", "SUSPENDED"))
+    ]
+    adds = sizes["TASK"] and "TASK" not in groups
+    if different or adds:
+        _wait(cloud, found.id, lambda described, _groups: described["Status"]["State"] in STARTED)
+    if different:
+        cloud.emr.modify_instance_groups(ClusterId=found.id, InstanceGroups=different)
+    if adds:
+        cloud.create("emr", "add_instance_groups", JobFlowId=found.id, InstanceGroups=[definition.group_request("TASK", properties)])
+
+
+def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
+    """Wait until the cluster is ready, if the run is to wait."""
+    if found.properties.get("state") != READY:
+        return found
+
+    def is_ready(described: Description, groups: Sequence[Description]) -> bool:
+        for group in groups:
+            if group["Status"]["State"] in ("ARRESTED", "SUSPENDED"):
+                reason = group["Status"].get("StateChangeReason", {}).get("Message", "EMR returned no reason")
+                raise ClusterError(f"EMR no longer launches {GROUPS[group['InstanceGroupType']]} nodes of {found.id}: {reason}")
+        return state(described, groups) == READY
+
+    _wait(cloud, found.id, is_ready)
+    return found
+
+
+def _wait(cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool]) -> None:
+    """Wait until the cluster and its groups suit. Raises ClusterError, with EMR's reason, if the cluster ends."""
+
+    started = time.monotonic()
+
+    def probe() -> bool:
+        described = _describe(cloud, cluster_id)
+        if described["Status"]["State"] not in (*STARTING, *STARTED):
+            raise ClusterError(ended(described))
+        groups = _groups(cloud, cluster_id)
+        nodes = [(group["RunningInstanceCount"], group["RequestedInstanceCount"]) for group in groups]
+        running, wanted = (sum(counts) for counts in zip(*nodes))
+        text = f"EMR cluster {cloud.cluster} is {described['Status']['State'].lower()}: {running} of {wanted} nodes are ready"
+        cloud.progress(text, time.monotonic() - started)
+        return suits(described, groups)
+
+    cloud.wait_until(f"EMR cluster {cluster_id} to become ready", probe, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
+
+
+def _groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
+    return cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", ClusterId=cluster_id)
+
+
+def ended(described: Description) -> str:
+    """Return the message for a cluster that ends although it is wanted, with EMR's reason and the location of the logs."""
+    reason = described["Status"].get("StateChangeReason", {})
+    code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
+    message = f"EMR cluster {described['Id']} ended ({code}): {text.rstrip('.')}."
+    if not described.get("LogUri"):
+        return f"{message} Set emr_log_uri to keep the logs of nodes."
+    logs = f"s3://{described['LogUri'].partition('://')[2].rstrip('/')}/{described['Id']}"
+    where = "steps/" if code == "STEP_FAILURE" else "node/"
+    return f"{message} EMR copies the logs to {logs}/{where} a few minutes later."
+
+
+def _delete_cluster(cloud: AwsClient, found: Found) -> None:
+    if found.properties["termination_protection"]:
+        _protect(cloud, found.id, False)
+    cloud.emr.terminate_job_flows(JobFlowIds=[found.id])
+
+    def gone() -> bool:
+        return _describe(cloud, found.id)["Status"]["State"] in OVER
+
+    cloud.wait_until(f"the end of EMR cluster {found.id}", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
+
+
+# Steps
+
+
+def _create_step(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    request = definition.step_request(address.key, properties)
+    added = cloud.create("emr", "add_job_flow_steps", JobFlowId=properties["cluster"], Steps=[request])
+    return Found(address, added["StepIds"][0], {name: properties[name] for name in ("jar", "args", "on_failure")})
+
+
+def _never_delete(_cloud: AwsClient, found: Found) -> None:
+    raise TypeError(f"{found.address} is kept: EMR does not delete it")
+
+
+# Roles
+
+
+def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    cloud.create("iam", "create_role", RoleName=properties["name"], AssumeRolePolicyDocument=json.dumps(properties["trust"]))
+    found = Found(address, properties["name"], {"name": properties["name"], "policy": properties["policy"]})
+    cloud.created.add(found.id)
+    cloud.once_allowed(partial(_attach_policy, cloud, found, properties, frozenset()))
+    return found
+
+
+def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.once_visible(cloud.iam.attach_role_policy, RoleName=found.id, PolicyArn=properties["policy"])
+
+
+def _create_profile(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    cloud.create("iam", "create_instance_profile", InstanceProfileName=properties["name"])
+    cloud.created.add(properties["name"])
+    found = Found(address, properties["name"], properties)
+    cloud.once_allowed(partial(_add_role, cloud, found, properties, frozenset()))
+    return found
+
+
+def _add_role(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.once_visible(cloud.iam.add_role_to_instance_profile, InstanceProfileName=found.id, RoleName=properties["role"])
+
+
+KINDS = (
+    Kind(
+        "emr_role",
+        _create_role,
+        _never_delete,
+        update=_attach_policy,
+        updatable=frozenset({"policy"}),
+        advice="All EMR clusters of the account share this role. Change it yourself.",
+    ),
+    Kind(
+        "emr_instance_profile",
+        _create_profile,
+        _never_delete,
+        update=_add_role,
+        updatable=frozenset({"role"}),
+        advice="All EMR clusters of the account share this instance profile. Change it yourself.",
+    ),
+    Kind(
+        CLUSTER.kind,
+        _create_cluster,
+        _delete_cluster,
+        update=_update_cluster,
+        settle=_settle_cluster,
+        updatable=definition.IN_PLACE,
+        replacing=frozenset(
+            {
+                "release_label",
+                "image_id",
+                *(f"{name}_instance_type" for name in GROUPS.values()),
+                "service_role",
+                "instance_profile",
+                "key_name",
+                "subnet",
+                *(f"{purpose}_security_group" for purpose in definition.SECURITY_GROUPS),
+                *(f"additional_{nodes}_security_groups" for nodes in definition.ADDITIONAL_GROUPS),
+                "bootstrap_actions",
+                "root_volume_size",
+                "log_uri",
+                "applications",
+            }
+        ),
+    ),
+    Kind(
+        "emr_step",
+        _create_step,
+        _never_delete,
+        advice="EMR does not change steps. Give the changed step another name.",
+    ),
+)

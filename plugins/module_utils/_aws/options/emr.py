@@ -1,0 +1,192 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Options of EMR clusters, which the module `emr_cluster` provisions."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+    EMR_CLUSTER,
+    IN_PLACE,
+    NOT_STORED,
+    REPLACES_EMR_CLUSTER,
+    Option,
+    Policy,
+    Suboption,
+    Update,
+    in_place,
+)
+
+
+def _option(name: str, spec: dict[str, object], update: Update, *description: str, suboptions: tuple[Suboption, ...] = ()) -> Option:
+    return Option(name, spec, (EMR_CLUSTER,), update, description, suboptions, whole=False)
+
+
+OPTIONS = (
+    _option(
+        "emr_release_label",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "EMR release of the cluster, such as V(emr-7.9.0). Required with O(state=present).",
+    ),
+    _option(
+        "emr_image_id",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Id of a custom image for all nodes. The image must be based on the Amazon Linux version of the release. Requires release 5.7.0 or"
+        " later.",
+        "By default, EMR uses the image of the release.",
+    ),
+    _option(
+        "emr_instance_type",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Instance type of the master and, by default, of all other nodes. Required with O(state=present).",
+    ),
+    _option(
+        "emr_core_instance_type",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Instance type of the core nodes, if it differs from O(emr_instance_type).",
+    ),
+    _option(
+        "emr_core_count",
+        {"type": "int"},
+        in_place("but a change from 0 or to 0 requires O(emr_replace)"),
+        "Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only node.",
+        "If you decrease the number, EMR chooses the nodes that it terminates.",
+    ),
+    _option(
+        "emr_task_instance_type",
+        {"type": "str"},
+        Update(Policy.REPLACES_EMR_CLUSTER, advice="The first task nodes can be added in place"),
+        "Instance type of the task nodes, if it differs from O(emr_instance_type).",
+    ),
+    _option(
+        "emr_task_count",
+        {"type": "int", "default": 0},
+        IN_PLACE,
+        "Number of task nodes, which store no data. If you decrease the number, EMR chooses the nodes that it terminates.",
+    ),
+    _option(
+        "emr_service_role",
+        {"type": "str", "default": "EMR_DefaultRole"},
+        REPLACES_EMR_CLUSTER,
+        "Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.",
+    ),
+    _option(
+        "emr_instance_profile",
+        {"type": "str", "default": "EMR_EC2_DefaultRole"},
+        REPLACES_EMR_CLUSTER,
+        "Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile and its role.",
+    ),
+    _option(
+        "emr_create_default_roles",
+        {"type": "bool", "default": False},
+        NOT_STORED,
+        "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
+        " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
+        " account share the roles, so a run never deletes them.",
+        "EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run again.",
+    ),
+    _option(
+        "emr_key_name",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Name of the EC2 key pair for SSH logins as the user C(hadoop).",
+    ),
+    _option(
+        "emr_subnet_id",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Id of the subnet of all nodes. Nodes in a public subnet have public addresses.",
+        "By default, EMR chooses a subnet of the default VPC.",
+    ),
+    _option(
+        "emr_security_group_ids",
+        {"type": "dict", "default": {}},
+        REPLACES_EMR_CLUSTER,
+        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs.",
+        "By default, EMR creates groups, which all clusters in a VPC share and which remain after the clusters.",
+        suboptions=(
+            Suboption("master", {"type": "str"}, "Group of the master. Requires O(emr_security_group_ids.workers)."),
+            Suboption("workers", {"type": "str"}, "Group of the core and task nodes. Requires O(emr_security_group_ids.master)."),
+            Suboption(
+                "service",
+                {"type": "str"},
+                "Group through which EMR reaches nodes in a private subnet. Required there, together with the other two groups.",
+            ),
+        ),
+    ),
+    _option(
+        "emr_additional_security_group_ids",
+        {"type": "dict", "default": {}},
+        REPLACES_EMR_CLUSTER,
+        "Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system let in.",
+        suboptions=(
+            Suboption("master", {"type": "list", "elements": "str", "default": []}, "Groups of the master."),
+            Suboption("workers", {"type": "list", "elements": "str", "default": []}, "Groups of the core and task nodes."),
+        ),
+    ),
+    _option(
+        "emr_bootstrap_actions",
+        {"type": "list", "elements": "dict", "default": []},
+        REPLACES_EMR_CLUSTER,
+        "Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, the cluster ends.",
+        suboptions=(
+            Suboption("name", {"type": "str", "default": "Bootstrap action"}, "Name of the action."),
+            Suboption("path", {"type": "str", "required": True}, "Location of the script, such as C(s3://bucket/script.sh)."),
+            Suboption("args", {"type": "list", "elements": "str", "default": []}, "Arguments of the script."),
+        ),
+    ),
+    _option(
+        "emr_root_volume_size",
+        {"type": "int"},
+        REPLACES_EMR_CLUSTER,
+        "Size of the nodes' root volumes in GiB.",
+        "By default, EMR uses the smallest size for the release and the image.",
+    ),
+    _option(
+        "emr_log_uri",
+        {"type": "str"},
+        REPLACES_EMR_CLUSTER,
+        "Location to which EMR copies the logs of nodes, bootstrap actions and steps, such as V(s3://bucket/logs/).",
+    ),
+    _option(
+        "emr_applications",
+        {"type": "list", "elements": "str", "default": []},
+        REPLACES_EMR_CLUSTER,
+        "Names of the applications that EMR installs, such as V(Spark). EMR adds those on which they depend.",
+    ),
+    _option(
+        "emr_termination_protection",
+        {"type": "bool"},
+        IN_PLACE,
+        "Whether the cluster is protected against termination. To delete or replace a protected cluster, set this option to V(false).",
+        "By default, a new cluster is not protected, and an existing cluster keeps its setting.",
+    ),
+    _option(
+        "emr_steps",
+        {"type": "list", "elements": "dict", "default": []},
+        in_place("by adding steps. A step that was added cannot be changed or removed"),
+        "Steps that the cluster runs one after the other, each once. Names identify steps: a step with a new name is added.",
+        "A run adds steps, but does not wait until they end.",
+        suboptions=(
+            Suboption("name", {"type": "str", "required": True}, "Name of the step, which is unique in the cluster."),
+            Suboption("jar", {"type": "str", "default": "command-runner.jar"}, "JAR file of the step."),
+            Suboption("args", {"type": "list", "elements": "str", "default": []}, "Arguments."),
+            Suboption(
+                "on_failure",
+                {"type": "str", "choices": ["continue", "cancel_and_wait", "terminate_cluster"], "default": "continue"},
+                "What EMR does if the step fails.",
+            ),
+        ),
+    ),
+    _option(
+        "emr_replace",
+        {"type": "bool", "default": False},
+        NOT_STORED,
+        "Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates the cluster,"
+        " whose data on HDFS is lost, and creates another one, which runs all steps.",
+    ),
+)

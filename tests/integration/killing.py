@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs modules in processes of their own, which a test can kill at an API call."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from local_cloud.testing import wait_until
+
+from .conftest import MODULES
+
+
+def start(options, module="cluster"):
+    """The module in a process of its own, which can be killed."""
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {**options, "_ansible_remote_tmp": "/tmp"}})
+    code = (
+        "import sys; from unittest.mock import patch; from ansible.module_utils import basic; "
+        f"basic._ANSIBLE_ARGS = sys.argv[1].encode(); basic._ANSIBLE_PROFILE = 'legacy'; import {MODULES}.{module} as module; module.main()"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ)
+
+
+def kill_at(cloud, options, stage, module="cluster", **call):
+    """Kill a run of a module at a writing call, before or after AWS has executed it. Returns whether it came to that call."""
+    cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
+    process = start(options, module)
+    wait_until(lambda: cloud.control.paused() or process.poll() is not None)
+    held = cloud.control.paused()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    cloud.control.set_faults([])
+    cloud.control.resume(execute=False)
+    return bool(held)

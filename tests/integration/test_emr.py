@@ -1,0 +1,494 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""EMR clusters: created, changed, replaced and ended as described, each in check mode first, and never twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from local_cloud.testing import wait_until
+from permissions import operators
+
+from .clusters import steps
+from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
+from .killing import kill_at
+
+__all__ = ["operators"]
+ROLE, PROFILE = "EMR_DefaultRole", "EMR_EC2_DefaultRole"
+QUICK = {**FAST, "emr_cluster": 0.05}
+LIVE = ["STARTING", "BOOTSTRAPPING", "RUNNING", "WAITING"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(cloud, _fresh, monkeypatch):
+    cloud.control.set_delays(**QUICK)
+    monkeypatch.setattr(resources, "PAUSE", 0.05)
+
+
+@pytest.fixture(scope="module")
+def bucket(cloud):
+    """A bucket with a bootstrap action, and the roles of EMR."""
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="emr-tests")
+    s3.put_object(Bucket="emr-tests", Key="mount.sh", Body=b"true\n")
+    make_role(cloud, ROLE, "elasticmapreduce")
+    make_role(cloud, PROFILE, "ec2")
+    cloud.client("iam").create_instance_profile(InstanceProfileName=PROFILE)
+    cloud.client("iam").add_role_to_instance_profile(InstanceProfileName=PROFILE, RoleName=PROFILE)
+    return "emr-tests"
+
+
+def make_role(cloud, name, service):
+    statement = {"Effect": "Allow", "Principal": {"Service": f"{service}.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    cloud.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document))
+
+
+@pytest.fixture
+def emr(name, bucket):
+    """The options of an EMR cluster of three nodes."""
+    return {
+        "cluster": name,
+        "emr_release_label": "emr-5.8.0",
+        "emr_instance_type": "c5.large",
+        "emr_core_count": 2,
+        "emr_key_name": KEY_NAME,
+        "emr_log_uri": f"s3://{bucket}/logs",
+        "emr_bootstrap_actions": [{"path": f"s3://{bucket}/mount.sh", "args": ["fs-0123", "us-east-1"]}],
+    }
+
+
+def described(cloud, name, *states):
+    """The clusters of this name, as EMR describes them."""
+    client = cloud.client("emr")
+    listed = [page["Clusters"] for page in client.get_paginator("list_clusters").paginate(ClusterStates=list(states or LIVE))]
+    ids = [each["Id"] for page in listed for each in page if each["Name"] == name]
+    return [client.describe_cluster(ClusterId=identifier)["Cluster"] for identifier in ids]
+
+
+def sizes(cloud, cluster_id):
+    groups = cloud.client("emr").list_instance_groups(ClusterId=cluster_id)["InstanceGroups"]
+    return {each["InstanceGroupType"]: (each["InstanceType"], each["RunningInstanceCount"]) for each in groups}
+
+
+def writes(cloud):
+    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+
+
+def same(run, options, expected):
+    """Run with what changed: predicted, made, and then nothing more to do. Returns the result."""
+    predicted = run("emr_cluster", **options, check=True)
+    applied = run("emr_cluster", **options)
+    assert steps(predicted) == steps(applied) == expected
+    again = run("emr_cluster", **{key: value for key, value in options.items() if key != "emr_replace"})
+    assert (again["changed"], again["changes"]) == (False, [])
+    return applied
+
+
+def test_life_of_a_cluster(cloud, run, emr, name):
+    cloud.control.forget_calls()
+    predicted = run("emr_cluster", **emr, check=True)
+    assert writes(cloud) == []
+    assert predicted["resources"] == {"emr_cluster": {"main": "(known after apply)"}}
+    result = same(run, emr, {("create", "emr_cluster main")})
+    cluster_id = result["resources"]["emr_cluster"]["main"]
+    (cluster,) = described(cloud, name)
+    assert (cluster["Id"], cluster["Status"]["State"]) == (cluster_id, "WAITING")
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 2)}
+    assert {"Key": "deeplearning:cluster", "Value": name} in cluster["Tags"]
+
+    cloud.control.forget_calls()
+    assert not run("emr_cluster", **emr)["changed"]
+    assert writes(cloud) == [], "an unchanged cluster is only read"
+
+    same(run, {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_task_instance_type": "m5.large"}, {("update", "emr_cluster main")})
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 3), "TASK": ("m5.large", 1)}
+    same(run, {**emr, "tags": {"team": "speech"}, "emr_termination_protection": True}, {("update", "emr_cluster main")})
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 2), "TASK": ("m5.large", 0)}
+
+    with pytest.raises(ModuleFailed, match=rf"emr_termination_protection: EMR cluster {cluster_id} is protected"):
+        run("emr_cluster", cluster=name, state="absent")
+    gone = {"cluster": name, "state": "absent", "emr_termination_protection": False}
+    assert steps(run("emr_cluster", **gone, check=True)) == {("delete", "emr_cluster main")}
+    assert described(cloud, name)
+    assert steps(run("emr_cluster", **gone)) == {("delete", "emr_cluster main")}
+    assert described(cloud, name) == []
+    assert not run("emr_cluster", **gone)["changed"]
+
+
+def test_a_tag_changes_on_the_cluster_and_its_instances(cloud, run, emr, name):
+    run("emr_cluster", **emr, tags={"team": "speech"})
+    same(run, {**emr, "tags": {"team": "vision"}}, {("update", "emr_cluster main")})
+    (cluster,) = described(cloud, name)
+    instances = cloud.client("emr").list_instances(ClusterId=cluster["Id"], InstanceStates=["RUNNING"])["Instances"]
+    reservations = cloud.client("ec2").describe_instances(InstanceIds=[each["Ec2InstanceId"] for each in instances])["Reservations"]
+    tags = [{tag["Key"]: tag["Value"] for tag in each["Tags"]} for reservation in reservations for each in reservation["Instances"]]
+    assert [(each["team"], each["deeplearning:cluster"]) for each in tags] == [("vision", name)] * 3
+
+
+STEP = {"name": "prepare", "args": ["spark-submit", "prepare.py"]}
+
+
+def test_steps_are_added_once_and_in_order(cloud, run, emr, name):
+    more = {**STEP, "name": "evaluate"}
+    same(run, {**emr, "emr_steps": [STEP]}, {("create", "emr_cluster main"), ("create", "emr_step prepare")})
+    same(run, {**emr, "emr_steps": [STEP, more]}, {("create", "emr_step evaluate")})
+    (cluster,) = described(cloud, name)
+    listed = cloud.client("emr").list_steps(ClusterId=cluster["Id"])["Steps"]
+    assert [each["Name"] for each in listed] == ["evaluate", "prepare"]
+    assert not run("emr_cluster", **emr)["changed"], "EMR keeps steps that the definition no longer contains"
+    with pytest.raises(ModuleFailed, match=r"emr_step prepare: args is .* EMR does not change steps. Give the changed step another name"):
+        run("emr_cluster", **emr, emr_steps=[{**STEP, "args": ["other"]}])
+    missing = {"name": "missing", "jar": "s3://no-such-bucket/a.jar"}
+    run("emr_cluster", **emr, emr_steps=[missing])
+    wait_until(lambda: cloud.client("emr").list_steps(ClusterId=cluster["Id"], StepStates=["FAILED"])["Steps"])
+    warnings = run("emr_cluster", **emr, emr_steps=[missing])["warnings"]
+    assert re.search("emr_steps: 'missing' .*a.jar does not exist", str(warnings))
+
+
+def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository, landlord, tmp_path):
+    """The values that an account has are those of the test; the rest of the definition stays."""
+    definition = yaml.safe_load((repository / "examples" / "definitions" / "emr.yml").read_text())
+    owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
+    nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
+    own = {
+        "deeplearning_emr_image_id": amazon_linux(cloud),
+        "deeplearning_emr_key_name": KEY_NAME,
+        "deeplearning_emr_log_uri": f"s3://{bucket}/logs/",
+        "deeplearning_emr_subnet_id": owner.public[0],
+        "deeplearning_emr_additional_security_group_ids": {"master": [owner.group("nfs")], "workers": []},
+        "deeplearning_emr_bootstrap_actions": [
+            {**each, "path": f"s3://{bucket}/mount.sh"} for each in definition["deeplearning_emr_bootstrap_actions"]
+        ],
+    }
+    definition |= own
+
+    def play(*arguments, **more):
+        command = ["ansible-playbook", "-i", str(nodes), "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
+        done = subprocess.run(command, env=cloud.environment, cwd=repository, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "changed=1" in play("--check", "--diff")
+    assert described(cloud, name) == []
+    output = " ".join(play().split())
+    (cluster,) = described(cloud, name)
+    assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
+    assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
+    assert "keeps running" not in play(deeplearning_state="absent")
+    assert described(cloud, name) == []
+
+
+CHANGES = {
+    "emr_release_label": "emr-5.36.0",
+    "emr_image_id": lambda cloud, _landlord: amazon_linux(cloud),
+    "emr_instance_type": "c5.xlarge",
+    "emr_core_instance_type": "m5.large",
+    "emr_task_instance_type": "m5.xlarge",
+    "emr_service_role": lambda cloud, _landlord: other_role(cloud),
+    "emr_instance_profile": lambda cloud, _landlord: other_profile(cloud),
+    "emr_key_name": lambda cloud, _landlord: other_key(cloud),
+    "emr_subnet_id": lambda _cloud, landlord: landlord.public[0],
+    "emr_security_group_ids": lambda _cloud, landlord: {each: landlord.group(f"emr-{each}") for each in ("master", "workers")},
+    "emr_additional_security_group_ids": lambda _cloud, landlord: {"workers": [landlord.group("emr-more")]},
+    "emr_bootstrap_actions": [],
+    "emr_root_volume_size": 60,
+    "emr_log_uri": "s3://emr-tests/elsewhere",
+    "emr_applications": ["Spark"],
+}
+IN_PLACE = {"emr_core_count", "emr_task_count", "emr_termination_protection", "emr_steps"}
+
+
+def amazon_linux(cloud):
+    parameter = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+    return cloud.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+
+
+def other_role(cloud):
+    make_role(cloud, "emr-other-service", "elasticmapreduce")
+    return "emr-other-service"
+
+
+def other_profile(cloud):
+    iam, name = cloud.client("iam"), "emr-other-nodes"
+    make_role(cloud, name, "ec2")
+    iam.create_instance_profile(InstanceProfileName=name)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    return iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Arn"]
+
+
+def other_key(cloud):
+    return cloud.client("ec2").create_key_pair(KeyName="emr-other")["KeyName"]
+
+
+def test_every_option_has_its_policy():
+    """Each option of the module is tried below, in this file, or applies to one run only."""
+    policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
+    assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
+    assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE
+    assert {name for name, policy in policies.items() if policy is Policy.NOT_STORED} == {"emr_create_default_roles", "emr_replace"}
+
+
+def test_what_emr_does_not_change_is_refused_or_replaces_the_cluster(cloud, run, emr, name, landlord):
+    owner = landlord(nat=False)
+    before = {**emr, "emr_subnet_id": owner.public[0], "emr_task_count": 1, "emr_steps": [STEP]}
+    first = run("emr_cluster", **before)["resources"]["emr_cluster"]["main"]
+    changed = {option: value(cloud, owner) if callable(value) else value for option, value in CHANGES.items()}
+    changed["emr_subnet_id"] = owner.private[0]
+    changed["emr_security_group_ids"]["service"] = owner.group("emr-service")
+    cloud.control.forget_calls()
+    for option, value in changed.items():
+        for check in (True, False):
+            with pytest.raises(ModuleFailed, match=r"settings that EMR does not change: .* set emr_replace: true"):
+                run("emr_cluster", **{**before, option: value}, check=check)
+    with pytest.raises(ModuleFailed, match=r"core_count is 2, not 0\. Restore"):
+        run("emr_cluster", **{**before, "emr_core_count": 0, "emr_task_count": 0})
+    assert writes(cloud) == []
+
+    expected = {("update", "emr_cluster main"), ("create", "emr_step prepare")}
+    after = {**before, **changed, "emr_replace": True}
+    result = same(run, after, expected)
+    second = result["resources"]["emr_cluster"]["main"]
+    assert second != first
+    update = next(change for change in result["changes"] if change["kind"] == "emr_cluster")
+    assert update["policy"] == "replace"
+    assert {"release_label", "image_id", "subnet", "applications", "master_security_group"} <= update["after"].keys()
+    assert [each["Id"] for each in described(cloud, name)] == [second]
+    assert cloud.client("emr").describe_cluster(ClusterId=first)["Cluster"]["Status"]["State"] == "TERMINATED"
+    (cluster,) = described(cloud, name)
+    assert cluster["CustomAmiId"] == changed["emr_image_id"]
+    assert sizes(cloud, second) == {"MASTER": ("c5.xlarge", 1), "CORE": ("m5.large", 2), "TASK": ("m5.xlarge", 1)}
+    assert [each["Name"] for each in cloud.client("emr").list_steps(ClusterId=second)["Steps"]] == ["prepare"]
+
+
+def test_a_protected_cluster_is_not_replaced(cloud, run, emr, name):
+    run("emr_cluster", **emr, emr_termination_protection=True)
+    (before,) = described(cloud, name)
+    options = {**emr, "emr_root_volume_size": 60, "emr_replace": True}
+    with pytest.raises(ModuleFailed, match=r"emr_termination_protection: EMR cluster .* is protected"):
+        run("emr_cluster", **options)
+    same(run, {**options, "emr_termination_protection": False}, {("update", "emr_cluster main")})
+    assert described(cloud, name)[0]["Id"] != before["Id"]
+
+
+def test_drift_is_put_right(cloud, run, emr, name):
+    run("emr_cluster", **emr)
+    (cluster,) = described(cloud, name)
+    client = cloud.client("emr")
+    core = next(
+        each for each in client.list_instance_groups(ClusterId=cluster["Id"])["InstanceGroups"] if each["InstanceGroupType"] == "CORE"
+    )
+    client.modify_instance_groups(InstanceGroups=[{"InstanceGroupId": core["Id"], "InstanceCount": 4}])
+    client.remove_tags(ResourceId=cluster["Id"], TagKeys=["Name"])
+    result = same(run, emr, {("update", "emr_cluster main")})
+    assert {"core_count", "tags"} <= result["changes"][0]["after"].keys()
+    assert sizes(cloud, cluster["Id"])["CORE"] == ("c5.large", 2)
+    client.add_tags(ResourceId=cluster["Id"], Tags=[{"Key": "theirs", "Value": "stays"}])
+    assert not run("emr_cluster", **emr)["changed"]
+    assert {"Key": "theirs", "Value": "stays"} in described(cloud, name)[0]["Tags"]
+
+
+def test_a_run_waits_for_a_cluster_that_an_earlier_run_left_starting(cloud, run, emr, name):
+    cloud.control.set_delays(**{**QUICK, "emr_cluster": 3600})
+    started = run("emr_cluster", **emr, wait=False)
+    assert steps(started) == {("create", "emr_cluster main")}
+    assert not run("emr_cluster", **emr, wait=False)["changed"]
+    result = run("emr_cluster", **emr, check=True)
+    assert result["changes"][0]["after"] == {"state": "ready"}
+    (cluster,) = described(cloud, name)
+    cloud.client("emr").terminate_job_flows(JobFlowIds=[cluster["Id"]])
+
+
+def test_why_a_cluster_does_not_start(cloud, run, emr, name, bucket):
+    emr["emr_bootstrap_actions"] = [{"path": f"s3://{bucket}/no-such.sh"}]
+    message = rf"ended \(BOOTSTRAP_FAILURE\): .* failed attempting to download bootstrap action 1 file from S3\. .*s3://{bucket}/logs/j-"
+    with pytest.raises(ModuleFailed, match=message) as caught:
+        run("emr_cluster", **emr)
+    assert "Applied changes: create emr_cluster main" in str(caught.value)
+    wait_until(lambda: described(cloud, name) == [])
+    cloud.client("s3").put_object(Bucket=bucket, Key="no-such.sh", Body=b"true\n")
+    same(run, emr, {("create", "emr_cluster main")})
+
+    cloud.client("s3").delete_object(Bucket=bucket, Key="no-such.sh")
+    with pytest.raises(ModuleFailed, match=r"EMR no longer launches core nodes of j-\w+: Core instance .* failed attempting to download"):
+        run("emr_cluster", **{**emr, "emr_core_count": 3})
+    cloud.client("s3").put_object(Bucket=bucket, Key="no-such.sh", Body=b"true\n")
+    assert steps(run("emr_cluster", **{**emr, "emr_core_count": 3})) == {("update", "emr_cluster main")}
+
+
+def test_missing_capacity_is_told(cloud, run, emr, landlord):
+    cloud.control.set_capacity({"c5.large": {"us-east-1a": 2}})
+    with pytest.raises(ModuleFailed, match=r"ended \(VALIDATION_ERROR\): .*do not have sufficient c5.large capacity"):
+        run("emr_cluster", **emr, emr_subnet_id=landlord(nat=False).public[0])
+
+
+def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, name):
+    groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.large", "InstanceCount": 1}]
+    theirs = cloud.client("emr").run_job_flow(
+        Name=name,
+        ReleaseLabel="emr-5.8.0",
+        ServiceRole=ROLE,
+        JobFlowRole=PROFILE,
+        Instances={"InstanceGroups": groups, "KeepJobFlowAliveWhenNoSteps": True},
+    )["JobFlowId"]
+    own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    assert own != theirs
+    run("emr_cluster", cluster=name, state="absent")
+    assert [each["Id"] for each in described(cloud, name)] == [theirs]
+    tags = [{"Key": "deeplearning:cluster", "Value": name}, {"Key": "deeplearning:component", "Value": "emr"}]
+    run("emr_cluster", **emr)
+    cloud.client("emr").add_tags(ResourceId=theirs, Tags=tags)
+    with pytest.raises(ModuleFailed, match=rf"are both tagged as the EMR cluster of {name}"):
+        run("emr_cluster", **emr)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"emr_service_role": "no-such"}, "emr_service_role: there is no role 'no-such'. Create it"),
+        ({"emr_service_role": PROFILE}, f"emr_service_role: the trust policy of the role '{PROFILE}' does not allow elasticmapreduce"),
+        ({"emr_instance_profile": "no-such"}, "emr_instance_profile: there is no instance profile 'no-such'. Create it"),
+        ({"emr_instance_type": "c5.tiny"}, "emr_instance_type: c5.tiny is not offered in any zone"),
+        ({"emr_image_id": "ami-00000000000000000"}, "emr_image_id: there is no image ami-00000000000000000"),
+        ({"emr_image_id": "arm64"}, "emr_image_id: ami-.* is for arm64, but c5.large is x86_64"),
+        ({"emr_image_id": "ubuntu"}, "emr_image_id: ami-.* is not an Amazon Linux image"),
+        ({"emr_image_id": "amazon", "emr_root_volume_size": 12}, "emr_root_volume_size: 12 GiB is too small for ami-.*, which needs 15"),
+        ({"emr_key_name": "no-such"}, "emr_key_name: there is no key pair 'no-such'"),
+        ({"emr_subnet_id": "subnet-00000000"}, "emr_subnet_id: there is no subnet 'subnet-00000000'"),
+        ({"emr_additional_security_group_ids": {"workers": ["sg-00000000"]}}, "ids.workers: there is no security group 'sg-00000000'"),
+        ({"emr_log_uri": "s3://no-such-bucket-at-all/logs"}, "emr_log_uri: there is no bucket no-such-bucket-at-all"),
+        ({"tags": {"aws:team": "a"}}, "tags: 'aws:team' must not start with"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_bad_input_is_refused_before_anything_is_created(cloud, run, emr, name, change, message):
+    parameters = {
+        "arm64": "arm64/base-oss-nvidia-driver-gpu-amazon-linux-2023",
+        "ubuntu": "x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04",
+        "amazon": "x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023",
+    }
+    image = parameters.get(change.get("emr_image_id"))
+    if image:
+        parameter = f"/aws/service/deeplearning/ami/{image}/latest/ami-id"
+        change = {**change, "emr_image_id": cloud.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]}
+    cloud.control.forget_calls()
+    for check in (True, False):
+        with pytest.raises(ModuleFailed) as caught:
+            run("emr_cluster", **{**emr, **change}, check=check)
+        assert re.search(message, str(caught.value)), caught.value
+    assert writes(cloud) == []
+
+
+def test_a_security_group_of_another_network_is_refused(run, emr, landlord):
+    here, there = landlord(nat=False), landlord(nat=False)
+    emr |= {"emr_subnet_id": here.public[0], "emr_additional_security_group_ids": {"master": [there.group("emr-there")]}}
+    with pytest.raises(ModuleFailed, match=rf"ids.master: sg-\w+ is in {there.vpc}, but the subnet {here.public[0]}"):
+        run("emr_cluster", **emr)
+
+
+def test_a_private_subnet_needs_a_group_for_emr(run, emr, landlord):
+    owner = landlord(nat=False)
+    groups = {each: owner.group(f"emr-{each}") for each in ("master", "workers", "service")}
+    emr |= {"emr_subnet_id": owner.private[0], "emr_security_group_ids": {**groups, "service": None}}
+    with pytest.raises(ModuleFailed, match=rf"emr_security_group_ids.service: missing, because the subnet {owner.private[0]}"):
+        run("emr_cluster", **emr)
+    run("emr_cluster", **{**emr, "emr_security_group_ids": groups}, check=True)
+    run("emr_cluster", **{**emr, "emr_subnet_id": owner.public[0]}, check=True)
+
+
+def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
+    """Tested with the names that the account does not have any more, as in a new account."""
+    iam = cloud.client("iam")
+    iam.remove_role_from_instance_profile(InstanceProfileName=PROFILE, RoleName=PROFILE)
+    iam.delete_instance_profile(InstanceProfileName=PROFILE)
+    for name in (ROLE, PROFILE):
+        iam.delete_role(RoleName=name)
+    with pytest.raises(
+        ModuleFailed, match=rf"emr_service_role: there is no role '{ROLE}'. To create it, set emr_create_default_roles: true"
+    ):
+        run("emr_cluster", **emr)
+    roles = {("create", "emr_role service"), ("create", "emr_role nodes"), ("create", "emr_instance_profile nodes")}
+    cloud.control.set_faults([{"service": "iam", "action": "AttachRolePolicy", "code": "AccessDenied", "status": 403, "times": 1}])
+    same(run, {**emr, "emr_create_default_roles": True}, {*roles, ("create", "emr_cluster main")})
+    listed = {name: iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"] for name in (ROLE, PROFILE)}
+    attached = {name: [each["PolicyName"] for each in policies] for name, policies in listed.items()}
+    assert attached == {ROLE: ["AmazonElasticMapReduceRole"], PROFILE: ["AmazonElasticMapReduceforEC2Role"]}
+    iam.detach_role_policy(RoleName=ROLE, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonElasticMapReduceRole")
+    same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})
+    run("emr_cluster", **{**emr, "state": "absent"})
+    assert iam.get_role(RoleName=ROLE), "the other clusters of the account need the roles"
+
+
+@pytest.mark.parametrize(
+    ("action", "stage"),
+    [
+        ("RunJobFlow", "after"),
+        ("AddJobFlowSteps", "before"),
+        pytest.param("RunJobFlow", "before", marks=pytest.mark.exhaustive),
+        pytest.param("AddJobFlowSteps", "after", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_run_that_is_killed_is_continued(cloud, run, emr, name, stage, action):
+    emr["emr_steps"] = [STEP]
+    assert kill_at(cloud, {**emr, "region": REGION}, stage, "emr_cluster", action=action)
+    run("emr_cluster", **emr)
+    (cluster,) = described(cloud, name)
+    assert [each["Name"] for each in cloud.client("emr").list_steps(ClusterId=cluster["Id"])["Steps"]] == ["prepare"]
+    assert not run("emr_cluster", **emr)["changed"]
+
+
+@pytest.mark.parametrize("action", ["RunJobFlow", "AddJobFlowSteps", "AddInstanceGroups"])
+def test_a_lost_response_creates_nothing_twice(cloud, run, emr, name, action):
+    if action == "AddInstanceGroups":
+        run("emr_cluster", **emr)
+    options = {**emr, "emr_steps": [STEP], "emr_task_count": 1 if action == "AddInstanceGroups" else 0}
+    cloud.control.set_faults([{"action": action, "code": "InternalError", "status": 500, "after": True, "times": 1}])
+    run("emr_cluster", **options)
+    (cluster,) = described(cloud, name)
+    assert len(cloud.client("emr").list_steps(ClusterId=cluster["Id"])["Steps"]) == 1
+    assert sizes(cloud, cluster["Id"]).get("TASK", ("c5.large", 0))[1] == options["emr_task_count"]
+    assert not run("emr_cluster", **options)["changed"]
+
+
+def test_throttled_calls_are_repeated(cloud, run, emr):
+    cloud.control.set_faults([{"service": "emr", "code": "ThrottlingException", "status": 400, "each_call_once": True}])
+    run("emr_cluster", **emr, emr_steps=[STEP])
+    run("emr_cluster", **{**emr, "emr_core_count": 3, "tags": {"team": "speech"}})
+    run("emr_cluster", **{**emr, "state": "absent"})
+
+
+def test_denied_calls_are_told_and_leave_nothing_half_done(cloud, run, emr, name):
+    denied = {"service": "emr", "code": "AccessDeniedException", "status": 400, "message": "is not authorized to perform"}
+    cloud.control.set_faults([{**denied, "action": "RunJobFlow"}])
+    with pytest.raises(ModuleFailed, match=r"AccessDenied.*Applied changes: none"):
+        run("emr_cluster", **emr)
+    assert described(cloud, name) == []
+    cloud.control.set_faults([])
+    run("emr_cluster", **emr)
+    cloud.control.set_faults([{**denied, "action": "ModifyInstanceGroups"}])
+    with pytest.raises(ModuleFailed, match="AccessDenied"):
+        run("emr_cluster", **{**emr, "emr_core_count": 3})
+    assert sizes(cloud, described(cloud, name)[0]["Id"])["CORE"] == ("c5.large", 2)
+
+
+def test_the_policy_of_emr_suffices_and_ends_at_clusters_of_others(cloud, run, emr, name, operators):
+    run("emr_cluster", **{**emr, "cluster": "somebody-else"})
+    operators.be("emr")
+    run("emr_cluster", **emr)
+    run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1}, tags={"team": "speech"}, emr_termination_protection=True)
+    run("emr_cluster", **emr, tags={"team": "vision"}, emr_steps=[STEP])
+    changed = {**emr, "emr_root_volume_size": 60, "emr_termination_protection": False}
+    run("emr_cluster", **changed, tags={"team": "vision"}, emr_replace=True)
+    run("emr_cluster", cluster=name, state="absent")
+    with pytest.raises(ModuleFailed, match="AccessDenied"):
+        run("emr_cluster", **{**emr, "cluster": "elsewhere"})
+    with pytest.raises(ModuleFailed, match="AccessDenied"):
+        run("emr_cluster", cluster="somebody-else", state="absent")
