@@ -257,3 +257,27 @@ def test_how_many_workers_a_run_is_for(request_for, options, found, expected):
 @pytest.mark.parametrize(("minimum", "expected"), [(None, 4), (0, 4), (1, 1), (3, 3)])
 def test_how_many_workers_a_job_needs(request_for, minimum, expected):
     assert capacity.least_workers(request_for(worker_minimum=minimum)) == expected
+
+
+MASTER_NODE = nodes("master", (1,))
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "expected"),
+    [
+        ({}, [], True),
+        ({}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], False),
+        ({"worker_count": 3}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], False),
+        ({}, [MASTER_NODE, nodes(numbers=(2, 3, 5))], True),
+        ({}, [nodes(numbers=(2, 3, 4, 5))], True),
+        ({"worker_count": 0}, [MASTER_NODE], False),
+        ({"worker_count": None}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], True),
+        ({"replace_nodes": True}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], True),
+        ({"group": "master"}, [MASTER_NODE], False),
+        ({"group": "workers"}, [nodes(numbers=(2, 3, 4, 5))], False),
+        ({"group": "workers"}, [MASTER_NODE], True),
+        ({"worker_minimum": 2}, [group(size=3), MASTER_NODE, nodes(numbers=(2, 3, 4))], False),
+    ],
+)
+def test_a_run_launches_nodes_if_one_is_missing_or_may_be_replaced(request_for, options, found, expected):
+    assert capacity.launches_nodes(request_for(**options), found) is expected

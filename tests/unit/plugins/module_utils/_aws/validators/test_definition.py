@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
 
@@ -113,6 +115,7 @@ def test_nodes(change, finding):
     [
         {},
         {"worker_count": 500},
+        {"worker_count": 0},
         {"root_volume_size": 8},
         {"metadata_hop_limit": 64},
     ],
@@ -160,3 +163,46 @@ def test_good_tags():
 def test_buckets(name):
     (finding,) = definition.check_buckets("read_buckets", ["data-1.example", name])
     assert f"read_buckets: '{name}' is not a valid bucket name" in finding
+
+
+REQUEST = {
+    "cluster": "bert",
+    "tags": {},
+    "network_cidr": "10.0.0.0/16",
+    "ssh_cidrs": ["203.0.113.0/24"],
+    "allow_ssh_from_anywhere": False,
+    "master_public_address": True,
+    "security_group_ids": {},
+    "read_buckets": [],
+    "write_buckets": [],
+    **NODES,
+}
+LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one tag is that of a mount
+MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
+
+
+@pytest.mark.parametrize(
+    ("validator", "change", "findings"),
+    [
+        (definition.Tags(), {"tags": MANY}, [f"tags: {LIMIT + 1} tags exceed the limit. Specify at most {LIMIT}."]),
+        (definition.Tags(), {"tags": {}}, []),
+        (definition.NetworkCidr(), {"network_cidr": "10.0.0.0/8"}, ["network_cidr: '10.0.0.0/8' is too large. "]),
+        (definition.NetworkCidr(), {}, []),
+        (definition.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: missing. "]),
+        (definition.SshCidrs(), {"ssh_cidrs": [], "master_public_address": False}, []),
+        (definition.SshCidrs(), {"ssh_cidrs": [], "security_group_ids": {"ssh": "sg-1"}}, []),
+        (definition.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"]}, ["ssh_cidrs: 0.0.0.0/0 would open SSH"]),
+        (definition.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"], "allow_ssh_from_anywhere": True}, []),
+        (definition.Buckets(), {"read_buckets": ["s3://a"]}, ["read_buckets: 's3://a' is not"]),
+        (definition.Buckets(), {"write_buckets": ["s3://b"]}, ["write_buckets: 's3://b' is not"]),
+        (definition.Nodes(), {"worker_count": -1}, ["worker_count: -1 is not valid."]),
+        (definition.Nodes(), {}, []),
+    ],
+)
+def test_validators_check_the_options_of_the_request(monkeypatch, validator, change, findings):
+    request, found = SimpleNamespace(options={**REQUEST, **change}), [object()]
+    mounts = {(id(request), id(found)): [SimpleNamespace(tags={"deeplearning:mount:1": "x"})]}
+    monkeypatch.setattr(definition.registry, "mounts", lambda of, known: mounts[id(of), id(known)])
+    told = list(validator.check(request, found))
+    assert len(told) == len(findings)
+    assert all(message.startswith(beginning) for message, beginning in zip(told, findings))
