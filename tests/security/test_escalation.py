@@ -40,6 +40,20 @@ def launched(template, **more):
     return {"LaunchTemplate": {"LaunchTemplateId": template}, "MinCount": 1, "MaxCount": 1, **more}
 
 
+def emr_request(cluster, **more):
+    """An EMR cluster of one node with the default roles."""
+    group = {"InstanceRole": "MASTER", "InstanceType": "c5.large", "InstanceCount": 1}
+    return {
+        "Name": cluster,
+        "ReleaseLabel": "emr-7.9.0",
+        "ServiceRole": "EMR_DefaultRole",
+        "JobFlowRole": "EMR_EC2_DefaultRole",
+        "Instances": {"InstanceGroups": [group], "KeepJobFlowAliveWhenNoSteps": True},
+        "Tags": tags(cluster),
+        **more,
+    }
+
+
 def made(cloud, cluster, network):
     """What a cluster has, as the administrator makes it. Only the tags tell whose it is."""
     ec2, iam, efs, ssm = (cloud.client(service) for service in ("ec2", "iam", "efs", "ssm"))
@@ -86,6 +100,7 @@ def made(cloud, cluster, network):
     ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))
     new.bucket = f"{cluster}-data"
     cloud.client("s3").create_bucket(Bucket=new.bucket)
+    new.emr = cloud.client("emr").run_job_flow(**emr_request(cluster))["JobFlowId"]
     return new
 
 
@@ -96,6 +111,10 @@ def account(cloud):
     iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="administrators")
     iam.add_role_to_instance_profile(InstanceProfileName="administrators", RoleName="administrators")
+    iam.create_role(RoleName="EMR_DefaultRole", AssumeRolePolicyDocument=EC2.replace("ec2.", "elasticmapreduce."))
+    iam.create_role(RoleName="EMR_EC2_DefaultRole", AssumeRolePolicyDocument=EC2)
+    iam.create_instance_profile(InstanceProfileName="EMR_EC2_DefaultRole")
+    iam.add_role_to_instance_profile(InstanceProfileName="EMR_EC2_DefaultRole", RoleName="EMR_EC2_DefaultRole")
     iam.create_user(UserName="root-in-name")
     iam.create_group(GroupName="administrators")
     return SimpleNamespace(mine=made(cloud, MINE, "10.1.0.0/16"), theirs=made(cloud, THEIRS, "10.2.0.0/16"))
@@ -430,6 +449,23 @@ ATTACKS = {
         "start_session",
         lambda mine, theirs, _who: {"Target": theirs.instance, "DocumentName": "AWS-StartSSHSession"},
     ),
+    # EMR clusters
+    "an EMR cluster with another's tag": ("emr", "run_job_flow", lambda *_: emr_request(THEIRS)),
+    "an EMR cluster without a tag": ("emr", "run_job_flow", lambda *_: emr_request(MINE, Tags=[])),
+    "an EMR cluster with the role of administrators": ("emr", "run_job_flow", lambda *_: emr_request(MINE, JobFlowRole="administrators")),
+    "an EMR cluster whose service is an administrator": ("emr", "run_job_flow", lambda *_: emr_request(MINE, ServiceRole="administrators")),
+    "one's tag on another EMR cluster": ("emr", "add_tags", lambda mine, theirs, _who: {"ResourceId": theirs.emr, "Tags": tags(MINE)}),
+    "a step on another EMR cluster": (
+        "emr",
+        "add_job_flow_steps",
+        lambda mine, theirs, _who: {"JobFlowId": theirs.emr, "Steps": [{"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}]},
+    ),
+    "the end of another EMR cluster": ("emr", "terminate_job_flows", lambda mine, theirs, _who: {"JobFlowIds": [theirs.emr]}),
+    "the default role of EMR": (
+        "iam",
+        "attach_role_policy",
+        lambda *_: {"RoleName": "EMR_DefaultRole", "PolicyArn": ADMINISTRATOR},
+    ),
 }
 POLICIES = tuple(tool().playbooks())
 
@@ -493,6 +529,8 @@ OWN = {
         "delete_auto_scaling_group",
         lambda mine: {"AutoScalingGroupName": mine.scaling, "ForceDelete": True},
     ),
+    "an EMR cluster": ("emr", "emr", "run_job_flow", lambda mine: emr_request(MINE)),
+    "the end of an EMR cluster": ("emr", "emr", "terminate_job_flows", lambda mine: {"JobFlowIds": [mine.emr]}),
 }
 
 

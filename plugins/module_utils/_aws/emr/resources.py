@@ -316,8 +316,10 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
     if found.properties["termination_protection"]:
         _protect(cloud, found.id, False)
     cloud.emr.terminate_job_flows(JobFlowIds=[found.id])
+    started = time.monotonic()
 
     def gone() -> bool:
+        cloud.progress(f"EMR cluster {cloud.cluster} is terminating", time.monotonic() - started)
         return _describe(cloud, found.id)["Status"]["State"] in OVER
 
     cloud.wait_until(f"the end of EMR cluster {found.id}", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
