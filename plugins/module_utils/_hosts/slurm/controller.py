@@ -151,9 +151,9 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
 
 def directory_difference(path: str, user: str, create: bool) -> list[dict[str, str]]:
     """Ensure that the directory of the queue exists, and return the difference. Raises OSError, StateDirectoryError."""
-    mounts = {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
+    mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
     missing = state_directory.unmounted(path, THIS.read(FSTAB) or "", mounts)
-    if missing:
+    if missing and create:
         raise state_directory.StateDirectoryError(
             f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
         )

@@ -45,7 +45,8 @@ RestartSec=5
 def ensure_present(module: AnsibleModule) -> None:
     """Run slurmd until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
     params = module.params
-    node = own_node(params["nodes"])
+    # A host that has not been configured yet does not have its name.
+    node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
     configuration.check_node(node.name, params["controller"])
     if not DIGEST.fullmatch(params["settings"]):
         raise ValueError("settings: invalid value {0!r}. Use the return value of the component controller.".format(params["settings"]))
@@ -59,15 +60,16 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff)
 
 
-def own_node(nodes: list[dict[str, Any]]) -> Node:
-    """Return this host's node, whose name is the host name. Raises ValueError."""
-    name = socket.gethostname().split(".")[0]
-    for node in nodes:
-        if node["name"] == name:
-            if not node["hardware"]:
-                raise ValueError(f"nodes: the hardware of {name} is missing. Use the return value of slurm_info.")
-            return Node(name, node["address"], configuration.hardware_of(node["hardware"]))
-    raise ValueError(f"nodes: no entry has this host's name, {name}. Run the role worker_metadata, which sets the names of the hosts.")
+def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
+    """Return the only node in the parameters, whose name must be the host name unless that is None. Raises ValueError."""
+    if len(nodes) != 1 or not nodes[0]["hardware"]:
+        raise ValueError("nodes: the component node needs one entry, for this host, with its hardware. Use the return value of slurm_info.")
+    name = nodes[0]["name"]
+    if host_name not in (None, name):
+        raise ValueError(
+            f"nodes: this host's name is {host_name}, not {name}. Run the role worker_metadata, which sets the names of the hosts."
+        )
+    return Node(name, nodes[0]["address"], configuration.hardware_of(nodes[0]["hardware"]))
 
 
 def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> None:
