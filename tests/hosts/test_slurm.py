@@ -182,7 +182,7 @@ def test_twenty_jobs_never_share_a_gpu(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Queue) -> None:
-    script = re.findall(r"^```sh\n#!/bin/bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
+    script = re.findall(r"^```bash\n#!/bin/bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
     queue.master.ssh(
         "cat >/efs/train.py <<'END'\nimport torch.distributed as dist\n"
         "dist.init_process_group('gloo')\nprint(f'rank {dist.get_rank()} of {dist.get_world_size()}')\nEND"
