@@ -139,7 +139,7 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Queue) -> None:
     assert queue.nodes() == {**dict.fromkeys(ALL_IDLE, "drained"), "trust-worker3": "draining"}
     check = queue.play("slurm", arguments=("--check", "--diff"))
     assert "+resume" in check.stdout
-    assert changes(queue.play("slurm")) == {queue.name(1): 1, queue.name(2): 0, queue.name(3): 0}
+    assert set(changes(queue.play("slurm")).values()) == {1}
     assert queue.nodes()["trust-worker2"] == "idle"
 
     assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
