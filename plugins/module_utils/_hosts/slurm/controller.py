@@ -16,7 +16,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Node, Settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
     REASON,
-    Decision,
     NodeState,
     decide,
     parse_jobs,
@@ -27,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     STOPPED,
     SlurmError,
     ask,
+    change_state,
     converge_service,
     drop_in,
     find_service,
@@ -65,11 +65,8 @@ def ensure_present(module: AnsibleModule) -> None:
         for name in decision.down:
             update_node(module, name, "down", REASON)
     diff += converge_daemon(module, files)
-    if not module.check_mode and not states:
-        # slurmctld did not run. The directory of the queue also contains the states of the nodes.
-        states = node_states(module)
-        decision = decision._replace(resume=decide(described, [node["name"] for node in params["nodes"]], states).resume)
-    diff += change_nodes(module, decision, states)
+    for name in decision.drain:
+        diff += change_state(module, name, states[name], "drain", REASON)
     module.exit_json(changed=bool(diff), diff=diff, settings=configuration.settings_digest(settings), leaving=decision.keep)
 
 
@@ -151,27 +148,15 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
 
 def directory_difference(path: str, user: str, create: bool) -> list[dict[str, str]]:
     """Ensure that the directory of the queue exists, and return the difference. Raises OSError, StateDirectoryError."""
-    mounts = {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
+    mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
     missing = state_directory.unmounted(path, THIS.read(FSTAB) or "", mounts)
-    if missing:
+    if missing and create:
         raise state_directory.StateDirectoryError(
             f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
         )
     if not state_directory.ensure(path, user, create):
         return []
     return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {state_directory.USER}\n"}]
-
-
-def change_nodes(module: AnsibleModule, decision: Decision, states: dict[str, NodeState]) -> list[dict[str, str]]:
-    """Drain the nodes that leave and resume those that are members again, and return the differences. Raises SlurmError."""
-    diff = []
-    for names, state, reason in ((decision.drain, "drain", REASON), (decision.resume, "resume", "")):
-        for name in names:
-            header, before = f"node {name}", "+".join(sorted(states[name].flags))
-            diff.append({"before_header": header, "after_header": header, "before": f"{before}\n", "after": f"{state}\n"})
-            if not module.check_mode:
-                update_node(module, name, state, reason)
-    return diff
 
 
 def ensure_absent(module: AnsibleModule) -> None:

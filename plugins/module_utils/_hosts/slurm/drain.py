@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.controller import GRES, SLURM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, parse_jobs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import ask, node_states, update_node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import ask, change_state, node_states
 
 STATES = "running,completing,suspended,configuring"
 
@@ -23,9 +23,6 @@ def drain(module: AnsibleModule) -> None:
         module.exit_json(changed=False, drained=[], jobs=[], diff=[])
     states = node_states(module)
     drained = [name for name in names if name in states and "DRAIN" not in states[name].flags]
-    if not module.check_mode:
-        for name in drained:
-            update_node(module, name, "drain", REASON)
+    diff = [difference for name in drained for difference in change_state(module, name, states[name], "drain", REASON)]
     jobs = parse_jobs(ask(module, "squeue", "--noheader", "--format=%i", f"--states={STATES}", "--nodelist=" + ",".join(names)))
-    diff = [{"before_header": f"node {name}", "after_header": f"node {name}", "before": "", "after": "drain\n"} for name in drained]
     module.exit_json(changed=bool(drained), drained=drained, jobs=sorted(set(jobs)), diff=diff)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Decides which nodes to keep, drain, resume and remove when the members of a cluster change."""
+"""Decides which nodes to keep, drain and remove when the members of a cluster change."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ class NodeState(NamedTuple):
         """Whether slurmd runs on the node and slurmctld accepts it."""
         return not self.flags & ABSENT
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this collection has drained the node, and not an operator."""
+        return "DRAIN" in self.flags and self.reason == REASON
+
 
 class Decision(NamedTuple):
     """What to do with nodes, by name. `down` are nodes that no longer answer: their jobs are requeued before the nodes are removed."""
@@ -34,7 +39,6 @@ class Decision(NamedTuple):
     keep: list[str]
     down: list[str]
     drain: list[str]
-    resume: list[str]
 
 
 def parse_states(listing: str) -> dict[str, NodeState]:
@@ -64,12 +68,7 @@ def decide(described: Collection[str], members: Collection[str], states: Mapping
         keep=sorted(keep),
         down=sorted(name for name in down if "DOWN" not in states[name].flags),
         drain=sorted(name for name in keep if "DRAIN" not in states[name].flags),
-        resume=sorted(name for name in members if name in states and _is_drained_by_us(states[name])),
     )
-
-
-def _is_drained_by_us(state: NodeState) -> bool:
-    return "DRAIN" in state.flags and state.reason == REASON
 
 
 def parse_jobs(listing: str) -> list[str]:

@@ -13,13 +13,16 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
     NODE,
     STARTED,
     STOPPED,
     SlurmError,
+    change_state,
     converge_service,
     drop_in,
+    find_service,
     log_end,
     node_states,
     wait_until,
@@ -45,7 +48,8 @@ RestartSec=5
 def ensure_present(module: AnsibleModule) -> None:
     """Run slurmd until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
     params = module.params
-    node = own_node(params["nodes"])
+    # A host that has not been configured yet does not have its name.
+    node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
     configuration.check_node(node.name, params["controller"])
     if not DIGEST.fullmatch(params["settings"]):
         raise ValueError("settings: invalid value {0!r}. Use the return value of the component controller.".format(params["settings"]))
@@ -54,28 +58,41 @@ def ensure_present(module: AnsibleModule) -> None:
     content = DROP_IN.format(settings=params["settings"], hardware=hardware, controller=params["controller"], port=PORT)
     diff = converge(module, [HostFile(drop_in(NODE), content)])
     diff += converge_service(module, NODE, STARTED, changed=bool(diff))
-    if not module.check_mode:
-        wait_for_registration(module, node.name, params["timeout"])
+    state = current_state(module, node.name) if module.check_mode else wait_for_registration(module, node.name, params["timeout"])
+    if state and state.is_leaving:
+        # slurmctld refuses to resume nodes that have not registered yet, so it cannot be told to do so earlier.
+        diff += change_state(module, node.name, state, "resume")
     module.exit_json(changed=bool(diff), diff=diff)
 
 
-def own_node(nodes: list[dict[str, Any]]) -> Node:
-    """Return this host's node, whose name is the host name. Raises ValueError."""
-    name = socket.gethostname().split(".")[0]
-    for node in nodes:
-        if node["name"] == name:
-            if not node["hardware"]:
-                raise ValueError(f"nodes: the hardware of {name} is missing. Use the return value of slurm_info.")
-            return Node(name, node["address"], configuration.hardware_of(node["hardware"]))
-    raise ValueError(f"nodes: no entry has this host's name, {name}. Run the role worker_metadata, which sets the names of the hosts.")
+def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
+    """Return the only node in the parameters, whose name must be the host name unless that is None. Raises ValueError."""
+    if len(nodes) != 1 or not nodes[0]["hardware"]:
+        raise ValueError("nodes: the component node needs one entry, for this host, with its hardware. Use the return value of slurm_info.")
+    name = nodes[0]["name"]
+    if host_name not in (None, name):
+        raise ValueError(
+            f"nodes: this host's name is {host_name}, not {name}. Run the role worker_metadata, which sets the names of the hosts."
+        )
+    return Node(name, nodes[0]["address"], configuration.hardware_of(nodes[0]["hardware"]))
 
 
-def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> None:
-    """Wait until slurmctld accepts the node. Raises SlurmError after `timeout` seconds."""
-    last = "slurmctld does not know the node"
+def current_state(module: AnsibleModule, name: str) -> NodeState | None:
+    """Return the state of the node, or None if it has never been configured or slurmctld does not answer."""
+    if not find_service(module, NODE).active:
+        return None
+    try:
+        return node_states(module, name).get(name)
+    except SlurmError:
+        return None
+
+
+def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> NodeState:
+    """Wait until slurmctld accepts the node, and return its state. Raises SlurmError after `timeout` seconds."""
+    last, state = "slurmctld does not know the node", None
 
     def is_registered() -> bool:
-        nonlocal last
+        nonlocal last, state
         try:
             state = node_states(module, name).get(name)
         except SlurmError as error:
@@ -85,8 +102,9 @@ def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> Non
             last = "its state is " + "+".join(sorted(state.flags)) + (f" ({state.reason})" if state.reason else "")
         return state is not None and state.is_registered
 
-    if not wait_until(is_registered, timeout):
+    if not wait_until(is_registered, timeout) or state is None:
         raise SlurmError(f"Timed out after {timeout} s waiting for node {name} to register with slurmctld: {last}.{log_end(module, NODE)}")
+    return state
 
 
 def ensure_absent(module: AnsibleModule) -> None:

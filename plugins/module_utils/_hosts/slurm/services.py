@@ -104,6 +104,14 @@ def update_node(module: AnsibleModule, name: str, state: str, reason: str = "") 
     ask(module, "scontrol", "update", f"NodeName={name}", f"State={state}", *([f"Reason={reason}"] if reason else []))
 
 
+def change_state(module: AnsibleModule, name: str, found: NodeState, state: str, reason: str = "") -> list[dict[str, str]]:
+    """Change the state of a node, except in check mode, and return the difference. Raises SlurmError."""
+    if not module.check_mode:
+        update_node(module, name, state, reason)
+    header, before = f"node {name}", "+".join(sorted(found.flags))
+    return [{"before_header": header, "after_header": header, "before": f"{before}\n", "after": f"{state}\n"}]
+
+
 def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
     """Wait until slurmctld answers. Raises SlurmError after `timeout` seconds, with the end of its log."""
     if not wait_until(lambda: " is UP" in _run(module, "scontrol", "ping")[1], timeout):

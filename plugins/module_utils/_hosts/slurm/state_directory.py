@@ -43,7 +43,12 @@ def ensure(path: str, login_user: str, create: bool) -> bool:
             raise
         return True  # the package that check mode has not installed creates the user
     accounts = [pwd.getpwnam("root"), slurm, pwd.getpwnam(login_user)]
-    parent = _open_parent(path, {account.pw_uid: account.pw_gid for account in accounts})
+    try:
+        parent = _open_parent(path, {account.pw_uid: account.pw_gid for account in accounts})
+    except FileNotFoundError:
+        if create:
+            raise
+        return True  # storage that check mode has not mounted
     name = os.path.basename(path)
     try:
         try:
@@ -100,11 +105,8 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
 
 def remove(path: str, login_user: str, delete: bool) -> bool:
     """Delete the directory and the queue in it. Return whether it exists. Without `delete`, nothing is changed. Raises as `ensure`."""
-    try:
-        ensure(path, login_user, create=False)
-        if not os.path.lexists(path):
-            return False
-    except FileNotFoundError:  # not even the parent exists
+    ensure(path, login_user, create=False)
+    if not os.path.lexists(path):
         return False
     if delete:
         shutil.rmtree(path)

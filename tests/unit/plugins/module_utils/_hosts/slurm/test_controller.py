@@ -8,7 +8,6 @@ import os
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, Decision, NodeState
 
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0, False)
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict()}
@@ -27,15 +26,11 @@ PARAMS = {
 class Module:
     """As much of a module as is asked for."""
 
-    def __init__(self, check_mode=False):
-        self.check_mode, self.warnings, self.commands = check_mode, [], []
+    def __init__(self):
+        self.warnings = []
 
     def warn(self, text):
         self.warnings.append(text)
-
-    def run_command(self, command):
-        self.commands.append(command)
-        return 0, "", ""
 
 
 def test_a_node_that_does_not_answer_keeps_its_description_at_its_present_address():
@@ -71,12 +66,3 @@ def test_bad_parameters_are_refused(changes, message):
 def test_groups_of_the_host_are_accepted():
     group = grp.getgrgid(os.getgid()).gr_name
     assert controller.settings_of({**PARAMS, "groups": [group]}).groups == (group,)
-
-
-@pytest.mark.parametrize("check_mode", [False, True])
-def test_nodes_are_drained_and_resumed(check_mode):
-    module, states = Module(check_mode), {name: NodeState(frozenset(("IDLE",)), "") for name in "ab"}
-    diff = controller.change_nodes(module, Decision([], [], ["a"], ["b"]), states)
-    assert [(change["before_header"], change["after"]) for change in diff] == [("node a", "drain\n"), ("node b", "resume\n")]
-    updates = [command[4:] for command in module.commands]
-    assert updates == ([] if check_mode else [["NodeName=a", "State=drain", f"Reason={REASON}"], ["NodeName=b", "State=resume"]])

@@ -40,7 +40,19 @@ def test_a_registered_node_answers(flags, registered):
     assert state(*flags).is_registered is registered
 
 
-NOTHING = Decision(keep=[], down=[], drain=[], resume=[])
+@pytest.mark.parametrize(
+    ("found", "leaving"),
+    [
+        (state("IDLE", "DRAIN", reason=REASON), True),
+        (state("IDLE", "DRAIN", reason="bad memory"), False),
+        (state("MIXED", reason=REASON), False),
+    ],
+)
+def test_nodes_that_an_operator_drained_are_not_ours(found, leaving):
+    assert found.is_leaving is leaving
+
+
+NOTHING = Decision(keep=[], down=[], drain=[])
 
 
 @pytest.mark.parametrize(
@@ -52,9 +64,7 @@ NOTHING = Decision(keep=[], down=[], drain=[], resume=[])
         ({"b": state("COMPLETING", "DRAIN", reason=REASON)}, NOTHING._replace(keep=["b"])),
         ({"b": state("MIXED", "NOT_RESPONDING")}, NOTHING._replace(down=["b"])),
         ({"b": state("DOWN", "COMPLETING")}, NOTHING),
-        ({"a": state("IDLE", "DRAIN", reason=REASON)}, NOTHING._replace(resume=["a"])),
-        ({"a": state("IDLE", "DRAIN", reason="bad memory")}, NOTHING),
-        ({"a": state("MIXED", reason=REASON)}, NOTHING),
+        ({"a": state("IDLE", "DRAIN", reason=REASON)}, NOTHING),
         ({}, NOTHING),
     ],
 )

@@ -86,3 +86,12 @@ def test_links_are_not_followed(storage):
     with pytest.raises(StateDirectoryError, match="does not belong to"):
         remove(str(folder / "link"), me, delete=True)
     assert (folder / "real").is_dir()
+
+
+def test_check_mode_knows_that_storage_may_not_be_mounted_yet(storage):
+    folder, me = storage
+    path = str(folder / "efs" / "slurm")
+    assert ensure(path, me, create=False)
+    assert not remove(path, me, delete=True)
+    with pytest.raises(FileNotFoundError):
+        ensure(path, me, create=True)

@@ -1,0 +1,32 @@
+"""How slurmctld is told what to do with a node."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, NodeState
+
+
+class Module:
+    """A module on a host whose commands answer what they are made to."""
+
+    def __init__(self, check_mode=False, answer=(0, "", "")):
+        self.check_mode, self.answer, self.commands = check_mode, answer, []
+
+    def run_command(self, command):
+        self.commands.append(command)
+        return self.answer
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_state_is_changed_outside_check_mode(check_mode):
+    module = Module(check_mode)
+    diff = services.change_state(module, "a", NodeState(frozenset(("IDLE",)), ""), "drain", REASON)
+    assert [(change["before_header"], change["before"], change["after"]) for change in diff] == [("node a", "IDLE\n", "drain\n")]
+    updates = [command[2:] for command in module.commands]
+    assert updates == ([] if check_mode else [["scontrol", "update", "NodeName=a", "State=drain", f"Reason={REASON}"]])
+
+
+def test_a_command_that_fails_is_named():
+    with pytest.raises(services.SlurmError, match=r"scontrol ping failed: no route\. Check slurmctld on the master\."):
+        services.ask(Module(answer=(1, "", "no route.\n")), "scontrol", "ping")
