@@ -28,6 +28,7 @@ ON_CONTROLLER = {
     "cluster_validation",
     "confirmation",
     "dataset_bucket",
+    "emr_cluster",
     "file_system",
     "former_nodes_info",
     "host_keys_info",
