@@ -56,10 +56,11 @@ class ExportCluster(Cluster):
         return described
 
     def configure(self):
-        document = metadata.metadata_file(CLUSTER, 1, self.workers, 0)
+        document, block = metadata.metadata_file(CLUSTER, 1, self.workers, 0), metadata.hosts_block(self.workers)
         self.hosts[0].ssh(
             "cloud-init status --wait && sudo install -d -o ubuntu /efs && sudo mkdir -p /opt/deeplearning"
             f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
+            f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
         )
 
     def train(self, name, script, **variables):
