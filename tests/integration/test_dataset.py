@@ -129,4 +129,4 @@ def test_from_the_controller_to_s3(cloud, bucket, spec, stage, tmp_path):
 
 def test_what_s3_refuses_is_explained(bucket, spec, stage):
     assert "contains no objects" in stage(spec(f"s3://{bucket}/nothing"))
-    assert "does not exist" in stage(spec(f"s3://{bucket}-none/train"))
+    assert "there is no bucket" in stage(spec(f"s3://{bucket}-none/train"))
