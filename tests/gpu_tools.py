@@ -10,92 +10,92 @@ from collections.abc import Sequence
 
 # The parts of an H100's entry that matter for health, in the order and the format of driver 550 (nvsmi_device_v12.dtd).
 H100 = """\
-	<gpu id="00000000:{bus}:00.0">
-		<product_name>NVIDIA H100 80GB HBM3</product_name>
-		<product_brand>NVIDIA</product_brand>
-		<product_architecture>Hopper</product_architecture>
-		<persistence_mode>Enabled</persistence_mode>
-		<uuid>GPU-5f2d7c1a-0000-0000-0000-0000000000{bus}</uuid>
-		<minor_number>{index}</minor_number>
-		<gpu_reset_status>
-			<reset_required>No</reset_required>
-			<drain_and_reset_recommended>No</drain_and_reset_recommended>
-		</gpu_reset_status>
-		<gpu_recovery_action>None</gpu_recovery_action>
-		<ecc_mode>
-			<current_ecc>Enabled</current_ecc>
-			<pending_ecc>Enabled</pending_ecc>
-		</ecc_mode>
-		<ecc_errors>
-			<volatile>
-				<sram_correctable>0</sram_correctable>
-				<sram_uncorrectable_parity>0</sram_uncorrectable_parity>
-				<sram_uncorrectable_secded>0</sram_uncorrectable_secded>
-				<dram_correctable>0</dram_correctable>
-				<dram_uncorrectable>0</dram_uncorrectable>
-			</volatile>
-			<aggregate>
-				<sram_correctable>0</sram_correctable>
-				<sram_uncorrectable_parity>0</sram_uncorrectable_parity>
-				<sram_uncorrectable_secded>0</sram_uncorrectable_secded>
-				<dram_correctable>0</dram_correctable>
-				<dram_uncorrectable>0</dram_uncorrectable>
-				<sram_threshold_exceeded>No</sram_threshold_exceeded>
-			</aggregate>
-		</ecc_errors>
-		<retired_pages>
-			<multiple_single_bit_retirement>
-				<retired_count>N/A</retired_count>
-				<retired_pagelist>N/A</retired_pagelist>
-			</multiple_single_bit_retirement>
-			<double_bit_retirement>
-				<retired_count>N/A</retired_count>
-				<retired_pagelist>N/A</retired_pagelist>
-			</double_bit_retirement>
-			<pending_blacklist>N/A</pending_blacklist>
-			<pending_retirement>N/A</pending_retirement>
-		</retired_pages>
-		<remapped_rows>
-			<remapped_row_corr>0</remapped_row_corr>
-			<remapped_row_unc>0</remapped_row_unc>
-			<remapped_row_pending>No</remapped_row_pending>
-			<remapped_row_failure>No</remapped_row_failure>
-		</remapped_rows>
-		<processes>
-{processes}		</processes>
-		<fabric>
-			<state>Completed</state>
-			<status>Success</status>
-		</fabric>
-	</gpu>
+  <gpu id="00000000:{bus}:00.0">
+    <product_name>NVIDIA H100 80GB HBM3</product_name>
+    <product_brand>NVIDIA</product_brand>
+    <product_architecture>Hopper</product_architecture>
+    <persistence_mode>Enabled</persistence_mode>
+    <uuid>GPU-5f2d7c1a-0000-0000-0000-0000000000{bus}</uuid>
+    <minor_number>{index}</minor_number>
+    <gpu_reset_status>
+      <reset_required>No</reset_required>
+      <drain_and_reset_recommended>No</drain_and_reset_recommended>
+    </gpu_reset_status>
+    <gpu_recovery_action>None</gpu_recovery_action>
+    <ecc_mode>
+      <current_ecc>Enabled</current_ecc>
+      <pending_ecc>Enabled</pending_ecc>
+    </ecc_mode>
+    <ecc_errors>
+      <volatile>
+        <sram_correctable>0</sram_correctable>
+        <sram_uncorrectable_parity>0</sram_uncorrectable_parity>
+        <sram_uncorrectable_secded>0</sram_uncorrectable_secded>
+        <dram_correctable>0</dram_correctable>
+        <dram_uncorrectable>0</dram_uncorrectable>
+      </volatile>
+      <aggregate>
+        <sram_correctable>0</sram_correctable>
+        <sram_uncorrectable_parity>0</sram_uncorrectable_parity>
+        <sram_uncorrectable_secded>0</sram_uncorrectable_secded>
+        <dram_correctable>0</dram_correctable>
+        <dram_uncorrectable>0</dram_uncorrectable>
+        <sram_threshold_exceeded>No</sram_threshold_exceeded>
+      </aggregate>
+    </ecc_errors>
+    <retired_pages>
+      <multiple_single_bit_retirement>
+        <retired_count>N/A</retired_count>
+        <retired_pagelist>N/A</retired_pagelist>
+      </multiple_single_bit_retirement>
+      <double_bit_retirement>
+        <retired_count>N/A</retired_count>
+        <retired_pagelist>N/A</retired_pagelist>
+      </double_bit_retirement>
+      <pending_blacklist>N/A</pending_blacklist>
+      <pending_retirement>N/A</pending_retirement>
+    </retired_pages>
+    <remapped_rows>
+      <remapped_row_corr>0</remapped_row_corr>
+      <remapped_row_unc>0</remapped_row_unc>
+      <remapped_row_pending>No</remapped_row_pending>
+      <remapped_row_failure>No</remapped_row_failure>
+    </remapped_rows>
+    <processes>
+{processes}    </processes>
+    <fabric>
+      <state>Completed</state>
+      <status>Success</status>
+    </fabric>
+  </gpu>
 """
 # The same of a V100, whose counters have other names.
 V100 = """\
-	<gpu id="00000000:{bus}:00.0">
-		<product_name>Tesla V100-SXM2-16GB</product_name>
-		<ecc_errors>
-			<volatile>
-				<single_bit><device_memory>0</device_memory><total>0</total></single_bit>
-				<double_bit><device_memory>0</device_memory><total>0</total></double_bit>
-			</volatile>
-		</ecc_errors>
-		<retired_pages>
-			<pending_retirement>No</pending_retirement>
-		</retired_pages>
-		<remapped_rows>N/A</remapped_rows>
-		<processes>
-{processes}		</processes>
-	</gpu>
+  <gpu id="00000000:{bus}:00.0">
+    <product_name>Tesla V100-SXM2-16GB</product_name>
+    <ecc_errors>
+      <volatile>
+        <single_bit><device_memory>0</device_memory><total>0</total></single_bit>
+        <double_bit><device_memory>0</device_memory><total>0</total></double_bit>
+      </volatile>
+    </ecc_errors>
+    <retired_pages>
+      <pending_retirement>No</pending_retirement>
+    </retired_pages>
+    <remapped_rows>N/A</remapped_rows>
+    <processes>
+{processes}    </processes>
+  </gpu>
 """
 PROCESS = """\
-			<process_info>
-				<gpu_instance_id>N/A</gpu_instance_id>
-				<compute_instance_id>N/A</compute_instance_id>
-				<pid>{pid}</pid>
-				<type>{type}</type>
-				<process_name>{name}</process_name>
-				<used_memory>{memory} MiB</used_memory>
-			</process_info>
+      <process_info>
+        <gpu_instance_id>N/A</gpu_instance_id>
+        <compute_instance_id>N/A</compute_instance_id>
+        <pid>{pid}</pid>
+        <type>{type}</type>
+        <process_name>{name}</process_name>
+        <used_memory>{memory} MiB</used_memory>
+      </process_info>
 """
 BUSES = ("53", "64", "75", "86", "97", "a8", "b9", "ca")
 NO_DRIVER = (

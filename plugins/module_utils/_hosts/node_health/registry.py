@@ -140,5 +140,6 @@ def checks_for(context: str, mounts: Sequence[storage.Place]) -> list[Check]:
 
 
 def _of_mount(check: Check, place: storage.Place) -> Check:
-    assert check.read is not None
+    if check.read is None:
+        raise AssertionError(f"{check.name} reads nothing.")
     return replace(check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path)

@@ -165,7 +165,8 @@ def _become(user: str) -> None:
 def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
     """Return the problems by check. If a check itself fails, that is its only problem."""
     try:
-        assert checks[0].read is not None
+        if checks[0].read is None:
+            raise AssertionError("the check reads nothing")
         reading = checks[0].read(node)
     except Exception as error:
         return {check.name: [_failure(error)] if check is checks[0] else [] for check in checks}
