@@ -75,7 +75,7 @@ def test_what_a_gpu_reports(change, severity, words):
         ("<sram_uncorrectable_parity>0", "<sram_uncorrectable_parity>N/A"),
         ("<remapped_row_corr>0", "<remapped_row_corr>3"),
         ("action>None<", "action>Something new<"),
-        ("<state>Completed</state>\n\t\t\t<status>Success", "<state>N/A</state>\n\t\t\t<status>N/A"),
+        ("<state>Completed</state>\n      <status>Success", "<state>N/A</state>\n      <status>N/A"),
     ],
 )
 def test_what_a_gpu_corrects_itself_or_does_not_know_is_no_error(change):
