@@ -60,7 +60,7 @@ hardware:
       description: Memory for jobs in MiB, which is 95 % of the host's memory.
       type: int
     gpus:
-      description: Number of GPUs.
+      description: Number of GPUs. V(0) if a GPU has no device file, because Slurm cannot allocate such GPUs.
       type: int
     gpu_devices:
       description: Whether each GPU has a device file C(/dev/nvidia<n>).

@@ -181,19 +181,6 @@ def test_twenty_jobs_never_share_a_gpu(queue: Queue) -> None:
 
 
 @pytest.mark.exhaustive
-def test_gpus_without_device_files_are_counted(queue: Queue) -> None:
-    host = queue.hosts[2]
-    host.ssh("sudo umount /dev/nvidia0 /dev/nvidia1 && sudo rm /dev/nvidia0 /dev/nvidia1")
-    try:
-        assert queue.converge()[queue.name(3)] == 1
-        host.ssh("srun --nodelist=trust-worker3 --gres=gpu:2 true")
-        assert "configuration is not available" in host.ssh("srun --nodelist=trust-worker3 --gres=gpu:3 true", check=False).stderr
-    finally:
-        add_gpus(host)
-        queue.converge()
-
-
-@pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Queue) -> None:
     script = re.findall(r"^```bash\n#!/bin/bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0]
     queue.master.ssh(

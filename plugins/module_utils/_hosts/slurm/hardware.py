@@ -32,7 +32,8 @@ def read_hardware(gpus: int) -> Hardware:
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = parse_memory(file.read())
     has_devices = gpus > 0 and all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
-    return Hardware(len(usable), sockets, cores, threads, memory, gpus, has_devices)
+    # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd reports 0 of them.
+    return Hardware(len(usable), sockets, cores, threads, memory, gpus if has_devices else 0, has_devices)
 
 
 def _is_device(path: str) -> bool:

@@ -31,6 +31,12 @@ def test_this_host_has_plausible_hardware():
     assert hardware.read_hardware(0).cpus > 0
 
 
+@pytest.mark.parametrize(("has_devices", "gpus"), [(True, 2), (False, 0)])
+def test_gpus_need_device_files(monkeypatch, has_devices, gpus):
+    monkeypatch.setattr(hardware, "_is_device", lambda _path: has_devices)
+    assert (hardware.read_hardware(2).gpus, hardware.read_hardware(2).gpu_devices) == (gpus, has_devices)
+
+
 @pytest.mark.parametrize(
     ("release", "name", "has_packages"),
     [
