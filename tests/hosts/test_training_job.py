@@ -202,7 +202,7 @@ def test_a_process_that_ignores_sigterm_is_killed(cluster):
         import pathlib, signal, os, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "ready" + os.environ["RANK"]).touch()
-        time.sleep(600)
+        time.sleep(3600)
     """
     assert cluster.train("stubborn", script, wait=False, stop_timeout=2).returncode == 0
     wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/stubborn").stdout.count("ready") == 3)

@@ -160,16 +160,16 @@ def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(run, make
 
 
 def test_the_time_limit_ends_it(run, make_spec, tmp_path):
-    assert run(make_spec("import time; time.sleep(60)", time_limit=1)).returncode != 0
+    assert run(make_spec("import time; time.sleep(600)", time_limit=1)).returncode != 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "reached its time limit of 1 s")
 
 
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        ("import time; print('up'); time.sleep(60)", {"signal": "SIGTERM"}),
-        ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(60)", {"signal": "SIGKILL"}),
-        ("import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('up'); time.sleep(60)", {"exit_code": 0}),
+        ("import time; print('up'); time.sleep(600)", {"signal": "SIGTERM"}),
+        ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)", {"signal": "SIGKILL"}),
+        ("import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('up'); time.sleep(600)", {"exit_code": 0}),
     ],
     ids=["terminates", "has to be killed", "ends well"],
 )
@@ -190,7 +190,7 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\necho stopping\nexit 1\n")
     (tmp_path / "bin" / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    process = begin(make_spec("import time; print('up'); time.sleep(60)", stop_timeout=1))
+    process = begin(make_spec("import time; print('up'); time.sleep(600)", stop_timeout=1))
     wait_until(lambda: "up" in log(tmp_path))
     process.send_signal(signal.SIGTERM)
     process.wait(300)
@@ -198,7 +198,7 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
 
 
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
-    spec = make_spec("import time; print('up'); time.sleep(60)")
+    spec = make_spec("import time; print('up'); time.sleep(600)")
     process = begin(spec)
     wait_until(lambda: "up" in log(tmp_path))
     os.killpg(process.pid, signal.SIGKILL)
@@ -289,7 +289,7 @@ def verdict(tmp_path):
 
 
 def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec, tmp_path):
-    process = begin(make_spec("import time; time.sleep(60)", **LEAD))
+    process = begin(make_spec("import time; time.sleep(600)", **LEAD))
     others_record(tmp_path, "rank1", "failed", host="deeplearning-worker2", exit_code=3)
     assert process.wait(300) == 0
     found = json.loads((tmp_path / "status/rank0.json").read_text())
@@ -299,7 +299,7 @@ def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec,
 
 def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank0", "failed", exit_code=3)
-    process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)"))
+    process = begin(make_spec("import time; print('up', flush=True); time.sleep(600)"))
     wait_until(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
     process.send_signal(signal.SIGTERM)
     assert process.wait(300) == 0
@@ -336,14 +336,14 @@ def test_the_lead_goes_on_without_a_spare(begin, make_spec, tmp_path, state):
 
 def test_a_silent_process_is_lost(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank1", "running", host="deeplearning-worker2")
-    process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1, **LEAD))
+    process = begin(make_spec("import time; time.sleep(600)", heartbeat_timeout=1, **LEAD))
     assert process.wait(300) == 0
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("lost", "rank1")
 
 
 def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank1", "running")
-    process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)", **LEAD))
+    process = begin(make_spec("import time; print('up', flush=True); time.sleep(600)", **LEAD))
     wait_until(lambda: (tmp_path / "logs/rank0.log").exists() and (tmp_path / "logs/rank0.log").read_text())
     process.send_signal(signal.SIGTERM)
     assert process.wait(300) == 0
@@ -363,7 +363,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
 )
 def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, reason):
     others_record(tmp_path, "rank0", "running")
-    process = begin(make_spec("import time; time.sleep(60)", part="service"))
+    process = begin(make_spec("import time; time.sleep(600)", part="service"))
     wait_until((tmp_path / "status/rank1.json").exists)
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(300) == 0
@@ -372,7 +372,7 @@ def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, st
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank0", "succeeded")
-    process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1))
+    process = begin(make_spec("import time; time.sleep(600)", heartbeat_timeout=1))
     assert process.wait(300) == 0
     assert "rank 0 on deeplearning-worker1 has sent no heartbeat" in record(tmp_path)["reason"]
 
