@@ -344,7 +344,7 @@ def test_a_change_of_size_is_accepted_after_the_key_pair_was_deleted(account: Ac
     with pytest.raises(ClientError, match="The key pair 'short-lived' does not exist"):
         account.groups.update_auto_scaling_group(AutoScalingGroupName=group, LaunchTemplate={"LaunchTemplateName": template})
     account.groups.update_auto_scaling_group(AutoScalingGroupName=group, DesiredCapacity=2)
-    wait_until(lambda: "The key pair 'short-lived' does not exist" in account.activities(group)[0]["StatusMessage"])
+    wait_until(lambda: "The key pair 'short-lived' does not exist" in account.activities(group)[0].get("StatusMessage", ""))
 
 
 def test_unknown_groups_and_instances(account: Account) -> None:
