@@ -24,6 +24,10 @@ def test_login_user_is_the_ami_s(hosts: Hosts) -> None:
     assert hosts.first.ssh("id -un; id -u; sudo -n id -u").stdout.split() == ["ubuntu", "1000", "0"]
 
 
+def test_numeric_libraries_of_login_shells_leave_processors_to_other_hosts(hosts: Hosts) -> None:
+    assert hosts.first.ssh("bash -lc 'echo $OMP_NUM_THREADS'").stdout == "1\n"
+
+
 def test_hostname_is_known_to_itself(hosts: Hosts) -> None:
     name = "ip-" + hosts.first.private_ip.replace(".", "-")
     shown = hosts.first.ssh("hostname; cat /etc/hostname; getent ahostsv4 $(hostname) | head -1").stdout.split()
