@@ -65,13 +65,13 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# Most of these targets wait for hosts and for the simulated AWS, so four of them keep two cores busy. The longest ones start first.
-TESTS := integration hosts security end-to-end sanity lint units
+# Most of these targets wait for hosts and for the simulated AWS, so five of them keep two cores busy. The longest ones start first.
+TESTS := hosts integration security end-to-end local-cloud sanity lint units
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
 test: test-setup ## Run all checks that must pass before a change is merged, side by side, each with its output in one piece
-	$(MAKE) --jobs=4 --output-sync=target --keep-going $(TESTS)
+	$(MAKE) --jobs=5 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
@@ -111,16 +111,20 @@ units: test-setup ## Test individual functions
 	$(PYTEST) tests/unit
 
 .PHONY: integration
-integration: test-setup ## Test the local cloud's API, and modules and inventory against it
-	$(PYTEST) extensions/local_cloud/tests --ignore=extensions/local_cloud/tests/hosts tests/integration
+integration: test-setup ## Test modules and inventory against the local cloud's API
+	$(PYTEST) tests/integration
+
+.PHONY: local-cloud
+local-cloud: test-setup ## Test the local cloud: its API and its hosts
+	$(PYTEST) extensions/local_cloud/tests
 
 .PHONY: security
 security: test-setup ## Simulate attacks by hostile nodes, tags, neighbours and operators
 	$(PYTEST) tests/security
 
 .PHONY: hosts
-hosts: test-setup ## Test the local cloud's hosts, and roles and jobs on them
-	$(PYTEST) extensions/local_cloud/tests/hosts tests/hosts
+hosts: test-setup ## Test roles and jobs on hosts of the local cloud
+	$(PYTEST) tests/hosts
 
 .PHONY: end-to-end
 end-to-end: test-setup ## Test playbooks, from an empty account to a trained model and the deletion of the cluster
@@ -139,7 +143,7 @@ newest: test-setup ## Run unit and API tests with the newest ansible-core, 2.21,
 	@for python in $(NEWEST_PYTHON); do
 		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
 			"$$python" --version
-			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration
+			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud
 		fi
 	done
 	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12"

@@ -304,6 +304,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
     assert f"demo-worker3 is gone: {gone} is no longer a node of the cluster" in shown
 
 
+@pytest.mark.exhaustive
 def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):
     (tmp_path / "fails.py").write_text("raise SystemExit('no luck')\n")
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "fails.py"), "training_job_arguments": []}

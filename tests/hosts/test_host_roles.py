@@ -258,6 +258,7 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
     assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 1
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
     """The package is there and its helper is not, so that nothing has to be fetched."""
     host = cluster.hosts[0]

@@ -130,6 +130,7 @@ def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Queue) -> None:
     assert "not permitted to use this partition" in refused.stderr
 
 
+@pytest.mark.exhaustive
 def test_nodes_leave_and_enter_under_running_jobs(queue: Queue) -> None:
     job = queue.sbatch("#SBATCH --nodelist=trust-worker3\nwhile ! [ -e /efs/go ]; do sleep 0.2; done; echo done $SLURM_RESTART_COUNT")
     queue.wait_for(job, "RUNNING")

@@ -74,7 +74,9 @@ def test_exact_or_nothing(cloud, run, definition, name):
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(("room", "workers"), [(5, 4), (4, 3), (3, 2)])
+@pytest.mark.parametrize(
+    ("room", "workers"), [pytest.param(5, 4, marks=pytest.mark.exhaustive), (4, 3), pytest.param(3, 2, marks=pytest.mark.exhaustive)]
+)
 def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, workers):
     definition["worker_minimum"] = 2
     cloud.control.set_capacity({P4D: {"us-east-1a": room}})
@@ -98,6 +100,7 @@ def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, worke
     assert not run("cluster", **definition)["changed"]
 
 
+@pytest.mark.exhaustive
 def test_another_count_is_a_new_wish(cloud, run, definition, name):
     definition["worker_minimum"] = 1
     cloud.control.set_capacity({P4D: {"us-east-1a": 3}})
@@ -120,10 +123,11 @@ def test_below_the_minimum_is_nothing(cloud, run, definition, name):
     [
         ({"placement": "cluster", "zones": ZONES}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1b", "on-demand")),
         ({"alternatives": [{"instance_type": "g5.48xlarge"}]}, {P4D: {"us-east-1a": 4}}, ("g5.48xlarge", "us-east-1a", "on-demand")),
-        (
+        pytest.param(
             {"market": "spot", "alternatives": [{"market": "on-demand"}]},
             {P4D: {"us-east-1a": {"spot": 1}}},
             (P4D, "us-east-1a", "on-demand"),
+            marks=pytest.mark.exhaustive,
         ),
         ({"alternatives": [{"market": "spot"}]}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1a", "spot")),
     ],
@@ -373,6 +377,7 @@ def test_alternatives_that_make_no_sense(cloud, run, definition, change, message
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
+@pytest.mark.exhaustive
 def test_the_reason_is_told_when_the_way_back_fails(cloud, run, definition):
     cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
     fault = {

@@ -114,6 +114,7 @@ def test_a_lost_worker_is_replaced_and_gets_the_free_number(cloud, run, definiti
     assert {key: number for key, number in after.items() if key in before} == {key: number for key, number in before.items() if key != lost}
 
 
+@pytest.mark.exhaustive
 def test_the_highest_number_goes_also_where_a_lower_one_is_still_to_be_given(cloud, run, definition, name):
     run("cluster", **definition)
     by_number = {number: instance_id for instance_id, number in numbers(cloud, name).items()}

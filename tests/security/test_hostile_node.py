@@ -180,9 +180,11 @@ PLAYBOOKS = {
     "health.yml": {},
     "provision.yml": {},
 }
+#: The playbooks that do the most with what nodes answer. The tests of the others run in `make test-all`.
+ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 
-@pytest.mark.parametrize("playbook", PLAYBOOKS)
+@pytest.mark.parametrize("playbook", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.exhaustive) for name in PLAYBOOKS])
 def test_facts_in_answers_change_nothing(hostile, playbook):
     """Each answer carries variables; the certificates are gone, so that the controller has to sign anew while the nodes lie."""
     lie(hostile, facts(hostile))
@@ -204,11 +206,15 @@ def test_facts_in_answers_change_nothing(hostile, playbook):
 @pytest.mark.parametrize(
     ("playbook", "lies"),
     [
-        ("train.yml", {"host": {"name": "deeplearning-worker3", "number": 3}}),
+        pytest.param("train.yml", {"host": {"name": "deeplearning-worker3", "number": 3}}, marks=pytest.mark.exhaustive),
         ("train.yml", {"job_state": "running", "host": "evil"}),
-        ("train.yml", {"unsigned": {"host": {"public_key": "ssh-ed25519 AAAA\nssh-ed25519 BBBB", "reason": ESCAPE}}, "changed": True}),
-        ("status.yml", {"jobs": {"name": "x; touch {marker}", "lines": [ESCAPE, 1, None]}}),
-        ("status.yml", {"jobs": [[], None, {"name": 1}]}),
+        pytest.param(
+            "train.yml",
+            {"unsigned": {"host": {"public_key": "ssh-ed25519 AAAA\nssh-ed25519 BBBB", "reason": ESCAPE}}, "changed": True},
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param("status.yml", {"jobs": {"name": "x; touch {marker}", "lines": [ESCAPE, 1, None]}}, marks=pytest.mark.exhaustive),
+        pytest.param("status.yml", {"jobs": [[], None, {"name": 1}]}, marks=pytest.mark.exhaustive),
         ("status.yml", {"failed": True, "msg": ESCAPE * 1000 + "\n[ERROR]: everything is lost"}),
         ("logs.yml", {"jobs": {"logs": [{"name": ESCAPE, "path": ESCAPE, "lines": [ESCAPE], "left_out": "1"}]}}),
         ("health.yml", {"findings": [{"check": ESCAPE, "severity": "replace", "message": "{{ lookup('pipe', 'touch {marker}') }}"}]}),

@@ -113,6 +113,7 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
     assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
 
 
+@pytest.mark.exhaustive
 def test_a_host_without_nftables_says_what_a_script_can_do(cluster):
     cluster.hosts[0].ssh("sudo mv /usr/sbin/nft /usr/sbin/nft.away")
     try:
@@ -171,6 +172,7 @@ def test_all_units_of_a_host_together_leave_processes_for_root(cluster):
     assert 0 < int(together) <= 0.8 * int(most)
 
 
+@pytest.mark.exhaustive
 def test_the_login_user_can_run_jobs_as_before(cluster):
     script = """
         import os, pathlib, subprocess
@@ -183,6 +185,7 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
     assert cluster.hosts[0].ssh("stat -c '%U %a' /efs/jobs/as-before /efs/jobs/as-before/code").stdout == "ubuntu 755\n" * 2
 
 
+@pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
     """Where images have theirs, and the role python_environment its local ones. Homes are for their users alone on most distributions."""
     for host in cluster.hosts:

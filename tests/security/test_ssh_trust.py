@@ -239,6 +239,7 @@ def test_values_of_several_lines_are_refused(trust: Trust) -> None:
     assert {name: (trust.directory / name).read_bytes() for name in before} == before
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_was_left_alone_comes_back(trust: Trust, tmp_path: Path) -> None:
     host, path = trust.hosts[1], "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
     (tmp_path / "ca").write_text(trust.authority_in_aws())
@@ -299,6 +300,7 @@ def test_the_authority_is_rotated(trust: Trust) -> None:
     assert set(changes(trust.configure()).values()) == {0}
 
 
+@pytest.mark.exhaustive
 def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
     """Its last step was the new authority in AWS. The one before took the old authority out of the controller's file."""
     path = trust.directory / "known_hosts"
@@ -314,6 +316,7 @@ def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
     assert set(changes(trust.configure()).values()) == {0}
 
 
+@pytest.mark.exhaustive
 def test_another_controller_follows_a_rotation(trust: Trust) -> None:
     """It has files of its own, which name the old authority."""
     saved = {name: (trust.directory / name).read_bytes() for name in os.listdir(trust.directory) if (trust.directory / name).is_file()}

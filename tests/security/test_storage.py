@@ -145,6 +145,7 @@ def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
     configure(hosts)
 
 
+@pytest.mark.exhaustive
 def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
     """What is demanded is not done without: not where the tag is gone, and not where the whole is mounted."""
     first, second = hosts.hosts
