@@ -57,7 +57,7 @@ def destroy(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Show the status. Exits with status 3 if the cloud is not running, as systemctl does."""
+    """Show the status. Return 3 if the cloud is not running, like systemctl."""
     if not cloud.is_running:
         print("local-cloud: not running")
         return 3
@@ -76,7 +76,7 @@ def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Replace this process by the user's shell, in which AWS tools use the cloud. The prompt of bash tells so."""
+    """Replace this process with the user's shell, in which AWS tools use the cloud. The prompt of bash shows this."""
     if not cloud.is_running:
         raise CloudError("The cloud is not running. Run `local-cloud start`.")
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment

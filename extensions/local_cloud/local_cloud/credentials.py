@@ -26,7 +26,7 @@ class Credentials:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment variables of AWS tools."""
+        """Return the environment variables for AWS tools."""
         return {"AWS_ACCESS_KEY_ID": self.access_key_id, "AWS_SECRET_ACCESS_KEY": self.secret_access_key}
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The home folder of a cloud: its files, its set-up, and the names derived from its path."""
+"""The home folder of a cloud: its files, its setup, and the names derived from its path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def default_home() -> Path:
 
 DEFAULT_ENVIRONMENT = "pytorch"
 FORMER_NETWORK = "10.97.0.0/16"
-"""The range of clouds that were started before ranges were chosen. The range of an existing VPC cannot change."""
+"""The range of clouds whose first start predates the choice of ranges. The range of an existing VPC cannot change."""
 NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 
@@ -45,7 +45,7 @@ class Setup:
     user_namespace: bool = False
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
     fuse: bool = False
-    """Whether programs on hosts can mount file systems, as is done for buckets."""
+    """Whether programs on hosts can mount FUSE file systems, such as buckets."""
     new_account: bool = False
     """Whether the cloud had the quotas of a new account when it was first started."""
     network: str = ""
@@ -68,7 +68,7 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files that inventories of this cloud keep."""
+        """SSH files of the inventories of this cloud."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
@@ -84,12 +84,12 @@ class Home:
 
     @property
     def networks(self) -> list[str]:
-        """Return ranges for a VPC. Clouds that start at the same time begin with different ones."""
+        """Return ranges for a VPC. Their order differs between clouds, so that clouds that start together rarely choose the same range."""
         first = self._digest[2] % len(NETWORKS)
         return [*NETWORKS[first:], *NETWORKS[:first]]
 
     def read_setup(self) -> Setup:
-        """Return the set-up of the last start, or the default one. Raises `ForeignFile`."""
+        """Return the setup of the last start, or the default setup. Raises `ForeignFile`."""
         if self.folder.exists():
             check_owner(self.folder.stat(), self.folder)
         try:
@@ -134,7 +134,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Return the process id of the server, None if it does not run."""
+        """Return the process id of the server, or None if the server is not running."""
         try:
             with self.lock_file.open() as lock:
                 try:
@@ -147,7 +147,7 @@ class Home:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Hold the lock of the server. Raises `BlockingIOError` if another server runs."""
+        """Hold the lock of the server. Raises `BlockingIOError` if another server is running."""
         with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)

@@ -35,16 +35,16 @@ class HostSpec:
 
 
 class HostInterface(Protocol):
-    """Starts and stops the hosts of instances. Several threads call the methods, and never while they hold the lock of the AWS API."""
+    """Starts and stops the hosts of instances. Several threads call the methods, but never while they hold the lock of the AWS API."""
 
     def start(self, spec: HostSpec) -> None:
         """Create the host, or start the existing one. Raises `RuntimeError`."""
 
     def is_booted(self, instance_id: str) -> bool:
-        """Return whether sshd answers."""
+        """Return whether sshd accepts connections."""
 
     def is_alive(self, instance_id: str) -> bool:
-        """Return whether the host exists and runs."""
+        """Return whether the host exists and is running."""
 
     def stop(self, instance_id: str) -> None:
         """Stop the host and keep its disk. An unknown host is ignored."""
@@ -61,7 +61,7 @@ class HostInterface(Protocol):
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
         """Let hosts mount the file system from these servers only. The file system is created on first use.
 
-        `access` has the allowed actions of clients, as `file_system_policies.client_access` returns them.
+        `access` contains the allowed actions of clients, as `file_system_policies.client_access` returns them.
         """
 
     def delete_file_system(self, file_system_id: str) -> None:
@@ -69,7 +69,7 @@ class HostInterface(Protocol):
 
 
 class NoHosts:
-    """Hosts that exist by name only and boot immediately, for benchmarks and for tests of the API."""
+    """Simulated hosts that boot immediately, for benchmarks and for tests of the API."""
 
     def __init__(self) -> None:
         self._running: set[str] = set()

@@ -1,4 +1,4 @@
-"""Unix sockets by which hosts reach the metadata service and the AWS API. Each host has its own socket, which identifies the host."""
+"""Unix sockets through which hosts reach the metadata service and the AWS API. Each host has its own socket, which identifies the host."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HostSockets:
             server.close()
 
     def update(self) -> None:
-        """Open sockets for new hosts, and close those of hosts that are gone."""
+        """Open sockets for new hosts, and close the sockets of hosts that have stopped."""
         with CLOUD.lock:
             live = {each.id for each in instances() if each.state in ("pending", "running")}
         for instance_id in self._open.keys() - live:
@@ -108,7 +108,7 @@ def _listen(path: Path) -> socket.socket:
         listening.bind(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
-    # Root of a host is another user of this machine. The mode of the cloud's home folder keeps other users out.
+    # Root of a host is another user of this machine. The mode of the cloud's home folder excludes other users.
     os.chmod(path, 0o666)
     listening.listen(128)
     return listening

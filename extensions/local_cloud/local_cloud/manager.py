@@ -30,7 +30,7 @@ KEY_NAME = "local-cloud"
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 180.0
 Progress = Callable[[str], None]
-# These variables of a user's shell would point AWS tools elsewhere.
+# In a user's shell, these variables would point AWS tools to other endpoints or accounts.
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
 
 
@@ -74,10 +74,10 @@ class CloudManager:
         *,
         new_account: bool = False,
     ) -> bool:
-        """Start the server, and build a missing image and environments. Return False if it was already running.
+        """Build the image and environments that are missing, and start the server. Return False if it was already running with all of them.
 
         Options that are not set keep their values from the last start. `environments` are added to those of earlier starts. With
-        `new_account`, a new cloud has the quotas of a new account, otherwise hardly any limits.
+        `new_account`, a new cloud has the quotas of a new account. Otherwise, its quotas are practically unlimited.
         Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown environment.
         """
         self.home.prepare()
@@ -99,7 +99,7 @@ class CloudManager:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """Return the set-up with the image and the environments of hosts, and build those that are missing."""
+        """Return the setup with the image and the environments of hosts, and build those that are missing."""
         self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
@@ -113,7 +113,7 @@ class CloudManager:
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
 
     def _with_network(self, setup: Setup) -> Setup:
-        """Return the set-up with a range for a VPC. Raises `CloudError` if there is no free one."""
+        """Return the setup with a range for a VPC. Raises `CloudError` if no range is free."""
         if setup.network:
             return setup
         if self.home.state_file.exists():
@@ -127,7 +127,7 @@ class CloudManager:
     def relaunch(self, environments: Collection[str]) -> list[str]:
         """Terminate the instances of Auto Scaling groups whose hosts were created without one of the environments. Return their ids.
 
-        Their groups launch others, which have the environments.
+        The groups launch replacements, whose hosts have the environments.
         """
         if not self.setup.hosts:
             return []
@@ -145,7 +145,7 @@ class CloudManager:
         return bool(containers) or any(self.home.file_systems.glob("fs-*"))
 
     def stop(self) -> bool:
-        """Stop the server, which saves its state. Hosts keep running. Return False if it was not running. Raises `CloudError`."""
+        """Stop the server, which saves its state. Hosts keep running. Return False if the server was not running. Raises `CloudError`."""
         pid = self.home.server_pid()
         if pid is None:
             return False
@@ -170,7 +170,7 @@ class CloudManager:
         self.home.delete()
 
     def operator(self, name: str, policies: Sequence[str]) -> Credentials:
-        """Return the access key of an IAM user with exactly these policies. A missing user is created."""
+        """Return the access key of an IAM user with exactly these policies. Create the user if it does not exist."""
         iam = self.client("iam")
         known = [user["UserName"] for user in iam.list_users()["Users"]]
         if name not in known:
@@ -228,7 +228,7 @@ class CloudManager:
 
 
 def select_hosts(home: Home, setup: Setup) -> HostInterface:
-    """Return the implementation of hosts that the set-up selects."""
+    """Return the implementation of hosts that the setup selects."""
     return podman_hosts(home, setup) if setup.hosts else NoHosts()
 
 

@@ -17,7 +17,7 @@ class ForeignFile(CloudError):
 
 
 def open_private(path: Path, mode: str = "w") -> IO[Any]:
-    """Open a file. A new file can be read only by its owner."""
+    """Open a file. Only the owner can read a file that this function creates."""
     return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
 
 

@@ -20,7 +20,7 @@ from .host_sockets import HostSockets
 from .manager import select_hosts
 
 LOG = logging.getLogger(__name__)
-# Seconds from a request until the state is saved, and between saves without requests, because instances change by themselves.
+# Seconds from a request until the state is saved, and between saves without requests, because instances also change without requests.
 SAVE_AFTER = 3.0
 SAVE_EVERY = 30.0
 
@@ -43,7 +43,7 @@ class Saver:
             self._called.set()
 
     def close(self) -> None:
-        """Save the state a last time, and stop the thread."""
+        """Stop the thread, and save the state one last time."""
         self._closing.set()
         self._called.set()
         self._thread.join()

@@ -46,7 +46,7 @@ class BareHost:
     user: str = "ubuntu"
 
     def spec(self, user_data: bytes = b"") -> HostSpec:
-        """Return the specification of the host, in a network with its own /24 range."""
+        """Return the specification of the host, in a network with a /24 range."""
         network = ipaddress.ip_network(f"{self.private_ip}/24", strict=False)
         return HostSpec(
             instance_id=self.name,
@@ -103,7 +103,7 @@ def bare_hosts(
 
 @contextmanager
 def unused_range() -> Iterator[str]:
-    """Claim a CIDR range for the VPC of a test that neither this machine nor another running test uses.
+    """Claim a CIDR range for the VPC of a test. Neither this machine nor another running test uses the range.
 
     Containers of two VPCs with the same range cannot run on one machine.
     """
@@ -159,7 +159,7 @@ class Control:
         self._ask("PUT", "quotas", values)
 
     def fail_launches(self, counts: dict[str, int]) -> None:
-        """Let the next launches of each type, as many as `counts` contains, fail while they are pending."""
+        """Make the next launches fail while they are pending. `counts` contains the number of failures by instance type."""
         self._ask("PUT", "failing", counts)
 
     def kill(self, instance: str) -> None:
@@ -179,7 +179,7 @@ class Control:
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
-        """Replace all faults. [] removes them. `local_cloud.aws.requests.faults.Rule` defines their fields."""
+        """Replace all faults. An empty list removes them. `local_cloud.aws.requests.faults.Rule` defines their fields."""
         self._ask("PUT", "faults", faults)
 
     def paused(self) -> list[dict[str, str]]:
@@ -207,7 +207,7 @@ class Control:
         self._ask("DELETE", "decisions")
 
     def record_parameters(self) -> None:
-        """Start to record the parameters of requests, and which parameters are never read."""
+        """Start recording which parameters requests contain, and which of them are never read."""
         self._ask("PUT", "parameters")
 
     def parameters(self) -> dict[str, list[str]]:
@@ -279,9 +279,9 @@ class LocalCloud:
 
 
 def wait_until(condition: Callable[[], Result], timeout: float = 300.0, interval: float = 0.05) -> Result:
-    """Poll the condition until it returns a true value, and return this value. Raises `TimeoutError`.
+    """Poll the condition until it returns a true value, and return that value. Raises `TimeoutError`.
 
-    The default suits a machine that other work slows down: a test that passes never waits that long.
+    The default timeout allows for a machine under heavy load. A test that passes never waits that long.
     """
     deadline = time.monotonic() + timeout
     while not (result := condition()):

@@ -77,7 +77,7 @@ class AwsApi:
         return errors.with_clean_errors(self._answer(call), environ, start, call)
 
     def recorded_calls(self) -> list[dict[str, Any]]:
-        """Return the API calls so far, including those with a fault: service, region, action, read_only."""
+        """Return the latest `KEPT_CALLS` API calls, including those with a fault: service, region, action, read_only."""
         return list(self._calls)
 
     def forget_calls(self) -> None:
@@ -100,7 +100,7 @@ class AwsApi:
         persistence.save(path)
 
     def load(self, path: Path) -> None:
-        """Replace the state with that of a file which `save` wrote, and continue from there."""
+        """Replace the state with the contents of a file that `save` wrote, then reconcile hosts."""
         persistence.load(path)
         self.reconcile()
 
@@ -117,7 +117,7 @@ class AwsApi:
         CLOUD.lifecycle.close()
 
     def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
-        """Answer a call that a fault applies to."""
+        """Respond to a call to which a fault applies."""
         time.sleep(fault.latency)
         if fault.pause == "before" and not self.held_calls.hold(call, fault.pause, environ):
             return errors.send(start, environ, call, "InternalError", "The request was lost before it was executed.", 500)

@@ -27,7 +27,7 @@ class Capacity:
         self._limits: dict[tuple[str, str, str], int] = {}
 
     def set(self, instance_type: str, zone: str, market: str, limit: int | None) -> None:
-        """Limit the live instances of the type in the zone. None removes the limit."""
+        """Limit the number of live instances of the type in the zone. None removes the limit."""
         if market not in LIMITED_MARKETS:
             raise ValueError(f"Capacity of {instance_type} in {zone}: unknown market {market!r}. Use {' or '.join(LIMITED_MARKETS)}.")
         if limit is None:

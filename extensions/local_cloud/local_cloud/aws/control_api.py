@@ -6,9 +6,9 @@ GET    health                            {"status": "ok", "instances": {state: c
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
 GET    decisions DELETE decisions        decisions about calls of users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
-PUT    parameters                        start to record the parameters of requests, and which are never read
+PUT    parameters                        start recording which parameters requests contain, and which of them are never read
 GET    parameters                        the record, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
-GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule, which replace all others
+GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule; they replace all others
 GET    paused                            held calls: [{"service", "action", "stage"}]
 POST   resume    {"execute": true}       resume held calls; with false, drop those held before their execution
 GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits of live instances; {"on-demand": n, "spot": n}
@@ -56,7 +56,7 @@ class UnknownRequest(Exception):
 
 
 def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer a request with JSON."""
+    """Respond to a request with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
     token = f"Bearer {CLOUD.settings.control_token}"
     if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):

@@ -6,7 +6,7 @@ from .context import CLOUD
 
 
 class LifeCycle:
-    """A resource that is `creating` at first, `updating` during an update, and `deleting` before it is gone."""
+    """A resource that is `creating` at first, `updating` during an update, and `deleting` before it is removed."""
 
     life_cycle_state: str
 

@@ -1,4 +1,4 @@
-"""Caches of values that moto would compute in every call, and lookups that replace searches."""
+"""Caches of values that moto would compute in every call, and lookups in place of searches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get_possible_keys(self: Any, context: AttributePickerContext) -> tuple[str, 
 
 @override(XFormedAttributePicker)
 def __call__(self: Any, context: AttributePickerContext) -> Any:
-    """Return an attribute. A name is compared with the paths of all transformers only if a transformer has this name."""
+    """Return an attribute. Its name is compared with the paths of all transformers only if one of the paths ends with this name."""
     transformed = self.__dict__.get("_transformed")
     if transformed is None:
         transformed = self._transformed = {path.rpartition(".")[2] for path in self.response_transformers}
@@ -70,5 +70,5 @@ def get_tags(self: Any) -> list[dict[str, str]]:
 
 @override(IAMBackend)
 def _init_aws_policies(self: Any) -> list[Any]:
-    """Return the policies of AWS for the partition `aws` only. Loading the policies of all partitions takes a second."""
+    """Return the AWS managed policies of the partition `aws` only. Loading the policies of all partitions takes a second."""
     return moto_aws_policies(self) if self.region_name == "aws" else []

@@ -1,4 +1,4 @@
-"""Snapshots of the account: the backends of moto in use and the cloud's own state."""
+"""Snapshots of the account: the moto backends in use and the cloud's own state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ moto_ssm_backend = SimpleSystemManagerBackend.__init__
 @override(SimpleSystemManagerBackend)
 def __init__(self: Any, region_name: str, account_id: str) -> None:
     moto_ssm_backend(self, region_name, account_id)
-    self._resource_tags = defaultdict(partial(defaultdict, dict))  # moto's own contains a lambda, which cannot be pickled
+    self._resource_tags = defaultdict(partial(defaultdict, dict))  # moto's dictionary contains a lambda, which cannot be pickled
 
 
 @override(ParameterDict)
@@ -54,11 +54,11 @@ def _private_key(pem: bytes) -> Any:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
-        """Return the name of a policy of AWS. The documents of these policies are megabytes in size and never change."""
+        """Return the identity of an AWS managed policy, or None. These policies are large (megabytes in total) and never change."""
         return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
 
     def reducer_override(self, obj: Any) -> Any:
-        """Pickle locks as unlocked ones, and private keys in PEM form."""
+        """Pickle locks as unlocked locks, private keys in PEM format, and generators as empty iterators."""
         if type(obj) in LOCKS:
             return LOCKS[type(obj)], ()
         if isinstance(obj, PRIVATE_KEYS):
@@ -95,7 +95,7 @@ def save(path: Path) -> None:
 def load(path: Path) -> None:
     """Replace the state with a snapshot.
 
-    Unpickling executes code. Raises `ForeignFile` for a file of another user, and `CloudError` for a state that another version wrote.
+    Raises `ForeignFile` for a file of another user, because unpickling executes code, and `CloudError` for a state of another version.
     """
     with CLOUD.lock:
         with path.open("rb") as file:

@@ -10,7 +10,7 @@ from ..credentials import Credentials
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds that changes take; 0 means that they are immediate."""
+    """Durations of changes in seconds. 0 means that a change is immediate."""
 
     nat_gateway: float = 1.0
     """From creation to available, and from deletion to deleted."""
@@ -25,14 +25,14 @@ class Delays:
     health_check: float = 1.0
     """Between two health checks of running hosts."""
     group_health_check: float = 0.2
-    """Until a group detects that its instance is not running any more. On AWS, this takes minutes."""
+    """Until a group detects that its instance is no longer running. On AWS, this takes minutes."""
     block_end: float = 1800.0
     """From the termination of instances in a Capacity Block to the end of the block."""
     forget: float = 600.0
     """Until terminated instances and deleted NAT gateways are no longer listed."""
 
     def changed(self, changes: dict[str, float]) -> Delays:
-        """Return these delays with some changes. Raises `ValueError` for an unknown name or a bad value."""
+        """Return these delays with some changes. Raises `ValueError` for an unknown name or an invalid value."""
         unknown = set(changes) - set(asdict(self))
         if unknown:
             raise ValueError(f"Unknown delay {sorted(unknown)[0]!r}. Known delays: {', '.join(asdict(self))}.")
@@ -46,9 +46,9 @@ class Settings:
     """Settings of the AWS API."""
 
     public_prefix: str = "127.83.0.0/16"
-    """The range of public addresses: a part of 127.0.0.0/8, so that their traffic never leaves this machine."""
+    """The range of public addresses: a part of 127.0.0.0/8, so that traffic to them never leaves this machine."""
     tick: float = 0.1
-    """Seconds between two rounds of the ticker: boots, health checks, groups."""
+    """Seconds between two rounds of the ticker, which polls hosts, runs delayed changes, and reconciles groups."""
     delays: Delays = field(default_factory=Delays)
     administrator: Credentials = field(default_factory=Credentials)
     """The access key of the account's root user, who may do everything."""

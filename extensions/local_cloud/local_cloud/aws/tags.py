@@ -7,7 +7,7 @@ from typing import Any
 
 RESERVED = "aws:"
 MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
-"""Names of parameters with tags. Filters have other names: filtering by the tags of AWS is allowed."""
+"""Names of parameters that contain tags. Filters have other names, so filtering by reserved tags is allowed."""
 
 
 def find_reserved(parameters: Any) -> str | None:

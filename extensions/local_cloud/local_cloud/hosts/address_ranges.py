@@ -1,4 +1,4 @@
-"""Finds an address range for a VPC that nothing else on this machine uses. Two networks with one range cannot exist on one machine."""
+"""Finds an unused address range for a VPC. Two networks on one machine cannot have the same range."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def used_ranges() -> list[str]:
 
 
 def overlaps(candidate: str, used: Iterable[str]) -> bool:
-    """Return whether a range has addresses of one of the others."""
+    """Return whether a range overlaps one of the used ranges."""
     wanted = ipaddress.ip_network(candidate)
     return any(wanted.overlaps(network) for each in used if (network := ipaddress.ip_network(each)).version == 4)
 
 
 def free_range(candidates: Iterable[str], used: Iterable[str]) -> str | None:
-    """Return the first candidate that overlaps no other range, None if there is none."""
+    """Return the first candidate that overlaps no used range, or None."""
     others = list(used)
     return next((candidate for candidate in candidates if not overlaps(candidate, others)), None)

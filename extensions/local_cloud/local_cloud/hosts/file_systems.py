@@ -30,7 +30,7 @@ class FileSystems:
         for each in (self._servers, self._access):
             each.mkdir(parents=True, exist_ok=True)
             each.chmod(0o755)
-        # Hosts see all file systems of the cloud in this folder. Because of the folder's mode, users of the hosts reach only mounts.
+        # Hosts see all file systems of the cloud in this folder. The folder's mode gives unprivileged users on hosts access only to mounts.
         if root and folder.stat().st_gid != root:
             subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
         folder.chmod(0o750 if root else 0o700)
@@ -66,7 +66,7 @@ class FileSystems:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that hosts read, atomically."""
+    """Write a file that hosts read. The file is replaced atomically."""
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_text(text)
     unfinished.chmod(0o644)

@@ -10,15 +10,15 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# When a host with this device boots, it replaces the machine's device with it.
+# A host that has this device uses it in place of the machine's device, from its boot on.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 
 
 def options(folder: Path) -> list[str]:
-    """Return the options of `podman create` for a host with FUSE, and create the device they need in `folder`.
+    """Return the options of `podman create` for a host with FUSE. If they need a separate device, create it in `folder`.
 
-    The machine's device may be for root only. Root of a host in a user namespace is another user, so it gets its own device.
+    The machine's device may be accessible only to root. In a user namespace, root of a host is another user and needs its own device.
     """
     shared = stat.S_IMODE(DEVICE.stat().st_mode) & 0o006 == 0o006
     return [f"--device={DEVICE}", *([] if shared else [f"--volume={_own_device(folder)}:{OWN_DEVICE}"])]

@@ -27,7 +27,7 @@ SEED = "/var/lib/cloud/seed/nocloud"
 SOCKETS = "/var/lib/local-cloud"
 SOCKET = "aws.sock"
 SSH_PORT = 22
-# Seconds. One output of `podman ps` is used for all hosts in a round.
+# Seconds for which the output of `podman ps` is reused, so that one call serves all hosts in a round.
 STATE_AGE = 1.0
 BANNER_TIMEOUT = 3.0
 STOP_GRACE = 10
@@ -49,10 +49,10 @@ class Container:
 
 
 class PodmanHosts:
-    """The hosts of one cloud. They outlive this process, which finds them by their labels.
+    """The hosts of one cloud. Hosts outlive this process. A new process finds them by their labels.
 
-    `cloud` is the label of the cloud on this machine. `folder` contains the seeds of hosts, `file_systems` the file systems. `environments`
-    are the folders that hosts see as /opt/<name>.
+    `cloud` is the label of the cloud on this machine. `folder` contains the seeds of hosts, and `file_systems` contains the file systems.
+    `environments` are the folders that hosts see as /opt/<name>.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class PodmanHosts:
             self._forget()
 
     def is_booted(self, instance_id: str) -> bool:
-        """Return whether sshd answers."""
+        """Return whether sshd accepts connections."""
         container = self._read().get(instance_id)
         return container is not None and container.running and _answers(container.address)
 
@@ -113,7 +113,7 @@ class PodmanHosts:
         self._forget()
 
     def remove(self, instance_id: str) -> None:
-        """Remove the host and its disk, and its network if no other host is in it. An unknown host is ignored."""
+        """Remove the host and its disk, and its network if no other host uses it. An unknown host is ignored."""
         container = self._read(fresh=True).get(instance_id)
         if container:
             self._remove_containers(self._name(instance_id))
@@ -131,7 +131,7 @@ class PodmanHosts:
         self._forget()
 
     def _remove_containers(self, *names: str) -> None:
-        """Remove containers. Retries while the kernel keeps a mount of a container that has just exited."""
+        """Remove containers. Retries while the kernel still holds a mount of a container that has just exited."""
         for attempt in range(REMOVALS):
             try:
                 self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *names)
@@ -196,7 +196,7 @@ class PodmanHosts:
     def _remove_bridge(self, network: str) -> None:
         """Remove the bridge of a network that has no hosts, if the bridge still exists.
 
-        Under load, podman may fail to detach a container from its network without an error. The container's addresses would stay in use.
+        Under load, podman may silently fail to detach a container from its network. The container's addresses would then stay in use.
         """
         try:
             bridge = self._podman("network", "inspect", "--format={{.NetworkInterface}}", network).strip()
@@ -287,7 +287,7 @@ def _make_readable_folder(path: Path) -> None:
 
 
 def _mac_address(address: str) -> str:
-    """Return a MAC address derived from the private address, because neighbours cache MAC addresses for half a minute."""
+    """Return a MAC address derived from the private address, because neighbors cache MAC addresses for half a minute."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
 
 

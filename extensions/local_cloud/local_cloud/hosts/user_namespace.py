@@ -19,12 +19,12 @@ HIERARCHY = Path("/sys/fs/cgroup/systemd")
 
 
 def delegates_by_itself() -> bool:
-    """Return whether the container engine delegates the control group to the host, as is the case with version 2 of control groups."""
+    """Return whether the container engine delegates the control group to the host, which it does with version 2 of control groups."""
     return UNIFIED.exists()
 
 
 def delegate_control_group(pid: int) -> None:
-    """Make the host with this first process the owner of its control group, in which its systemd manages units."""
+    """Make root of a host the owner of the host's control group, where systemd manages units. `pid` is the host's first process."""
     lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     group = next((line.partition("name=systemd:")[2] for line in lines if "name=systemd:" in line), "/")
     if group.strip("/"):

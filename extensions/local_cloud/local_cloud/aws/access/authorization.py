@@ -85,7 +85,7 @@ def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iter
 
 
 def _common_context(call: Call, identity: Identity) -> dict[str, Any]:
-    """Return the condition keys of all requests."""
+    """Return the condition keys that every request has."""
     context: dict[str, Any] = {
         "aws:principalaccount": ACCOUNT,
         "aws:principalarn": identity.role_arn or identity.arn,

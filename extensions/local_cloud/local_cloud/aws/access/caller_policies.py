@@ -11,7 +11,7 @@ from .identities import PARTITION, Identity
 
 
 def policies(identity: Identity) -> tuple[list[str], str | None]:
-    """Return the policy documents of a user or of a role's session, and the document of the permissions boundary, if there is one."""
+    """Return the policy documents of a user or of a role session, and the document of the permissions boundary, or None."""
     iam: Any = iam_backends[ACCOUNT][PARTITION]
     if identity.user:
         user = iam.users[identity.user]

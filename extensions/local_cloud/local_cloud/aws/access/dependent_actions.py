@@ -65,7 +65,7 @@ def for_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
 def for_launch(
     region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None
 ) -> Iterator[Permission]:
-    """Yield the permissions for running instances. `given` overrides the launch template; `more` is added to each context."""
+    """Yield the permissions for running instances. `given` overrides the launch template; `more` extends the context of `RunInstances`."""
     backend: Any = ec2_backends[ACCOUNT][region]
     data, base = dict(given), dict(more or {})
     if template:
@@ -85,7 +85,7 @@ def for_launch(
 
 
 def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
-    """Return the resources in launch data by kind: their identifiers, and the parameter of RunInstances that contains the identifiers."""
+    """Return the resources in launch data by kind: their identifiers, and the RunInstances parameter that contains the identifiers."""
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])]
     reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
@@ -111,7 +111,7 @@ def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) 
 
 
 def find_group_of(region: str, instance: str) -> str:
-    """Return the Auto Scaling group of an instance, or `*` for none."""
+    """Return the name of an instance's Auto Scaling group, or `*` if the instance belongs to no group."""
     backend: Any = autoscaling_backends[ACCOUNT][region]
     for name, group in backend.autoscaling_groups.items():
         if any(state.instance.id == instance for state in group.instance_states):
@@ -214,7 +214,7 @@ def _lustre_role() -> Iterator[Permission]:
 
 
 def for_emr(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
-    """Yield the permissions for creating a cluster: for its tags, and for its roles, which the caller passes to EMR and to EC2.
+    """Yield the permissions for the tags and the roles of a new cluster. The caller passes the roles to EMR and to EC2.
 
     Source: Amazon EMR Management Guide, "Tag clusters" and "Using service-linked roles for cleanup".
     """

@@ -1,4 +1,4 @@
-"""Callers by access key: the administrator, users, and sessions of roles."""
+"""Callers by access key: the administrator, users, and role sessions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Identity:
     user: str = ""
     """Name of the IAM user."""
     role: str = ""
-    """Name of the role of a session."""
+    """Name of the role, for a role session."""
     role_arn: str = ""
-    """ARN of the role, including the path, which is missing in the ARN of the session."""
+    """ARN of the role with its path, which the ARN of the session lacks."""
     administrator: bool = False
-    """Whether policies do not apply: true for the root user, and for roles of other accounts in their own account."""
+    """Whether the caller is exempt from policies: true for the root user and, in their own account, for roles of other accounts."""
 
 
 def identify(access_key_id: str) -> Identity | None:

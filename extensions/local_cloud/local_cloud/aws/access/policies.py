@@ -45,7 +45,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Permission:
-    """An action on a resource in a context. Condition keys are in lower case. Several values of a key are a tuple."""
+    """An action on a resource in a context. Condition keys are lowercase. A key with several values has a tuple."""
 
     action: str
     resource: str
@@ -64,7 +64,7 @@ class Decision:
 
 @functools.lru_cache(maxsize=1024)
 def parse(document: str) -> tuple[dict[str, Any], ...]:
-    """Return the statements of a policy. Raises `Unsupported` for elements that identity policies do not have."""
+    """Return the statements of a policy. Raises `Unsupported` for elements that identity-based policies do not have."""
     statements = _list(json.loads(document)["Statement"])
     for number, statement in enumerate(statements):
         if set(statement) - ELEMENTS:
@@ -74,7 +74,7 @@ def parse(document: str) -> tuple[dict[str, Any], ...]:
 
 
 def decide(documents: Iterable[str], permission: Permission, boundary: str | None = None) -> Decision:
-    """Return the decision of policies and of the permissions boundary. An explicit denial wins. Raises `Unsupported`."""
+    """Return the decision of policies and of the permissions boundary. An explicit deny overrides any allow. Raises `Unsupported`."""
     if permission.key_policy:
         return _decide_for_key(documents, permission, boundary)
     decision = _decide(documents, permission)
@@ -85,7 +85,7 @@ def decide(documents: Iterable[str], permission: Permission, boundary: str | Non
 
 
 def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: str | None) -> Decision:
-    """Return the decision for a KMS key. The key policy allows the caller, or lets IAM decide for all callers of the account.
+    """Return the decision for a KMS key. The key policy must allow the caller, or delegate the decision to IAM for the account.
 
     Source: AWS KMS Developer Guide, "Determining access to AWS KMS keys" and "Default key policy".
     """
@@ -103,7 +103,7 @@ def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: 
 
 
 def statements_for(document: str, principals: set[str]) -> str:
-    """Return a resource policy reduced to the statements whose principals include one of these."""
+    """Return a resource policy with only the statements that name one of these principals."""
     statements = []
     for statement in _list(json.loads(document)["Statement"]):
         principal = statement.pop("Principal", None)
@@ -149,7 +149,7 @@ def _matches_resource(pattern: str, value: str, permission: Permission) -> bool:
 
 
 def _matches_arn(pattern: str, value: str) -> bool:
-    """Return whether an ARN matches. In its first five parts, a wildcard does not match a colon."""
+    """Return whether an ARN matches a pattern. In the first five parts, a wildcard does not match a colon."""
     patterns, values = pattern.split(":", 5), value.split(":", 5)
     return len(patterns) == len(values) and all(map(_matches_wildcards, patterns, values))
 
@@ -177,7 +177,7 @@ def _fill_variables(text: str, permission: Permission) -> str | None:
 
 @functools.lru_cache(maxsize=8192)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ? as a regular expression. [*] and [?] stand for the characters themselves."""
+    """Return a wildcard pattern as a regular expression. `[*]`, `[?]`, and `[$]` match the literal characters."""
     parts = re.split(r"(\[[*?$]\]|[*?])", pattern)
     return re.compile("".join(WILD.get(part) or re.escape(part[1] if LITERAL.fullmatch(part) else part) for part in parts), re.DOTALL)
 
@@ -224,7 +224,7 @@ def _condition_holds(operator: str, key: str, wanted: list[Any], permission: Per
 
 
 def _parse_operator(operator: str) -> tuple[str, str, bool]:
-    """Return the quantifier of a condition operator, its name, and whether it ends with IfExists. Raises `Unsupported`."""
+    """Return the quantifier and the name of a condition operator, and whether it ends with `IfExists`. Raises `Unsupported`."""
     found = OPERATOR.fullmatch(operator)
     if not found or (found.group(2) not in OPERATORS and operator != "Null"):
         raise Unsupported(f"the condition operator {operator}")
@@ -233,7 +233,7 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 
 
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
-    """Return, for each value of the request, whether it meets the condition. A pattern whose variables the request lacks is None."""
+    """Return, for each value of the request, whether it meets the condition. None stands for a pattern with variables that are not set."""
     compare, negated = OPERATORS[name]
     return [any(_compare(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
 

@@ -1,6 +1,6 @@
 """Permissions that API calls require: actions, resources, and condition keys of the Service Authorization Reference.
 
-Calls that are missing here are allowed only for the administrator.
+Only the administrator may make calls that are not listed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CREATED_BY_IAM = {
 }
 READS = ("Describe", "Get", "List", "Search")
 
-# By action of EC2: the kinds of resources that the action creates, and the kinds and parameters of resources that it refers to
+# By EC2 action: the kinds of resources that the action creates, and the kinds of resources that it references, with their parameters
 EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "AllocateAddress": (("elastic-ip",), {}),
     "AssociateAddress": (
@@ -148,7 +148,7 @@ def _ec2_resource(region: str, identifier: str, kind: str) -> tuple[str, dict[st
 
 
 def _resources_of_association(call: Call, association: str) -> list[str]:
-    """Return the route table and the subnet of an association, or nothing for an association that does not exist."""
+    """Return the route table and the subnet of an association, or an empty list for an unknown association."""
     backend: Any = ec2_backends[ACCOUNT][call.region]
     for table in backend.route_tables.values():
         if association in table._associations:
@@ -237,7 +237,7 @@ def _emr(call: Call, parameters: Parameters) -> Iterator[Permission]:
 
 
 def _emr_request_tags(tags: dict[str, str]) -> Context:
-    """Return the condition keys of tags in a request. EMR has keys of its own for them."""
+    """Return the condition keys of tags in a request, including those that are specific to EMR."""
     return request_tags(tags) | {f"elasticmapreduce:requesttag/{key.lower()}": value for key, value in tags.items()}
 
 
@@ -273,7 +273,7 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     if call.action in CREATED_BY_IAM:
         kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # A role that is added to an instance profile, or removed from it, counts as passed. The resource of the call is the profile.
+    # Calls that add a role to an instance profile, or remove it, also contain RoleName. Their resource is the profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):
@@ -295,7 +295,7 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 
 
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    """Yield the permissions for a session. A session without a document is a shell, for which only some policies check permission.
+    """Yield the permissions for a session. A session without a document is a shell. Only some policies check permission for its document.
 
     Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that requires the
     check and also allows the shell's document is not implemented: it denies such a session.

@@ -49,7 +49,7 @@ def arn(service: str, region: str, resource: str, account: str = ACCOUNT) -> str
 
 
 def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
-    """Return ARN and tags of an EC2 resource. For most kinds, the id is sufficient."""
+    """Return the ARN and tags of an EC2 resource. `kind` is necessary only if the prefix of the id does not identify the kind."""
     kind = kind or EC2_KINDS.get(identifier.partition("-")[0], "unknown")
     backend: Any = ec2_backends[ACCOUNT][region]
     name = identifier
@@ -63,14 +63,14 @@ def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
 
 
 def group(region: str, name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an Auto Scaling group."""
+    """Return the ARN and tags of an Auto Scaling group."""
     found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
     tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
     return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags
 
 
 def efs(region: str, identifier: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an EFS file system or access point, by id or ARN."""
+    """Return the ARN and tags of an EFS file system or access point, by id or ARN."""
     identifier = identifier.rpartition("/")[2]
     backend: Any = efs_backends[ACCOUNT][region]
     kind = "access-point" if identifier.startswith("fsap-") else "file-system"
@@ -78,19 +78,19 @@ def efs(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def emr(region: str, identifier: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an EMR cluster."""
+    """Return the ARN and tags of an EMR cluster."""
     found = clusters(emr_backends[ACCOUNT][region]).get(identifier)
     return arn("elasticmapreduce", region, f"cluster/{identifier}"), dict(found.tags) if found else {}
 
 
 def emr_cluster_of(region: str, group: str) -> str:
-    """Return the id of the EMR cluster to which an instance group belongs, or `*` for none."""
+    """Return the id of the EMR cluster to which an instance group belongs, or `*` for an unknown instance group."""
     found = clusters(emr_backends[ACCOUNT][region]).values()
     return next((cluster.id for cluster in found if any(each.id == group for each in cluster.groups)), "*")
 
 
 def fsx(region: str, identifier: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an FSx file system or data repository association, by id or ARN."""
+    """Return the ARN and tags of an FSx file system or data repository association, by id or ARN."""
     backend: Any = fsx_backends[ACCOUNT][region]
     if identifier.startswith("arn:"):
         return identifier, _tags(backend.list_tags_for_resource(identifier))
@@ -101,7 +101,7 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def role(name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of a role. For an unknown role, the ARN has no path."""
+    """Return the ARN and tags of a role. For an unknown role, the ARN has no path."""
     found = find_role(name)
     return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"role/{name}"), {})
 
@@ -112,7 +112,7 @@ def find_role(name: str) -> Any:
 
 
 def instance_profile(name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an instance profile."""
+    """Return the ARN and tags of an instance profile."""
     found = find_profile(name)
     return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"instance-profile/{name}"), {})
 
@@ -124,7 +124,7 @@ def find_profile(name: str) -> Any:
 
 
 def parameter(region: str, name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of a parameter. Public parameters belong to no account."""
+    """Return the ARN and tags of a parameter. Public parameters belong to no account."""
     shared = name.startswith("/aws/")
     backend: Any = ssm_backends[ACCOUNT][region]
     tags = {} if shared else dict(backend._resource_tags["Parameter"].get(name, {}))
@@ -136,5 +136,5 @@ def _tags(listed: list[dict[str, str]]) -> Tags:
 
 
 def _tags_of(tags: Any) -> Tags:
-    """Return tags of IAM resources, which moto keeps as a dictionary or as a list."""
+    """Return the tags of an IAM resource, which moto stores as a dictionary or as a list."""
     return _tags(list(tags.values()) if isinstance(tags, dict) else list(tags or []))

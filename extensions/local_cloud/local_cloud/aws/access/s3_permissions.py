@@ -40,7 +40,7 @@ ACTIONS = {
     "UploadPart": "PutObject",
     "UploadPartCopy": "PutObject",
 }
-# For a bucket with its own KMS key. The parts of an upload are decrypted to assemble them. Source: Amazon S3 User Guide, "Using server-side
+# For a bucket with its own KMS key. S3 decrypts the parts of an upload to assemble them. Source: Amazon S3 User Guide, "Using server-side
 # encryption with AWS KMS keys (SSE-KMS)"
 KEY_ACTIONS = {
     "CompleteMultipartUpload": "Decrypt",
@@ -50,7 +50,7 @@ KEY_ACTIONS = {
     "PutObject": "GenerateDataKey",
     "UploadPart": "Decrypt",
 }
-# Requests of these actions that have a prefix have the condition key s3:prefix.
+# Requests for these actions have the condition key s3:prefix if they contain a prefix.
 LISTINGS = ("ListObjects", "ListObjectsV2", "ListObjectVersions")
 KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
@@ -88,7 +88,7 @@ def _question(action: str, name: str, context: Mapping[str, str] = MappingProxyT
 
 
 def _key_of(name: str) -> str | None:
-    """Return the bucket's own KMS key, or None if it has none."""
+    """Return the bucket's own KMS key, or None if the bucket has none."""
     bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
     rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
     return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")

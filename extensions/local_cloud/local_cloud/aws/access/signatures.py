@@ -49,7 +49,7 @@ class BadSignature(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """The signature of a request with its parameters, not yet verified."""
+    """The unverified signature of a request, and the parameters of the signature."""
 
     access_key_id: str
     scope: tuple[str, ...]
@@ -92,7 +92,7 @@ def claim(environ: Environ) -> Claim:
 
 
 def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = None) -> None:
-    """Raise `BadSignature` unless the signature is recent and was made with the secret. The body can be read again afterwards."""
+    """Raise `BadSignature` unless the signature is recent and was made with the secret. The body can be read again afterward."""
     canonical = "\n".join(
         (
             environ["REQUEST_METHOD"],

@@ -19,7 +19,7 @@ def resource_tags(tags: Mapping[str, str], prefix: str = "aws") -> Context:
 
 
 def tag_pairs(listed: Any) -> dict[str, str]:
-    """Return the tags of a request, which has them as a list or a map."""
+    """Return the tags of a request as a dictionary. Requests contain tags as a list or as a map."""
     if isinstance(listed, Mapping):
         return dict(listed)
     return {tag.get("Key", tag.get("TagKey")): tag.get("Value", tag.get("TagValue")) or "" for tag in listed or []}

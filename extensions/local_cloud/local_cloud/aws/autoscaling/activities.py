@@ -10,9 +10,9 @@ from moto.autoscaling.models import AutoScalingBackend
 from moto.core.utils import utcnow
 
 Activity = dict[str, Any]
-"""In the form of the API."""
+"""An activity in the format of the API."""
 KEPT = 2000
-"""The number of activities that are kept for an account and region."""
+"""The maximum number of activities that are kept per account and region."""
 
 
 def activities(backend: AutoScalingBackend) -> list[Activity]:

@@ -42,7 +42,7 @@ for _action in (
 
 @override(AutoScalingResponse)
 def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Create the group. Raises `ValidationError` if a resource that it refers to does not exist."""
+    """Create the group. Raises `ValidationError` for references to resources that do not exist."""
     backend, name = self.autoscaling_backend, self._get_param("AutoScalingGroupName")
     if name in backend.autoscaling_groups:
         raise AutoscalingClientError(
@@ -67,8 +67,9 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
 def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     """Change the given properties, and keep the desired capacity between minimum and maximum.
 
-    A launch is tested only if the request changes how or where instances are launched, which is when AWS documents that it tests the
-    caller's permissions to launch. Other changes do not need resources, such as key pairs, that were deleted since the group was created.
+    The launch is tested only if the request changes how or where the group launches instances. According to the documentation, AWS tests
+    the caller's permissions to launch in the same cases. Other changes succeed even if a resource of the template, such as a key pair,
+    was deleted after the group was created.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
     """
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
@@ -253,7 +254,7 @@ def _check_references(backend: AutoScalingBackend, response: AutoScalingResponse
 
 
 def _check_launch(group: Group) -> None:
-    """Raise `ValidationError` for a launch template that cannot launch, and for a cluster placement group in several zones."""
+    """Raise `ValidationError` for a launch template that cannot launch instances, and for a cluster placement group in several zones."""
     try:
         group.launch_data()
     except EC2ClientError as error:

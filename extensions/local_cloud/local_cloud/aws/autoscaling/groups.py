@@ -32,7 +32,7 @@ class Member(InstanceState):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.activity: activities.Activity | None = None
-        """The activity of the group that concerns this instance now."""
+        """The group's current activity for this instance, such as its launch."""
         self.launched_from: dict[str, Any] | None = None
         self.lost_at: float | None = None
         """When the group first detected that the instance was not running."""
@@ -81,7 +81,7 @@ class Group(FakeAutoScalingGroup):
         return [each for each in self.instance_states if each.lifecycle_state in ACTIVE]
 
     def reconcile(self) -> None:
-        """Follow the states of instances, replace unhealthy ones, and launch or terminate instances."""
+        """Track the states of instances, replace unhealthy ones, and launch or terminate instances."""
         for member in list(self.instance_states):
             self._follow_instance(member)
         if self.deleting:
@@ -98,13 +98,13 @@ class Group(FakeAutoScalingGroup):
             self._scale_out(-surplus)
 
     def delete(self, *_: Any) -> None:
-        """Terminate all instances, then remove the group."""
+        """Start the deletion: `reconcile` terminates all instances, then removes the group."""
         self.deleting, self.status = True, "Delete in progress"
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()
 
     def terminate(self, member: Member, cause: str) -> activities.Activity:
-        """Take an instance out of service."""
+        """Terminate an instance, and return the activity."""
         member.lifecycle_state = "Terminating"
         if member.activity:
             activities.end(member.activity, "Cancelled")
@@ -202,7 +202,7 @@ class Group(FakeAutoScalingGroup):
                 return
 
     def _launch_one(self) -> str:
-        """Launch one instance, or return the reason for the failure. Types are tried in their order, zones with few instances first."""
+        """Launch one instance. Return the reason for a failure, or ''. Types are tried in order, zones with the fewest instances first."""
         try:
             data = self.launch_data()
         except EC2ClientError as error:

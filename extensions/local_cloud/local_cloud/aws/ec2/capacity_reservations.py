@@ -78,7 +78,7 @@ class CapacityReservation(TaggedEC2Resource):
 
     @property
     def takes_instances(self) -> bool:
-        """Return whether instances can run in the reservation. Those of a Capacity Block are terminated some time before its end."""
+        """Return whether instances can run in the reservation. Instances of a Capacity Block are terminated some time before its end."""
         late = self.is_block and self.end_date is not None and utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
         return self.state == "active" and not late
 
@@ -123,7 +123,7 @@ def find_capacity_reservation(backend: EC2Backend, identifier: str) -> CapacityR
 def reserve_block(
     backend: EC2Backend, instance_type: str, zone: str, count: int, start: datetime, duration: timedelta
 ) -> CapacityReservation:
-    """Create a Capacity Block for this time and return it."""
+    """Create a Capacity Block for the given time, and return it."""
     block = CapacityReservation(backend, instance_type, zone, count, CAPACITY_BLOCK)
     block.start_date, block.end_date = start, start + duration
     CLOUD.clock.after(max((block.end_date - utcnow()).total_seconds() - CLOUD.delays.block_end, 0), block.end)
@@ -144,10 +144,10 @@ def target(data: dict[str, Any]) -> str | None:
 
 
 def reserved_places(backend: EC2Backend, data: dict[str, Any], market: str, zone: str, count: int) -> list[CapacityReservation]:
-    """Return the reservations that `count` instances would use, one for each instance. The rest of the instances run outside of
-    reservations.
+    """Return the reservations that `count` instances would use, one per instance.
 
-    Raises the EC2 errors for a target without enough capacity.
+    If the list is shorter than `count`, the other instances run outside of reservations. Raises the EC2 errors for a target without
+    sufficient capacity.
     """
     instance_type, identifier = data["InstanceType"], target(data)
     if identifier:
@@ -254,7 +254,7 @@ def cancel_capacity_reservation(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def describe_capacity_block_offerings(self: EC2Response) -> ActionResult:
-    """Offer one Capacity Block in each zone that has the type, at the earliest start that is requested."""
+    """Offer one Capacity Block, with the earliest possible start, in each zone that offers the type."""
     backend, instance_type = self.ec2_backend, self._get_param("InstanceType")
     if instance_type not in INSTANCE_TYPES:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
@@ -318,7 +318,7 @@ def _changeable(response: EC2Response) -> CapacityReservation:
 
 
 def _end_date(response: EC2Response) -> datetime | None:
-    """Return when the reservation of a request ends. Raises the EC2 errors of an end date that contradicts its type."""
+    """Return the end date in a request, or None. Raises the EC2 errors for an end date that contradicts its type."""
     end, limited = _date(response, "EndDate"), response._get_param("EndDateType") == "limited"
     if limited and not end:
         raise EC2ClientError("MissingParameter", "You must specify an end date when the end date type is limited.")
@@ -328,6 +328,6 @@ def _end_date(response: EC2Response) -> datetime | None:
 
 
 def _date(response: EC2Response, parameter: str) -> datetime | None:
-    """Return a time of the request in UTC without time zone, the form that moto uses."""
+    """Return a time in the request as a naive datetime in UTC, the form that moto uses."""
     value: datetime | None = response._get_param(parameter)
     return value and value.astimezone(UTC).replace(tzinfo=None)

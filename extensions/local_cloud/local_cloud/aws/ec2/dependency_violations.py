@@ -14,7 +14,7 @@ moto_delete_subnet = EC2Backend.delete_subnet
 
 
 def _guarded(action: str, parameter: str, check: Any) -> None:
-    """Call `check(backend, id)` before an API call, and delete the tags of the deleted resource after it."""
+    """Call `check(backend, id)` before an API call, and delete the tags of the deleted resource afterward."""
     moto_call = getattr(EC2Response, action)
 
     def call(self: EC2Response) -> Any:
@@ -100,7 +100,7 @@ def delete_subnet(self: EC2Backend, subnet_id: str) -> Any:
 
 
 def _no_check(_backend: EC2Backend, _identifier: str) -> None:
-    """Check nothing: for API calls after which only tags must be deleted."""
+    """Do nothing: for API calls that need no check, only the deletion of tags."""
 
 
 for _action, _parameter, _check in (

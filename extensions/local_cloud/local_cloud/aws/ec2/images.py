@@ -48,7 +48,7 @@ KINDS: dict[str, Kind] = {
         for architecture in architectures
     },
 }
-"""Kinds of images by the names of images without the date at their end."""
+"""Kinds of images by image name without the date at the end."""
 
 moto_register_image = EC2Backend.register_image
 
@@ -82,7 +82,7 @@ class Release(Ami):
 
 @override(EC2Backend)
 def _load_amis(self: EC2Backend) -> None:
-    """Create the first release of each kind, and the later releases of Amazon."""
+    """Create the first release of each kind, and the later releases that Amazon's account contains."""
     for name in KINDS:
         Release(self, name, FIRST_RELEASE)
     for backend in _accounts(self.region_name):

@@ -19,7 +19,7 @@ WORKERS = 16
 
 
 class InstanceLifecycle:
-    """Worker threads that start, stop, and remove hosts: one action at a time for an instance, many instances in parallel.
+    """Worker threads that start, stop, and remove hosts: one action at a time per instance, many instances in parallel.
 
     No thread holds the cloud's lock while it waits for a host.
     """

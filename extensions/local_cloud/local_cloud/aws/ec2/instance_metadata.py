@@ -25,7 +25,7 @@ Tree = dict[str, Any]
 
 
 class InstanceMetadata:
-    """A WSGI application that answers as the metadata service of one instance."""
+    """A WSGI application that implements the metadata service of one instance."""
 
     def __init__(self, instance_id: str) -> None:
         self._instance_id = instance_id

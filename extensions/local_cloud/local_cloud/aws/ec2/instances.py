@@ -1,4 +1,4 @@
-"""EC2 instances whose states follow their hosts."""
+"""EC2 instances, whose states follow the states of their hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INTERRUPTED = StateReason("Server.SpotInstanceTermination: Spot instance termina
 
 
 class HostedInstance(Instance):
-    """An instance that is pending until its host has booted, and terminated after its host is removed."""
+    """An instance that is pending until its host has booted, and shutting down until its host is removed."""
 
     def __init__(self, ec2_backend: Any, image_id: str, *args: Any, **kwargs: Any) -> None:
         self.public_keys: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class HostedInstance(Instance):
         self._become("pending")
 
     def launch(self) -> None:
-        """Start the host, unless a test has requested that this launch fails."""
+        """Start the host, unless a test has requested that this launch fail."""
         if CLOUD.failing_launches[self.instance_type]:
             CLOUD.failing_launches[self.instance_type] -= 1
             CLOUD.clock.after(CLOUD.settings.tick, self.fail)
@@ -97,7 +97,7 @@ class HostedInstance(Instance):
             self._become("stopped")
 
     def become_terminated(self) -> None:
-        """Release addresses, interfaces, and volumes of the instance."""
+        """Release the instance's addresses, interfaces, and volumes."""
         if self.state != "shutting-down":
             return
         reason, state_reason = self._reason, self.state_reason

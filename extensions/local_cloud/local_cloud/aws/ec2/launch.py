@@ -26,7 +26,7 @@ from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
 Data = dict[str, Any]
-"""Launch data in the form of the RunInstances request. The data of a launch template has some of its members."""
+"""Launch data in the format of a RunInstances request. The data of a launch template has a subset of its members."""
 NO_ADDRESS = "0.0.0.0"
 PROVISIONED_IOPS = ("io1", "io2")
 
@@ -45,7 +45,7 @@ def run_instances(self: EC2Response) -> ActionResult:
 
 
 def with_template(backend: EC2Backend, request: Data) -> Data:
-    """Return the request, completed from its launch template. The result contains the number of the version."""
+    """Return the request, with defaults from its launch template. The result contains the version number."""
     wanted = request.get("LaunchTemplate")
     if not wanted:
         return {"InstanceType": "m1.small", **request}
@@ -57,7 +57,7 @@ def with_template(backend: EC2Backend, request: Data) -> Data:
 
 
 def check(backend: EC2Backend, data: Data) -> None:
-    """Raise the EC2 error of launch data that refers to resources that do not exist."""
+    """Raise the EC2 error for invalid launch data, such as references to resources that do not exist."""
     if not data.get("ImageId"):
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[data["ImageId"]])
@@ -177,7 +177,7 @@ def _settle_market(instance: Any, data: Data, reservation: CapacityReservation |
 
 
 def _interfaces(data: Data) -> list[Data]:
-    """Return the interfaces of launch data, the primary one first."""
+    """Return the interfaces in launch data, with the primary interface first."""
     return sorted(data.get("NetworkInterfaces", []), key=position)
 
 
@@ -192,7 +192,7 @@ def _disks(backend: EC2Backend, data: Data) -> list[Data]:
         if disk.get("VolumeType") in PROVISIONED_IOPS:
             if "Iops" not in disk:
                 raise EC2ClientError("MissingParameter", f"The parameter iops must be specified for {disk['VolumeType']} volumes.")
-            disk["VolumeType"] = "gp3"  # moto requires all figures of other types. `_complete_volume` sets type and figures.
+            disk["VolumeType"] = "gp3"  # For other types, moto requires more values. `_complete_volume` sets the type and the values.
     return [{"DeviceName": name, "Ebs": disk} for name, disk in disks.items()]
 
 

@@ -21,7 +21,7 @@ moto_describe_launch_templates = EC2Response.describe_launch_templates
 moto_describe_launch_template_versions = EC2Response.describe_launch_template_versions
 moto_create_launch_template = EC2Response.create_launch_template
 
-# moto keeps the tags of the create request.
+# moto would always return the tags of the create request. This property returns the current tags.
 setattr(LaunchTemplate, "tags", property(LaunchTemplate.get_tags, lambda self, value: None))  # noqa: B010
 
 
@@ -65,7 +65,7 @@ def default_version(self: LaunchTemplate) -> LaunchTemplateVersion:
 
 @override(EC2Response)
 def create_launch_template(self: EC2Response) -> ActionResult:
-    """Create the template. Its own tags do not become part of the version's data."""
+    """Create the template. The tags of the template do not become part of the version's data."""
     data = self._get_param("LaunchTemplateData", {})
     own = list(data.get("TagSpecifications", []))
     result = moto_create_launch_template(self)
@@ -80,7 +80,7 @@ def create_launch_template(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def describe_launch_templates(self: EC2Response) -> ActionResult:
-    """Return a page with the same size as on AWS. Raises the EC2 errors of unknown ids."""
+    """Return a page of the same size as on AWS. Raises the EC2 error for an unknown id."""
     for identifier in self._get_param("LaunchTemplateIds", []):
         self.ec2_backend.get_launch_template(identifier)
     self.params["MaxResults"] = PAGE
@@ -95,7 +95,7 @@ def describe_launch_template_versions(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def create_launch_template_version(self: EC2Response) -> ActionResult:
-    """Create a version. If there is a source version, its data completes the new version."""
+    """Create a version. If the request names a source version, this version provides the data that the request omits."""
     template = _template(self)
     data = dict(self._get_param("LaunchTemplateData", {}))
     if source := self._get_param("SourceVersion"):

@@ -22,7 +22,7 @@ moto_create_nat_gateway = EC2Response.create_nat_gateway
 
 
 class DelayedNatGateway(NatGateway):
-    """A NAT gateway that is pending at first, and deleting before it is deleted."""
+    """A NAT gateway that is `pending` at first, and `deleting` before it is `deleted`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -17,7 +17,7 @@ moto_modify_network_interface_attribute = EC2Response.modify_network_interface_a
 moto_attachment = Attachment.__init__
 
 Interface = dict[str, Any]
-"""In the form of the RunInstances request."""
+"""A network interface in the format of a RunInstances request."""
 EFA = ("efa", "efa-only")
 
 

@@ -1,4 +1,4 @@
-"""The limit of tags on EC2 resources."""
+"""The limit on the number of tags of an EC2 resource."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..override import override
 from ..tags import RESERVED
 
 LIMIT = 50
-"""User-defined tags on a resource."""
+"""The maximum number of user-defined tags per resource."""
 
 
 @override(TagBackend)
 def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str]) -> bool:
-    """Set tags. Raises `TagLimitExceeded`. AWS's own tags do not count."""
+    """Set tags. Raises `TagLimitExceeded`. Tags with the prefix `aws:` do not count toward the limit."""
     if None in tags.values():
         raise InvalidParameterValueErrorTagNull
     for resource_id in resource_ids:

@@ -26,7 +26,7 @@ moto_filter_services = VPCBackend._filter_endpoint_services
 
 
 class Endpoint(VPCEndPoint):
-    """An endpoint that takes time to be deleted. Type Interface is pending at first, and its network interfaces are deleted later."""
+    """An endpoint that takes time to be deleted. An Interface endpoint is pending at first, and its network interfaces are deleted last."""
 
     def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, service: dict[str, Any], token: str | None, policy: str | None) -> None:
         super().__init__(backend, random_vpc_ep_id(), vpc_id, service["ServiceName"], kind, policy, [], [], client_token=token)
@@ -82,7 +82,7 @@ class Endpoint(VPCEndPoint):
             self.route_table_ids.remove(table)
 
     def check_subnets(self, subnets: Collection[str], leaving: Collection[str] = ()) -> None:
-        """Refuse subnets of other VPCs, subnets in zones without the service, and subnets in zones that already have an interface."""
+        """Raise the EC2 error for a subnet of another VPC, in a zone without the service, or in a zone that already has an interface."""
         taken = {self._zone(each): each for each in self.interfaces if each not in leaving}
         for identifier in subnets:
             zone = self._zone(identifier)
@@ -123,7 +123,7 @@ class Endpoint(VPCEndPoint):
             self.ec2_backend.modify_network_interface_attribute(interface, groups)
 
     def set_private_dns(self, enabled: bool) -> None:
-        """Enable or disable the service's own DNS name inside the VPC. Raises `InvalidParameter`."""
+        """Enable or disable the service's private DNS name in the VPC. Raises `InvalidParameter`."""
         vpc, name = self.ec2_backend.get_vpc(self.vpc_id), self.service["PrivateDnsName"]
         if enabled and not (vpc.enable_dns_support and vpc.enable_dns_hostnames):
             text = (
@@ -223,19 +223,19 @@ def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
 
 
 def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Filter services. moto itself reads the values of a filter from a key that no client sends."""
+    """Filter services. moto reads the values of a filter from a key that no client sends."""
     return moto_filter_services(names, [{**each, "Value": each["Values"]} for each in filters], services)
 
 
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
-    """Return the services of AWS by name. moto would load backends that require more packages."""
+    """Return the endpoint services of AWS, which are built from a list of names. moto would load backends that require more packages."""
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region]]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
         for kind in ("Interface", "Gateway") if name in WITH_GATEWAY else ("Interface",):
             service = BaseBackend.default_vpc_endpoint_service_factory(region, zones, name, kind, private_dns_names=False)[0]
-            # The DNS name of a service within a service is reversed: ecr.api is api.ecr.
+            # The DNS name has the parts of a service name in reverse order: api.ecr for ecr.api.
             dns_name = f"{'.'.join(reversed(name.split('.')))}.{region}.amazonaws.com"
             services.append({**service, "PrivateDnsName": dns_name, "PrivateDnsNames": [{"PrivateDnsName": dns_name}]})
     return services

@@ -58,7 +58,7 @@ def delete_file_system_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
 def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
     """Return the allowed actions of anonymous clients: without TLS, with TLS, and by access point.
 
-    An access point contains its root directory and, if EFS may create this directory, the owner, group, and mode of the directory.
+    For an access point, the result also contains its root directory and, if EFS may create it, the owner, group, and mode to set.
     """
     policy, resource = file_system.file_system_policy, file_system.file_system_arn
 
@@ -88,7 +88,7 @@ def _decide(policy: str, required: Permission) -> Effect:
 
 
 def _set_policy(file_system: Any, policy: str | None) -> None:
-    """Apply the policy immediately, and return it in later reads only: reads after writes are eventually consistent."""
+    """Apply the policy immediately. Reads return it after a delay, because they are eventually consistent."""
     file_system.file_system_policy = policy
     CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
 

@@ -19,9 +19,9 @@ from ..override import override
 
 JSON = {"Content-Type": "application/json"}
 MOST_THROUGHPUT = 3414
-"""The quota for provisioned throughput in MiB/s, as in the regions where it is highest."""
+"""The quota for provisioned throughput in MiB/s, as in the regions with the highest quota."""
 THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
-"""The time between two changes of the throughput mode, or two decreases of the provisioned throughput."""
+"""The minimum time between changes of the throughput mode or decreases of the provisioned throughput."""
 
 # The first generation of tag calls, which older clients still use.
 for call in ("create-tags", "delete-tags", "tags"):
@@ -44,7 +44,7 @@ class DelayedFileSystem(LifeCycle, FileSystem):
         self.start_creation(CLOUD.delays.file_system)
 
     def set_throughput(self, mode: str, provisioned: float | None) -> None:
-        """Start an update of the throughput. Raises `TooManyRequests` if the previous one is too recent."""
+        """Start an update of the throughput. Raises `TooManyRequests` if the previous change of the mode or decrease is too recent."""
         before = self.provisioned_throughput_in_mibps
         if mode != self.throughput_mode or (before and provisioned and provisioned < before):
             now = datetime.now(UTC)
@@ -225,7 +225,7 @@ def incorrect_state(file_system: Any) -> EFSError:
 
 
 def efs_error(status: int, code: str, message: str, **members: str) -> EFSError:
-    """Return an error in the form of EFS."""
+    """Return an error in the format of EFS."""
     error = EFSError(code, message)
     error.code = status
     error.description = json.dumps({"__type": code, "ErrorCode": code, "message": message, **members})

@@ -18,7 +18,7 @@ from .errors import invalid, unknown
 from .nodes import CORE, MASTER, TASK, InstanceGroup
 
 PAGE = 50
-"""The number of results in a page."""
+"""The number of results on a page."""
 MOST_TASK_GROUPS = 48
 
 Response.PROTOCOL_PARSER_MAP_TYPE = dict
@@ -43,7 +43,7 @@ def _clusters(response: Response) -> list[Cluster]:
 
 
 def _page(response: Response, name: str, found: list[dict[str, Any]]) -> ActionResult:
-    """Return a page of descriptions. The marker is the id of the last one in the page before."""
+    """Return a page of descriptions. The marker is the id or the name of the last description on the previous page."""
     marker = response._get_param("Marker")
     start = next((number + 1 for number, each in enumerate(found) if each.get("Id", each.get("Name")) == marker), None if marker else 0)
     if start is None:
@@ -141,7 +141,7 @@ def add_job_flow_steps(self: Response) -> ActionResult:
 
 @override(Response)
 def add_instance_groups(self: Response) -> ActionResult:
-    """Add task groups. A cluster has its other groups from the beginning."""
+    """Add task groups. Other groups can be specified only when the cluster is created."""
     cluster, requests = _cluster(self, "JobFlowId"), copy.deepcopy(self._get_param("InstanceGroups", []))
     _check_started(cluster, "Instance groups can only be added")
     check_groups(requests)
@@ -202,7 +202,7 @@ def set_termination_protection(self: Response) -> EmptyResult:
 
 @override(Response)
 def terminate_job_flows(self: Response) -> EmptyResult:
-    """Terminate the clusters that are not protected."""
+    """Terminate the clusters that are not protected. Raises `ValidationException` if any are protected."""
     wanted = _clusters(self)
     for cluster in wanted:
         if not cluster.protected:

@@ -1,4 +1,4 @@
-"""Checks of requests that EMR answers at once. What concerns EC2 is detected only when the cluster starts (see `clusters`)."""
+"""Checks that EMR makes during a request. EMR detects problems with EC2 resources only when the cluster starts (see `clusters`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
 MOST_BOOTSTRAP_ACTIONS = 16
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 SMALLEST_ROOT_VOLUMES = (10, 15)
-"""GiB, before and since that release. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+"""GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
 IMPLEMENTED = {
     "Applications",
     "BootstrapActions",
@@ -52,7 +52,7 @@ GROUP = {"InstanceCount", "InstanceRole", "InstanceType", "Market", "Name"}
 
 
 def normal_request(request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with instance groups, into which the former notation with two instance types is translated."""
+    """Return the request with instance groups, converted from the older parameters with two instance types if necessary."""
     instances = request["Instances"]
     former = ("MasterInstanceType", "SlaveInstanceType", "InstanceCount")
     if "InstanceGroups" in instances or not any(name in instances for name in former):
@@ -99,7 +99,7 @@ def _check_rest(request: dict[str, Any]) -> None:
 
 
 def check_groups(groups: list[dict[str, Any]]) -> None:
-    """Raise the EMR error for instance groups that cannot be created in any cluster."""
+    """Raise the EMR error for instance groups that are invalid in every cluster."""
     for group in groups:
         _check_implemented(group, GROUP)
         if group["InstanceRole"] not in ROLES or group.get("Market", "ON_DEMAND") != "ON_DEMAND":

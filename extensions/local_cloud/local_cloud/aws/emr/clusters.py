@@ -1,4 +1,4 @@
-"""Clusters, which launch and replace their nodes, run steps, and end."""
+"""Clusters, which launch and replace their nodes, run steps, and terminate."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Cluster:
         return next((node for node in self.nodes if node.group.role == MASTER), None)
 
     def terminate(self, code: str, message: str, *, failed: bool = False) -> None:
-        """Start the end of the cluster."""
+        """Start the termination of the cluster."""
         if self.state in ENDING:
             return
         self.state, self.reason, self._failed = "TERMINATING", {"Code": code, "Message": message}, failed
@@ -114,7 +114,7 @@ class Cluster:
         return group
 
     def reconcile(self) -> None:
-        """Follow the nodes, launch missing ones, run steps, and change the state of the cluster."""
+        """Track the nodes, launch missing ones, run steps, and update the state of the cluster."""
         for node in self.nodes:
             node.follow()
         if self.state == "TERMINATING":
@@ -160,7 +160,7 @@ class Cluster:
         group.nodes.append(Node(group, instance))
 
     def _launch_data(self, group: InstanceGroup) -> tuple[dict[str, Any], Any]:
-        """Return the launch data of a group and the subnet of the cluster. Raises `Invalid`, and the EC2 errors of what does not exist."""
+        """Return the launch data of a group and the subnet of the cluster. Raises `Invalid`, and the EC2 errors for missing resources."""
         check_service_role(self.backend.account_id, self.request["ServiceRole"], Invalid)
         place = {"Placement": self.instances.get("Placement") or {}}
         subnet = choose_subnet(self._ec2, {"SubnetId": self.subnet_id or self.instances.get("Ec2SubnetId"), **place})
@@ -218,7 +218,7 @@ class Cluster:
         return ""
 
     def _advance(self) -> None:
-        """Change the state of the cluster with those of its groups and steps."""
+        """Update the state of the cluster from the states of its nodes, groups, and steps."""
         for group in self.groups:
             if group.state == "RUNNING":
                 group.ready = group.ready or utcnow()
@@ -230,7 +230,7 @@ class Cluster:
             self._run_steps()
 
     def _run_steps(self) -> None:
-        """End the running step once its time is over, start the next one, and wait or end without steps."""
+        """End the running step when its time has elapsed, or start the next one. Without active steps, wait or terminate."""
         step = next((each for each in self.steps if each.is_active), None)
         if step is None and not self.keeps_alive:
             self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
@@ -253,7 +253,7 @@ class Cluster:
             self.terminate("STEP_FAILURE", "Shut down as step failed", failed=True)
 
     def summarize(self) -> dict[str, Any]:
-        """Return the description in the form of ListClusters."""
+        """Return the description in the format of ListClusters."""
         return {
             "Id": self.id,
             "Name": self.request["Name"],
@@ -267,7 +267,7 @@ class Cluster:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the description in the form of DescribeCluster."""
+        """Return the description in the format of DescribeCluster."""
         request, master = self.request, self.master
         applications = request.get("Applications") or [{"Name": "Hadoop"}]
         log_uri = request.get("LogUri")
@@ -275,7 +275,7 @@ class Cluster:
             **self.summarize(),
             "Ec2InstanceAttributes": self._describe_attributes(),
             "InstanceCollectionType": "INSTANCE_GROUP",
-            # EMR returns this scheme and the slash, whatever the request contains
+            # EMR returns this scheme and the slash, regardless of the request
             "LogUri": f"s3n://{log_uri.partition('://')[2].rstrip('/')}/" if log_uri else None,
             "ReleaseLabel": request["ReleaseLabel"],
             "AutoTerminate": not self.keeps_alive,

@@ -1,4 +1,4 @@
-"""The security groups that EMR manages: it creates those that a request does not name, and adds its rules to all of them.
+"""The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to all groups.
 
 Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups".
 """
@@ -15,10 +15,10 @@ NAMES = {
     True: ("ElasticMapReduce-master", "ElasticMapReduce-slave"),
     False: ("ElasticMapReduce-Master-Private", "ElasticMapReduce-Slave-Private"),
 }
-"""The names of the groups for the master and for the other nodes, in public and in private subnets."""
+"""The names of the groups for the master and for the other nodes, in public (True) and in private subnets."""
 SERVICE_NAME = "ElasticMapReduce-ServiceAccess"
 CONTROL_PORT, SECURE_CONTROL_PORT = 8443, 9443
-"""The port of nodes on which the service connects to them, and the port of the service on which the master connects to it."""
+"""The port on which nodes accept connections from the service, and the port on which the service accepts those from the master."""
 EVERYTHING = (("tcp", 0, 65535), ("udp", 0, 65535), ("icmp", -1, -1))
 ANYWHERE = "0.0.0.0/0"
 
@@ -32,7 +32,7 @@ class ManagedGroups(NamedTuple):
 
 
 def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
-    """Return whether the subnet's route table has a route to an internet gateway, as those of default subnets have on AWS."""
+    """Return whether the subnet's route table has a route to an internet gateway. Default subnets are always public, as on AWS."""
     tables = [each for each in backend.route_tables.values() if each.vpc_id == subnet.vpc_id]
     own = [each for each in tables if subnet.id in each._associations.values()]
     main = [each for each in tables if each.main_association_id]
@@ -42,7 +42,7 @@ def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
 
 
 def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> ManagedGroups:
-    """Return the groups of a cluster, with EMR's rules. Raises the EC2 error of a named group that does not exist."""
+    """Return the groups of a cluster, with EMR's rules. Raises the EC2 error for a named group that does not exist."""
     public = is_public(backend, subnet)
     if named is None:
         master, slave = (_own_group(backend, subnet.vpc_id, name) for name in NAMES[public])

@@ -19,7 +19,7 @@ ROLE_TAG = "aws:elasticmapreduce:instance-group-role"
 
 
 class Node:
-    """An EC2 instance of a cluster. It is ready once it has booted and its bootstrap actions are over."""
+    """An EC2 instance of a cluster. The node is ready when the instance has booted and the bootstrap actions have finished."""
 
     def __init__(self, group: InstanceGroup, instance: Any) -> None:
         self.id = f"ci-{random_id()}"
@@ -31,7 +31,7 @@ class Node:
         self.ready: datetime | None = None
         self.ended: datetime | None = None
         self.bootstrapped_at = 0.0
-        # A terminated EC2 instance has no addresses any more
+        # A terminated EC2 instance no longer has addresses
         self.addresses = {
             "PrivateIpAddress": instance.private_ip,
             "PrivateDnsName": instance.private_dns_name,
@@ -44,7 +44,7 @@ class Node:
         return self.state != "TERMINATED"
 
     def follow(self) -> None:
-        """Follow the state of the EC2 instance, up to the bootstrap actions."""
+        """Update the state from that of the EC2 instance, up to the start of the bootstrap actions."""
         if self.instance.state in ENDING and self.is_live:
             self.end("INSTANCE_FAILURE", f"Instance {self.instance.id} was terminated.")
         elif self.state == "PROVISIONING" and self.instance.state == "running":
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def is_bootstrapped(self) -> bool:
-        """Return whether the bootstrap actions are over, of which the cluster then knows the outcome."""
+        """Return whether the bootstrap actions have finished. The cluster then determines their outcome."""
         return self.state == "BOOTSTRAPPING" and time.time() >= self.bootstrapped_at
 
     def become_ready(self) -> None:
@@ -93,7 +93,7 @@ class InstanceGroup:
         self.requested = int(request["InstanceCount"])
         self.nodes: list[Node] = []
         self.failure = ""
-        """Why the group does not launch instances any more."""
+        """Why the group no longer launches instances."""
         self.created: datetime = utcnow()
         self.ready: datetime | None = None
         self.ended: datetime | None = None
@@ -119,7 +119,7 @@ class InstanceGroup:
         return "BOOTSTRAPPING" if any(each.state == "BOOTSTRAPPING" for each in self.nodes) else "PROVISIONING"
 
     def shrink(self, chosen: list[str]) -> None:
-        """Terminate the nodes that the group has too many: the chosen EC2 instances first, then the newest ones."""
+        """Terminate surplus nodes: the chosen EC2 instances first, then the newest ones."""
         ordered = sorted(self.live, key=lambda node: (node.instance.id in chosen, node.created))
         for node in ordered[self.requested :]:
             node.end("USER_REQUEST", "Instance was terminated because of a resize request.")

@@ -1,4 +1,4 @@
-"""Roles of clusters: that of the service, and the instance profile of the nodes."""
+"""Roles of clusters: the service role, and the instance profile of the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of clusters: one after the other, each for a while. Nothing is executed; only a missing program in S3 makes a step fail."""
+"""Steps of clusters, which run one after another and take time. Nothing is executed: a step fails only if its program is not in S3."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACTIVE = ("PENDING", "RUNNING")
 
 
 class Step:
-    """A step, as a request describes it, and its state."""
+    """A step: its request and its state."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.id = f"s-{random_id()}"

@@ -23,7 +23,7 @@ MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATIO
 
 
 class Association(LifeCycle):
-    """A link between a directory of a file system and a bucket or a prefix in it."""
+    """A link between a directory of a file system and an S3 bucket or a prefix in a bucket."""
 
     def __init__(self, file_system: Any, request: dict[str, Any]) -> None:
         self.file_system = file_system
@@ -98,7 +98,7 @@ def describe_data_repository_associations(self: FSxResponse) -> str:
 
 @paginate(pagination_model=MODEL)
 def describe_associations(backend: FSxBackend, association_ids: list[str] | None, filters: list[dict[str, Any]]) -> list[Any]:
-    """Return a page of the associations with these ids, or of all, that match the filters."""
+    """Return a page of the associations that match the filters. If `association_ids` is set, return only those with these ids."""
     found = [_association(backend, identifier) for identifier in association_ids or associations(backend)]
     values = {each["Name"]: each["Values"] for each in filters}
     return [

@@ -69,7 +69,7 @@ class LustreFileSystem(LifeCycle):
         self.start_update(CLOUD.delays.file_system)
 
     def finish_deletion(self) -> None:
-        """Remove the file system, its network interface, and its associations."""
+        """Remove the file system and its network interface, and start the deletion of its associations."""
         self._ec2.delete_network_interface(self.interface_id)
         for association in list(associations(self.backend).values()):
             if association.file_system is self:

@@ -12,7 +12,7 @@ from moto.s3.models import s3_backends
 
 
 def find_repeated(request: dict[str, Any], others: Any) -> Any:
-    """Return the resource that an earlier request with the same client token created, or None if there was no such request."""
+    """Return the resource that an earlier request with the same client token created, or None. Raises `IncompatibleParameterError`."""
     token = request.get("ClientRequestToken")
     for known in others:
         earlier = getattr(known, "request", {})

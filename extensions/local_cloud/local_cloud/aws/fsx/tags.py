@@ -1,4 +1,4 @@
-"""Tag calls of FSx."""
+"""API calls for tags of FSx resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IAM policy simulation for roles, which moto lacks. It evaluates policies as requests do.
+"""IAM policy simulation for roles, which moto lacks. Policies are evaluated in the same way as for requests.
 
 Condition keys and resource policies of a simulation request are ignored.
 """

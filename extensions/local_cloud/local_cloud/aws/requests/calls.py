@@ -31,7 +31,7 @@ MODEL_NAMES = {
     "servicequotas": "service-quotas",
     "tagging": "resourcegroupstaggingapi",
 }
-"""botocore's names of services whose name in signatures differs."""
+"""botocore's names of services that have a different name in signatures."""
 READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -39,7 +39,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class Call:
-    """The service of a request by its name in signatures (such as ec2 or elasticfilesystem), its region, and its action."""
+    """The service (by its name in signatures, such as ec2 or elasticfilesystem), region, and action of a request."""
 
     service: str
     region: str
@@ -51,14 +51,14 @@ class Call:
 
 
 def identify(environ: Environ) -> Call:
-    """Return the call of a request. The body can be read again afterwards."""
+    """Return the API call of a request. The body can be read again afterward."""
     found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "")) or CREDENTIAL.search(unquote(environ.get("QUERY_STRING", "")))
     region, service = found.groups() if found else ("", "")
     return Call(service, region, _action(environ, service))
 
 
 def read_body(environ: Environ) -> bytes:
-    """Read the body from the connection. It can be read again afterwards."""
+    """Read the body from the connection. The body can be read again afterward."""
     chunked = environ.get("wsgi.input_terminated") and not environ.get("CONTENT_LENGTH")
     body: bytes = environ["wsgi.input"].read() if chunked else environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
@@ -66,7 +66,7 @@ def read_body(environ: Environ) -> bytes:
 
 
 def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
-    """Return the operation of a request, and the parameters by botocore's names.
+    """Return the operation of a request, and its parameters by their names in botocore.
 
     Returns None for operations that botocore does not know, and for S3, whose requests are mostly data.
     """

@@ -19,7 +19,7 @@ class ClientTokens:
         self._answers: dict[tuple[str, str, str], Answer] = {}
 
     def answer(self, application: Application, environ: Environ, start: Callable[..., Any], call: Call) -> Iterable[bytes]:
-        """Return the stored response, or the response of `application`, which is stored if it is a success."""
+        """Return the stored response. If there is none, return the response of `application`, and store it if it is successful."""
         token = _token(environ)
         if not token:
             return application(environ, start)

@@ -48,7 +48,7 @@ def _is_page(headers: list[tuple[str, str]], body: bytes) -> bool:
 
 
 def send(start: Callable[..., Any], environ: dict[str, Any], call: calls.Call, code: str, message: str, status: int) -> Iterable[bytes]:
-    """Answer with an error as the service would send it."""
+    """Respond with an error in the format of the service."""
     line, headers, body = calls.error(environ, call.service, code, message, status)
     start(line, headers)
     return [body]

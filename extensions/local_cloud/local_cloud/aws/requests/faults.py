@@ -19,9 +19,9 @@ class Rule:
     """One kind of fault. A rule with a code makes calls fail. Any rule can delay or hold calls."""
 
     service: str = "*"
-    """The name in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...), or `*` for any."""
+    """The service's name in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...), or `*` for any service."""
     action: str = ".*"
-    """A regular expression for the whole name of the action."""
+    """A regular expression that matches the whole name of the action."""
     read_only: bool | None = None
     """Restricts the rule to calls that only read (true) or to calls that write (false)."""
     code: str = ""
@@ -35,7 +35,7 @@ class Rule:
     pause: str = ""
     """`before` holds a call before its execution, `after` holds its response. See `held_calls.HeldCalls`."""
     times: int | None = None
-    """The number of calls that the rule applies to, or None for all."""
+    """The maximum number of calls to which the rule applies, or None for no limit."""
     nth: int | None = None
     """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0
@@ -77,7 +77,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force."""
+    """The active rules."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
@@ -98,7 +98,7 @@ class Faults:
             self._rules = built
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Return the rules, with the number of calls that each applied to (`hits`)."""
+        """Return the rules, with the number of calls to which each rule applied (`hits`)."""
         with self._lock:
             return [asdict(rule) for rule in self._rules]
 

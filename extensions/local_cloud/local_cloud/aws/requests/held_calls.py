@@ -32,7 +32,7 @@ class HeldCalls:
     def hold(self, call: Call, stage: str, environ: Environ) -> bool:
         """Wait until the call is resumed or its client has disconnected. Return whether the call continues."""
         held = HeldCall(call, stage)
-        read_body(environ)  # unread data would hide the end of the connection
+        read_body(environ)  # unread data would conceal the end of the connection
         disconnected = _disconnection_check(environ)
         with self._lock:
             self._calls.append(held)

@@ -1,7 +1,7 @@
 """Refuses requests of web pages in a browser, and requests for other host names.
 
-A web page can send requests to loopback addresses, even by a DNS name of its own. The headers `Origin` and `Sec-Fetch-Site` of browsers
-show this, and so does a `Host` that is not the cloud's.
+A web page can send requests to loopback addresses, even through a DNS name that its owner controls. Such requests contain the browser
+headers `Origin` or `Sec-Fetch-Site`, or a `Host` that is not the cloud's.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ PAGING = {"Marker", "MaxItems", "MaxRecords", "MaxResults", "NextToken"}
 
 
 class Record:
-    """Parameters that were sent and that were read, by call: such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
+    """Parameters that were sent and that were read, by API call, such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -49,7 +49,7 @@ class Record:
     def as_dict(self) -> dict[str, list[str]]:
         """Return the parameters that were sent, and those that were not read, as `service:Action Parameter`.
 
-        Members of parameters that were not read are omitted.
+        If a structure was not read, the second list contains the structure without its members.
         """
         ignored = self.sent - self.read
         topmost = {(call, place) for call, place in ignored if not any((call, above) in ignored for above in _above(place))}
@@ -177,7 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. For this, moto reads all parameters, which does not count."""
+    """Serialize a response. For this, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -186,7 +186,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, in which parameters have other names."""
+    """The query or the path of a request, where parameters have other names than in botocore."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

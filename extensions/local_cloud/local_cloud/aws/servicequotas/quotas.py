@@ -61,7 +61,7 @@ NEW_ACCOUNT: dict[str, float | None] = {
     **{quota.code: 32.0 if quota.families == STANDARD else 0.0 for quota in VCPUS},
     **{quota.code: 5.0 for quota in (ADDRESSES, VPCS, NAT_GATEWAYS)},
 }
-"""The quotas of an account that nobody has used yet. AWS sets those of standard instances to between 5 and 64 vCPUs."""
+"""The quotas of a new account. AWS sets the quota of standard instances to between 5 and 64 vCPUs."""
 
 
 def values() -> dict[str, float]:
@@ -99,7 +99,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 @override(ServiceQuotasResponse)
 def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
-    """Approve the increase at once. AWS takes minutes to days, and may ask for reasons."""
+    """Approve the increase immediately. AWS takes minutes to days, and may ask for a justification."""
     wanted = json.loads(self.body)
     found = {quota["QuotaCode"]: quota for quota in _described(self, wanted["ServiceCode"])}
     if wanted["QuotaCode"] not in QUOTAS or wanted["QuotaCode"] not in found:
@@ -114,7 +114,7 @@ def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
 
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:
-    """Return the quotas of a service. For VPC, they include those of moto. Raises `NoSuchResource`."""
+    """Return the quotas of a service. For VPC, they include the quotas that moto defines. Raises `NoSuchResource`."""
     names = {"ec2": "Amazon Elastic Compute CloudState (Amazon EC2)", "vpc": "Amazon Virtual Private CloudState (Amazon VPC)"}
     if service not in names:
         raise NoSuchResource

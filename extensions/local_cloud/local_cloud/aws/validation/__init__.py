@@ -1,1 +1,1 @@
-"""Checks of requests that need no state of the account."""
+"""Checks of requests that do not depend on the state of the account."""

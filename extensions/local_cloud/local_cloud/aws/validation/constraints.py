@@ -1,7 +1,7 @@
-"""Checks values against the API's models, which SDKs do not do. It checks enumerations, ranges, lengths, and patterns.
+"""Checks the enumerations, ranges, lengths, and patterns of values against the API's models, which SDKs do not do.
 
-botocore has the models. Not checked are S3, whose requests are mostly data, the enumerations in OPEN_ENUMERATIONS, and patterns that
-`expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
+botocore contains the models. The module does not check S3 (requests are mostly data), the enumerations in OPEN_ENUMERATIONS, and patterns
+that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPEN_ENUMERATIONS = {"InstanceType"}
 CODES = {"ec2": "InvalidParameterValue", "query": "ValidationError"}
 """The error code by protocol. JSON protocols use USUAL_CODE."""
 USUAL_CODE = "ValidationException"
-# Notation of the models and of Python: characters beyond the first plane, and Unicode classes.
+# Notations of the models, and their Python equivalents: characters outside of the Basic Multilingual Plane, and Unicode classes.
 SPELLINGS = (
     (r"\uD800\uDC00-\uDBFF\uDFFF", "\U00010000-\U0010ffff"),
     (r"\p{L}", r"\w"),
@@ -90,7 +90,7 @@ def _broken_text_rule(shape: Any, value: str) -> str | None:
 
 @cache
 def expression(pattern: str) -> re.Pattern[str] | None:
-    """Return a pattern of the models, or None for a pattern that Python cannot express. Without Unicode classes, `\\w` is ASCII."""
+    """Return a pattern of the models as a Python pattern, or None if it cannot be translated. Without Unicode classes, `\\w` is ASCII."""
     text = pattern
     for theirs, ours in SPELLINGS:
         text = text.replace(theirs, ours)

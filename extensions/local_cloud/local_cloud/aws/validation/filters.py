@@ -1,6 +1,7 @@
 """Refuses filters that the API reference does not list for an operation, as AWS does.
 
-botocore has the reference. If it lists no filters for an operation (most of IPAM, for example), all filters are accepted.
+botocore contains the API reference. If the reference lists no filters for an operation (most of IPAM, for example), the operation accepts
+all filters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DOCUMENTED: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
 
 
 def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str | None:
-    """Return the name of the first filter of a request that its operation does not have."""
+    """Return the name of the first filter in a request that the operation does not support."""
     place = (operation.service_model.service_name, operation.name)
     if place not in DOCUMENTED:
         DOCUMENTED[place] = documented(operation)
@@ -47,7 +48,7 @@ def _is_filters(shape: Shape) -> bool:
 
 
 def _names(operation: OperationModel, shape: Any) -> Iterable[str]:
-    """Return the names that the documentation of the parameter, of the filter's name, or of the operation lists."""
+    """Return the names listed in the documentation of the parameter, of the filter's name, or of the operation."""
     name = shape.member.members["Name"]
     about_this = re.search(rf"API_{operation.name}\.html(.*?)(?:API_\w+\.html\"|$)", name.documentation, re.DOTALL)
     return (

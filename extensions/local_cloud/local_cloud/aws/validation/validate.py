@@ -24,7 +24,7 @@ USUAL_CODE = "ValidationException"
 
 
 def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
-    """Return the error for the first invalid parameter of a request, or None if all are valid."""
+    """Return the error for the first invalid parameter of a request, or None if all parameters are valid."""
     parsed = calls.parameters(environ, call)
     if parsed is None:
         return None
