@@ -1,4 +1,4 @@
-"""The command local-cloud."""
+"""The command `local-cloud`."""
 
 from __future__ import annotations
 

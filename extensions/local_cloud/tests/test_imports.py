@@ -17,7 +17,7 @@ MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in SOURCES
 
 
 def imported(path: Path) -> set[tuple[str, ...]]:
-    """Return the modules that a file imports, also in functions. Imports for type checkers do not count."""
+    """Return the modules that a file imports, including imports in functions, but not imports for type checkers."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -32,7 +32,7 @@ def imported(path: Path) -> set[tuple[str, ...]]:
 
 
 def siblings() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """Return for each package its modules and sub-packages, each with the siblings that it imports."""
+    """Return the modules and subpackages of each package, each with the siblings that it imports."""
     graphs: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for path, parts in SOURCES.items():
         for target in imported(path):

@@ -1,4 +1,4 @@
-"""Tables of the status."""
+"""Tables of the status command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cloud in this process whose hosts each test controls, and clients of it."""
+"""A cloud in this process, with hosts that each test controls, and clients of the cloud."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS = itertools.count(1)
 
 
 class Hosts:
-    """Hosts that boot, fail, and end as the test decides."""
+    """Simulated hosts. The test decides whether they boot, fail to start, or stop."""
 
     def __init__(self) -> None:
         self.specs: dict[str, HostSpec] = {}
@@ -37,7 +37,7 @@ class Hosts:
         self.reset()
 
     def reset(self) -> None:
-        """Reset: hosts boot at once."""
+        """Restore the defaults: hosts start without failure and boot immediately."""
         self.boots.set()
         self.failure = ""
 
@@ -63,7 +63,7 @@ class Hosts:
 
 
 class Account:
-    """Clients of one region, and resources that most tests need."""
+    """Clients of one region, and methods that create and describe the resources that most tests need."""
 
     def __init__(self, url: str, region: str = "us-east-1", keys: Credentials = ADMINISTRATOR, token: str | None = None) -> None:
         self.url, self.region = url, region
@@ -119,7 +119,7 @@ class Account:
         return name
 
     def group(self, desired: int = 1, subnets: list[str] | None = None, template: str = "", **extra: Any) -> str:
-        """Create an Auto Scaling group and return its name. `extra` are further parameters of CreateAutoScalingGroup."""
+        """Create an Auto Scaling group and return its name. `extra` contains further parameters of CreateAutoScalingGroup."""
         name = self.name("group")
         self.groups.create_auto_scaling_group(
             **{
@@ -152,7 +152,7 @@ def encoded(text: str) -> str:
 
 
 def refused(call: Callable[[], Any], code: str, words: str = "") -> dict[str, Any]:
-    """Return the answer of a call that fails with this error code, and with these words in its message."""
+    """Return the response to a call. Fail the test unless the call fails with this error code, and with these words in the message."""
     with pytest.raises(ClientError) as caught:
         call()
     assert (caught.value.response["Error"]["Code"], words in str(caught.value)) == (code, True), caught.value
@@ -196,7 +196,7 @@ def account(cloud: app.AwsApi, accounts: dict[str, Account]) -> Account:
 
 @pytest.fixture
 def elsewhere(cloud: app.AwsApi, accounts: dict[str, Account]) -> Account:
-    """Another region."""
+    """The account in another region."""
     return accounts["eu-west-1"]
 
 

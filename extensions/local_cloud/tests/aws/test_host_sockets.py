@@ -1,4 +1,4 @@
-"""Hosts reach their metadata, credentials of their role, and the AWS API by their sockets."""
+"""Hosts reach their metadata, the credentials of their role, and the AWS API through their sockets."""
 
 from __future__ import annotations
 

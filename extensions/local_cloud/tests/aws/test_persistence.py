@@ -17,7 +17,7 @@ from .conftest import Account, Hosts
 
 
 def save_and_load(cloud: AwsApi, folder: Path) -> None:
-    """Save the state, forget everything, and load the state."""
+    """Save the state, clear the memory, and load the state."""
     cloud.save(folder / "state")
     BackendDict.reset()
     cloud.load(folder / "state")
@@ -58,7 +58,7 @@ def test_file_systems_come_back(account: Account, cloud: AwsApi, tmp_path: Path)
     shared = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]
     wait_until(lambda: account.efs.describe_file_systems(FileSystemId=shared)["FileSystems"][0]["LifeCycleState"] == "available")
     open_to_all = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["elasticfilesystem:ClientMount"]}
-    # Saved at once, while the changes of the next moment are still to come
+    # The state is saved immediately, while these changes are still pending
     account.efs.put_file_system_policy(FileSystemId=shared, Policy=json.dumps({"Version": "2012-10-17", "Statement": [open_to_all]}))
     account.efs.create_access_point(FileSystemId=shared, RootDirectory={"Path": "/a"})
 
@@ -118,7 +118,7 @@ def test_a_state_can_be_saved_while_further_pages_wait(account: Account, cloud: 
 
 
 def test_a_state_of_another_version_is_refused(cloud: AwsApi, tmp_path: Path) -> None:
-    """It would lack attributes that every round of the cloud needs."""
+    """Such a state would lack attributes that every round of the ticker needs."""
     state = tmp_path / "state.pickle"
     cloud.save(state)
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
@@ -131,7 +131,7 @@ def test_hosts_that_are_down_are_started_again(
 ) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
     wait_until(lambda: account.state(identifier) == "running")
-    monkeypatch.setattr(CLOUD.lifecycle, "poll", lambda: None)  # simulates that no server runs
+    monkeypatch.setattr(CLOUD.lifecycle, "poll", lambda: None)  # simulates a server that is not running
 
     cloud.save(tmp_path / "state")
     hosts.alive.discard(identifier)

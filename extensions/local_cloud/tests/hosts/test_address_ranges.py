@@ -1,4 +1,4 @@
-"""Ranges that nothing else on this machine uses."""
+"""Choice of address ranges that nothing else on this machine uses."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from local_cloud.hosts.podman import PodmanError
 
 @pytest.mark.parametrize(("failures", "message", "tries"), [(2, "device or resource busy", 3), (1, "no such image", 1), (99, "busy", 10)])
 def test_a_busy_mount_is_tried_again(monkeypatch, failures, message, tries):
-    """Otherwise the instance would never be terminated, and whoever waits for that would wait for ever."""
+    """Without retries, the instance would never be terminated, and clients would wait for it indefinitely."""
     calls = []
 
     def podman(*arguments):

@@ -1,4 +1,4 @@
-"""Machines that let no container use FUSE still run hosts."""
+"""Machines whose containers cannot use FUSE still run hosts."""
 
 from __future__ import annotations
 

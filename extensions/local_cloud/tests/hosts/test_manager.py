@@ -1,4 +1,4 @@
-"""A cloud with hosts, through the AWS API and the command: from the launch of an instance to its termination."""
+"""A cloud with hosts, used through the AWS API and the command: from the launch of an instance to its termination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a host after its boot."""
+"""The state of hosts after boot, restart, and removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of addresses for tests that run side by side on one machine."""
+"""Address ranges for tests that run concurrently on one machine."""
 
 from __future__ import annotations
 

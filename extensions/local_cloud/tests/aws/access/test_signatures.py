@@ -1,4 +1,4 @@
-"""A request needs a valid signature over everything that it asks for."""
+"""Requests need a valid signature that covers their entire content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = {
 
 
 def refused(account: Account, service: str, call: str, **arguments: Any) -> str:
-    """Return the error code of a call."""
+    """Return the error code of a call that is refused."""
     with pytest.raises(ClientError) as caught:
         getattr(account.client(service), call)(**arguments)
     return str(caught.value.response["Error"]["Code"])

@@ -1,4 +1,4 @@
-"""A VPC for tests of networks."""
+"""A VPC for network tests."""
 
 from __future__ import annotations
 

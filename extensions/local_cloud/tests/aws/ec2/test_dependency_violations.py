@@ -1,4 +1,4 @@
-"""Resources that are in use cannot be deleted, and their tags are deleted with them."""
+"""Resources in use cannot be deleted. The deletion of a resource also deletes its tags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_vpc_goes_last(account: Account, network: Network) -> None:
     ):
         refused(delete_vpc, "DependencyViolation")
         removal()
-    refused(delete_vpc, "DependencyViolation")  # the endpoint is deleting
+    refused(delete_vpc, "DependencyViolation")  # the endpoint is being deleted
     wait_until(lambda: endpoint_state(account, endpoint["VpcEndpoint"]["VpcEndpointId"]) == "gone")
     delete_vpc()
     refused(lambda: ec2.describe_vpcs(VpcIds=[network.vpc]), "InvalidVpcID.NotFound")

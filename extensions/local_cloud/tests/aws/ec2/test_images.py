@@ -1,4 +1,4 @@
-"""Deep Learning AMIs exist in every region, and get new releases."""
+"""Deep Learning AMIs exist in every region, and new releases appear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..conftest import AMI_PARAMETERS, Account
 
 
 def client_of(account: Account, other: str, service: str) -> Any:
-    """Return a client of another account, with a role there."""
+    """Return a client with a role of another account."""
     role = f"arn:aws:iam::{other}:role/release"
     given = account.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
     session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name=account.region)

@@ -1,4 +1,4 @@
-"""The states of instances follow their hosts."""
+"""The states of instances follow the states of their hosts."""
 
 from __future__ import annotations
 

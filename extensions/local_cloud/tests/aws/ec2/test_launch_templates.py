@@ -1,4 +1,4 @@
-"""Groups launch instances with everything in a version of the launch template."""
+"""Groups launch instances with all settings of a launch template version."""
 
 from __future__ import annotations
 

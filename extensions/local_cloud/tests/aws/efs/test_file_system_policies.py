@@ -1,4 +1,4 @@
-"""EFS file system policies, and what clients may do by them."""
+"""EFS file system policies, and the actions that they allow to clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles that clusters need, and requests for clusters."""
+"""Roles that clusters need, and a client that creates clusters."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _roles(accounts: dict[str, Account]) -> None:
 
 
 class Emr:
-    """A client of EMR, and short forms of its calls."""
+    """A client of EMR, with shortcuts for common calls."""
 
     def __init__(self, account: Account) -> None:
         self.account, self.client = account, account.client("emr")
 
     def run(self, core: int = 1, task: int = 0, instances: dict[str, Any] | None = None, **more: Any) -> str:
-        """Create a cluster with so many nodes besides the master, and return its id."""
+        """Create a cluster with a master and the given numbers of core and task nodes, and return its id."""
         counts = {"MASTER": 1, "CORE": core, "TASK": task}
         groups = [
             {"InstanceRole": role, "InstanceType": "c5.large", "InstanceCount": count, "Name": role}
@@ -61,13 +61,13 @@ class Emr:
         return str(self.describe(cluster)["Status"]["State"])
 
     def reached(self, cluster: str, state: str) -> dict[str, Any]:
-        """Wait until the cluster is in the state, and return the reason of its state."""
+        """Wait until the cluster is in the state, and return the reason for the state change."""
         wait_until(lambda: self.state(cluster) == state)
         found: dict[str, Any] = self.describe(cluster)["Status"]["StateChangeReason"]
         return found
 
     def waiting(self, *arguments: Any, **more: Any) -> str:
-        """Create a cluster, wait until it has started, and return its id."""
+        """Create a cluster, wait until its state is WAITING, and return its id."""
         cluster = self.run(*arguments, **more)
         self.reached(cluster, "WAITING")
         return cluster
@@ -77,7 +77,7 @@ class Emr:
         return {each["InstanceGroupType"]: each for each in self.client.list_instance_groups(ClusterId=cluster)["InstanceGroups"]}
 
     def nodes(self, cluster: str, role: str, state: str = "RUNNING") -> list[str]:
-        """Return the EC2 instances of a group in a state."""
+        """Return the ids of the EC2 instances of a role that are in the given state."""
         found = self.client.list_instances(ClusterId=cluster, InstanceGroupTypes=[role], InstanceStates=[state])["Instances"]
         return [each["Ec2InstanceId"] for each in found]
 

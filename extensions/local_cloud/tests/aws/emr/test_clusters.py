@@ -1,4 +1,4 @@
-"""EMR clusters: from their start to their end, nodes, resizing, steps, security groups, and permissions."""
+"""EMR clusters: life cycle, nodes, resizing, steps, security groups, and permissions."""
 
 from __future__ import annotations
 

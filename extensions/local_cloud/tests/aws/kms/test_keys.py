@@ -1,4 +1,4 @@
-"""KMS keys are found by all their names."""
+"""KMS keys are found by id, ARN, alias, and alias ARN."""
 
 from __future__ import annotations
 

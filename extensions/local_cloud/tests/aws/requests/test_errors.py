@@ -1,4 +1,4 @@
-"""Unsupported requests are AWS errors in the protocol of the service."""
+"""Unsupported requests result in AWS errors in the protocol of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls can be held before and after their execution, so that a test can kill the client then."""
+"""Calls can be held before and after their execution, so that a test can kill the client in the meantime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def vpcs(account: Account) -> set[str]:
 
 
 def send(account: Account, service: str, headers: dict[str, str], body: str) -> HTTPConnection:
-    """Send a signed request and leave the connection open, as a client that is killed later."""
+    """Send a signed request and leave the connection open, like a client that is killed later."""
     request = AWSRequest("POST", account.url + "/", {**headers, "Host": urlsplit(account.url).netloc}, body)
     SigV4Auth(account.session.get_credentials(), service, account.region).add_auth(request)
     connection = HTTPConnection(urlsplit(account.url).netloc)

@@ -1,4 +1,4 @@
-"""Values that the API's models exclude are refused with the error of the service."""
+"""Values that the API's models do not allow are refused with the error of the service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..conftest import Account
 VALIDATION = "ValidationException"
 CALLED = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "sts")
 UNTRANSLATED = {r"^(?i)(true|false)$"}
-"""Patterns that are not checked: of SVM and OpenZFS in FSx."""
+"""Patterns that are not checked: FSx uses them for SVMs and OpenZFS."""
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_what_is_refused(name: str, filters: Any, refused: str | None) -> None:
     ],
 )
 def test_a_request_with_an_unlisted_filter_is_refused(account: Account, service: str, ask: Callable[..., Any], code: str) -> None:
-    """Even if there is nothing to filter."""
+    """The request is refused even if there are no resources to filter."""
     with pytest.raises(ClientError) as caught:
         ask(account.client(service), [{"Name": "capacity-reservation-id", "Values": ["cr-00000000000000000"]}])
     assert caught.value.response["Error"]["Code"] == code
