@@ -18,11 +18,11 @@ INTERVAL = 0.2
 
 
 class Exports:
-    """A thread that exports file systems with available mount targets, and deletes the data of deleted file systems."""
+    """A thread that exports file systems to hosts, and deletes the data of deleted file systems."""
 
     def __init__(self, hosts: HostInterface) -> None:
         self._hosts = hosts
-        # The file systems that this process has exported. It never deletes the data of other file systems, even if the state was lost.
+        # The file systems that this process has exported. The thread never deletes the data of others, even if the state was lost.
         self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="exports", daemon=True)

@@ -36,7 +36,7 @@ WITHOUT_LOCK = {"GetConsoleOutput"}
 
 
 class AwsApi:
-    """The WSGI application, and the thread that polls hosts, runs delayed changes, and reconciles groups."""
+    """The WSGI application, and the thread that polls hosts, runs delayed changes, and reconciles groups and clusters."""
 
     def __init__(self, hosts: HostInterface, settings: Settings) -> None:
         BackendDict.reset()

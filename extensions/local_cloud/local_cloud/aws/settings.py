@@ -48,7 +48,7 @@ class Settings:
     public_prefix: str = "127.83.0.0/16"
     """The range of public addresses: a part of 127.0.0.0/8, so that traffic to them never leaves this machine."""
     tick: float = 0.1
-    """Seconds between two rounds of the ticker, which polls hosts, runs delayed changes, and reconciles groups."""
+    """Seconds between two rounds of the ticker, which polls hosts, runs delayed changes, and reconciles groups and clusters."""
     delays: Delays = field(default_factory=Delays)
     administrator: Credentials = field(default_factory=Credentials)
     """The access key of the account's root user, who may do everything."""

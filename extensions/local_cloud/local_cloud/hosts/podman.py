@@ -15,7 +15,7 @@ TIMEOUT = 300.0
 
 
 def as_root(*command: str) -> list[str]:
-    """Return the command that runs as root. Other users need sudo without a password."""
+    """Return the command in a form that runs as root. Users other than root need passwordless sudo."""
     return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
 
 

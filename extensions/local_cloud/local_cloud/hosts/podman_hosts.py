@@ -287,7 +287,7 @@ def _make_readable_folder(path: Path) -> None:
 
 
 def _mac_address(address: str) -> str:
-    """Return a MAC address derived from the private address, because neighbors cache MAC addresses for half a minute."""
+    """Return a MAC address that depends only on the private address, because neighbors cache MAC addresses for half a minute."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
 
 

@@ -44,7 +44,7 @@ class Member(InstanceState):
 
 
 class Group(FakeAutoScalingGroup):
-    """A group that changes its instances only in `reconcile`, never within an API call."""
+    """A group that launches instances only in `reconcile`, never within an API call."""
 
     min_size: int
     max_size: int

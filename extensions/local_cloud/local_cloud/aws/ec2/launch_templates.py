@@ -26,7 +26,7 @@ setattr(LaunchTemplate, "tags", property(LaunchTemplate.get_tags, lambda self, v
 
 
 def find_version(backend: EC2Backend, wanted: dict[str, Any]) -> LaunchTemplateVersion:
-    """Return the version that a LaunchTemplateSpecification refers to. Raises the EC2 errors of an unknown template or version."""
+    """Return the version that a LaunchTemplateSpecification selects. Raises the EC2 error for an unknown template or version."""
     if "LaunchTemplateId" in wanted:
         template = backend.get_launch_template(wanted["LaunchTemplateId"])
     else:

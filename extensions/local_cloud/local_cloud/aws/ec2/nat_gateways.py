@@ -49,7 +49,7 @@ class DelayedNatGateway(NatGateway):
         self._release_interface()
 
     def start_deletion(self) -> None:
-        """Start the deletion."""
+        """Start the deletion. A failed gateway is deleted immediately."""
         if self.state in ("pending", "available"):
             self.state = "deleting"
             CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)

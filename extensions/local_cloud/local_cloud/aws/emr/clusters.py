@@ -38,7 +38,7 @@ class Invalid(Exception):
 
 
 class Cluster:
-    """A cluster that changes its state and its nodes only in `reconcile`, never within an API call."""
+    """A cluster that launches nodes and runs steps only in `reconcile`, never within an API call."""
 
     def __init__(self, backend: Any, request: dict[str, Any]) -> None:
         self.id = random_cluster_id()

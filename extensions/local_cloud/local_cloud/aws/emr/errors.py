@@ -6,7 +6,7 @@ from moto.emr.exceptions import InvalidRequestException, ValidationException
 
 
 def invalid(message: str) -> ValidationException:
-    """Return the error for a request that is not valid in the state of the cluster."""
+    """Return the error for a request that is not valid."""
     return ValidationException(message)
 
 

@@ -32,7 +32,7 @@ class ManagedGroups(NamedTuple):
 
 
 def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
-    """Return whether the subnet's route table has a route to an internet gateway. Default subnets are always public, as on AWS."""
+    """Return whether the subnet's route table has a route to an internet gateway. Default subnets count as public."""
     tables = [each for each in backend.route_tables.values() if each.vpc_id == subnet.vpc_id]
     own = [each for each in tables if subnet.id in each._associations.values()]
     main = [each for each in tables if each.main_association_id]

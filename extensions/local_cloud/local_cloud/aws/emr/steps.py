@@ -1,4 +1,4 @@
-"""Steps of clusters, which run one after another and take time. Nothing is executed: a step fails only if its program is not in S3."""
+"""Steps of clusters, which run one after another and take time. Nothing is executed: a step fails only if its program is missing in S3."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
         self.state, self.started, self.ends_at = "RUNNING", utcnow(), time.time() + seconds
 
     def end(self, account: str) -> None:
-        """Complete the step. A step whose program is not in S3 fails."""
+        """Complete the step. The step fails if the path of its program is in S3 and the object is missing."""
         jar = str(self.request["HadoopJarStep"]["Jar"])
         self.state, self.ended = "COMPLETED", utcnow()
         if is_missing(account, jar):

@@ -7,7 +7,7 @@ from typing import Any
 from moto.kms.models import kms_backends
 from moto.kms.utils import RESERVED_ALIASES
 
-# moto's list of AWS managed keys lacks that of FSx.
+# moto's list of AWS managed keys lacks the key of FSx.
 RESERVED_ALIASES.append("alias/aws/fsx")
 
 

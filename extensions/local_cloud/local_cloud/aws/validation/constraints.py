@@ -1,4 +1,4 @@
-"""Checks the enumerations, ranges, lengths, and patterns of values against the API's models, which SDKs do not do.
+"""Checks the enumerations, ranges, lengths, and patterns of values against the API's models. SDKs check these only in part.
 
 botocore contains the models. The module does not check S3 (requests are mostly data), the enumerations in OPEN_ENUMERATIONS, and patterns
 that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
