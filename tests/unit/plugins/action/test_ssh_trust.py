@@ -1,4 +1,4 @@
-"""Signing certificates, with the real ssh-keygen as a second opinion."""
+"""Tests of signing certificates, which compare the results with ssh-keygen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node this host is."""
+"""Tests of finding the entry of this host among the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata files as users' scripts and jobs read them."""
+"""Tests that users' scripts and jobs can read the metadata files."""
 
 from __future__ import annotations
 
