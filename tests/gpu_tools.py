@@ -110,7 +110,7 @@ def process(pid: int, name: str = "/opt/pytorch/bin/python", memory: int = 71234
 
 
 def smi(count: int, *changes: tuple[str, str], gpu: str = H100, processes: str = "") -> str:
-    """Return the output of `nvidia-smi -q -x` for `count` GPUs. Each change replaces the first text in the last GPU's entry with the second."""
+    """Return the output of `nvidia-smi -q -x` for `count` GPUs. Each change replaces one text with another in the last GPU's entry."""
     gpus = [gpu.format(bus=bus, index=index, processes="") for index, bus in enumerate(BUSES[:count])]
     for before, after in changes:
         assert before in gpus[-1], before

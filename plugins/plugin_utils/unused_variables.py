@@ -26,7 +26,7 @@ Get = Callable[[str], Any]
 
 
 class Rule(NamedTuple):
-    """The variables `names` have no effect if `applies` returns true. `because` says why and what to do about it."""
+    """The variables `names` have no effect if `applies` returns true. `because` states the reason and the remedy."""
 
     names: tuple[str, ...]
     applies: Callable[[Get], bool]

@@ -37,7 +37,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         check_python(params)
     with health_checks(params, user.pw_name) as readings:
         if readings:
-            # Whatever follows uses the storage. If it hangs, this is known soon.
+            # All later steps use the storage. This check quickly detects storage that hangs.
             refuse_unhealthy(module, readings.findings(lambda check: check.per_mount))
         place = open_sync_directory(params, paths, None)
         found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
