@@ -167,7 +167,7 @@ def _as_boolean(value: Any) -> Any:
 
 
 class _UnknownError(Exception):
-    """A rule needs a value that the controller does not know."""
+    """A rule depends on a value that the controller does not know."""
 
 
 def _without_effect(rules: tuple[Rule, ...], get: Get) -> Iterator[tuple[str, str]]:

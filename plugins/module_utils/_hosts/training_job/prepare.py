@@ -67,7 +67,7 @@ def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractConte
 
 
 def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:
-    """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is left alone."""
+    """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is not affected."""
     reason = refusal(findings)
     if reason and not systemd.active_units(module.run_command, module.params["name"]):
         raise RefusalError(

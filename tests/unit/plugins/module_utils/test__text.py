@@ -1,4 +1,4 @@
-"""Tests that terminal control sequences, and nothing else, are removed from text from hosts."""
+"""Tests that control characters and terminal control sequences are removed from text from hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which variables count as misspelled: neither the collection's variables nor those of users."""
+"""Tests of which variables count as misspelled. Variables of the collection and variables of users do not."""
 
 from __future__ import annotations
 

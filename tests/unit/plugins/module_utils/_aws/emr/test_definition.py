@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Ref
 
 DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
-# The definition for the `aws emr create-cluster` lines of the former system, and the requests that AWS CLI 1.46 sends for these lines
+# The definition for the `aws emr create-cluster` commands of the former system, and the requests that AWS CLI 1.46 sends for these commands
 FORMER = {
     **DEFAULTS,
     "emr_release_label": "emr-5.8.0",

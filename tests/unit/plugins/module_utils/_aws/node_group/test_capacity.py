@@ -237,7 +237,7 @@ def test_activities_of_all_groups_are_past(monkeypatch):
         ({"worker_minimum": 2}, [group(size=2), nodes()], 2),
         ({"worker_minimum": 2}, [group(key="master", size=1), nodes("master"), group(size=3), nodes()], 3),
         ({"worker_minimum": 2, "grow": True}, [group(size=3), nodes()], 4),
-        # The minimum is now higher
+        # The group has fewer workers than the current minimum
         ({"worker_minimum": 3}, [group(size=2), nodes()], 4),
         ({}, [group(size=3), nodes()], 4),
         # The definition has changed since the nodes were accepted

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file or a requested range of it. It closes the connection after as many bytes as the first item of C(limits)."""
+    """Serves one file, or the requested range of it. Each item of C(limits) is the number of bytes after which one response breaks off."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

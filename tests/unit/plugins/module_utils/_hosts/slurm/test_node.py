@@ -1,4 +1,4 @@
-"""Tests of finding the entry of this host among the nodes."""
+"""Tests that the node in the parameters must be this host."""
 
 from __future__ import annotations
 

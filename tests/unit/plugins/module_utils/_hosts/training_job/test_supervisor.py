@@ -1,4 +1,4 @@
-"""Tests of the supervisor of one process, which run it as a program, as on the hosts."""
+"""Tests of the supervisor of one process. They run the supervisor as a program, as on the hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from local_cloud.testing import wait_until
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The supervisor as it is copied to hosts."""
+    """The program file of the supervisor, as it is copied to hosts."""
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
     path.write_bytes(systemd.program())
     return path

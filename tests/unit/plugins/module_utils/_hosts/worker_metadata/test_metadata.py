@@ -1,4 +1,4 @@
-"""Tests that users' scripts and jobs can read the metadata files."""
+"""Tests of the contents of the files that describe the cluster, and of reading them."""
 
 from __future__ import annotations
 
