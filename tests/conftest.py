@@ -1,17 +1,17 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lets what the tests start, in whatever folder, find this checkout and no collection installed in the home directory."""
+"""Makes the processes that tests start, in any folder, use this checkout and no collection from the home directory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# As in ansible.cfg, which applies in the checkout's own folder only. The virtual environment's collections are always found.
+# As in ansible.cfg, which applies only in the checkout's folder. Ansible always finds the collections of the virtual environment.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache" / "collections")
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
-# Tests read tasks and results, which the checkout's own callback folds. Those of the callback set it themselves.
+# Tests read the results of tasks, which the callback of ansible.cfg combines. Tests of that callback enable it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
-# Seconds to connect to a host, also on a machine that other work slows down.
+# Timeout in seconds to connect to a host. It is long enough for a busy machine.
 os.environ["ANSIBLE_TIMEOUT"] = "60"

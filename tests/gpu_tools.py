@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Output of NVIDIA's tools and lines of its driver in the documented formats, and programs that replay them on hosts."""
+"""Output of NVIDIA's tools and messages of its driver in the documented formats, and programs that print this output on hosts."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 
-# The parts of an H100's entry that matter for health, in the order and the format of driver 550 (nvsmi_device_v12.dtd).
+# The health-related parts of an H100's entry, in the order and format of driver 550 (nvsmi_device_v12.dtd).
 H100 = """\
   <gpu id="00000000:{bus}:00.0">
     <product_name>NVIDIA H100 80GB HBM3</product_name>
@@ -69,7 +69,7 @@ H100 = """\
     </fabric>
   </gpu>
 """
-# The same of a V100, whose counters have other names.
+# The same parts for a V100, whose counters have other names.
 V100 = """\
   <gpu id="00000000:{bus}:00.0">
     <product_name>Tesla V100-SXM2-16GB</product_name>
@@ -110,7 +110,7 @@ def process(pid: int, name: str = "/opt/pytorch/bin/python", memory: int = 71234
 
 
 def smi(count: int, *changes: tuple[str, str], gpu: str = H100, processes: str = "") -> str:
-    """What `nvidia-smi -q -x` prints for this number of GPUs. In the last of them, each first text is replaced by the second."""
+    """Return the output of `nvidia-smi -q -x` for `count` GPUs. Each change replaces one text with another in the last GPU's entry."""
     gpus = [gpu.format(bus=bus, index=index, processes="") for index, bus in enumerate(BUSES[:count])]
     for before, after in changes:
         assert before in gpus[-1], before
@@ -125,7 +125,7 @@ def smi(count: int, *changes: tuple[str, str], gpu: str = H100, processes: str =
 
 
 def nvlink(*active: int, links: int = 18) -> str:
-    """What `nvidia-smi nvlink --status` prints for GPUs with these numbers of active links."""
+    """Return the output of `nvidia-smi nvlink --status` for GPUs with these numbers of active links."""
     text = ""
     for index, count in enumerate(active):
         text += f"GPU {index}: NVIDIA H100 80GB HBM3 (UUID: GPU-5f2d7c1a-0000-0000-0000-0000000000{BUSES[index]})\n"
@@ -134,18 +134,18 @@ def nvlink(*active: int, links: int = 18) -> str:
 
 
 def program(*answers: tuple[str, str, int], pause: int = 0) -> str:
-    """A shell program: for the first pattern that its arguments match, it prints a text and returns an exit status."""
+    """Return a shell program. It prints the text and returns the exit status of the first pattern that its arguments match."""
     cases = "".join(f"  {pattern}) printf '%s' {shlex.quote(text)}; exit {status};;\n" for pattern, text, status in answers)
     return f'#!/bin/sh\nsleep {pause}\ncase "$*" in\n{cases}esac\nexit 2\n'
 
 
 def kernel_log(*lines: str) -> str:
-    """The kernel's messages, as journalctl prints them with `--output=cat`."""
+    """Return messages of the kernel in the format of `journalctl --output=cat`."""
     return "".join(f"{line}\n" for line in ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.", *lines))
 
 
 def driver(text: str, status: int = 0, links: str = "") -> Sequence[tuple[str, str, int]]:
-    """The answers of nvidia-smi."""
+    """Return the patterns, outputs and exit statuses of a stub of nvidia-smi for program()."""
     return (
         ("'-q -x'", text, status),
         ("'nvlink --status'", links, 0),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Operators: users of a local cloud who have the policies of one playbook, as tools/iam_policies.py makes them, and nothing else."""
+"""Operators: users of a local cloud who have only the policies that tools/iam_policies.py writes for one playbook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from local_cloud.testing import LocalCloud
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
-# By playbook, where the policy has another name. Those that only look for the nodes and log in need what status needs
+# The policies by playbook, if their names differ. Playbooks that only find the nodes and log in use the policy of status
 POLICY = {
     "rotate_authority": "configure",
     "slurm": "configure",
@@ -28,7 +28,7 @@ POLICY = {
 
 @functools.cache
 def tool() -> ModuleType:
-    """tools/iam_policies.py as a module."""
+    """Return tools/iam_policies.py as a module."""
     specification = importlib.util.spec_from_file_location("iam_policies", TOOL)
     assert specification
     assert specification.loader
@@ -39,7 +39,7 @@ def tool() -> ModuleType:
 
 
 def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The policies of a playbook for a cluster, or for those that a pattern names."""
+    """Return the policies of a playbook for a cluster, or for the clusters that match a pattern."""
     account = tool().Account(cluster, adopted=tuple(adopted))
     policy = POLICY.get(playbook, playbook)
     found = [each for name, each in tool().policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
@@ -48,7 +48,7 @@ def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[d
 
 
 def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[str] = ()) -> dict[str, str]:
-    """This process's environment with what makes AWS tools use a cloud as the operator of a playbook and a cluster."""
+    """Return an environment in which AWS tools use the local cloud as the operator of a playbook and a cluster."""
     name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
     return cloud.operator(name, *policies(playbook, cluster, adopted))
 
@@ -60,7 +60,7 @@ class Operators:
         self._cloud, self._cluster, self._patch = cloud, cluster, patch
 
     def be(self, playbook: str) -> None:
-        """Let what follows in this process run as the operator of a playbook."""
+        """Set the environment so that later AWS calls in this process run as the operator of a playbook."""
         for name, value in operator(self._cloud, playbook, f"{self._cluster}*").items():
             if name.startswith("AWS_"):
                 self._patch.setenv(name, value)

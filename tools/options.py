@@ -66,7 +66,7 @@ ATTRIBUTES = {
 
 
 class Flow(list[Any]):
-    """A list that is written in one line."""
+    """A list that is written on one line."""
 
 
 class Dumper(yaml.SafeDumper):
@@ -178,7 +178,7 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
         if option.name == "state" and validates:
             entry["choices"] = Flow([*entry["choices"], "validated"])
             entry["description"].append(VALIDATED)
-        if entry.pop("required", False):  # a former name of the variable is sufficient
+        if entry.pop("required", False):  # users may set a former name of the variable instead
             entry["description"].append(REQUIRED)
         options[option.variable] = entry
         if option.name == "cluster":

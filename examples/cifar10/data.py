@@ -1,7 +1,7 @@
-"""Generates images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colours), so that the examples need no download.
+"""Generates images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colors), so that the examples need no download.
 
-Each class is a different coloured pattern. An image shows the pattern of its class with random shift, contrast, brightness, mirroring and
-noise. A convolutional network can therefore learn the classes, and recognise them in new images.
+Each class is a different colored pattern. An image shows the pattern of its class with random shift, contrast, brightness, mirroring and
+noise. A convolutional network can therefore learn the classes, and recognize them in new images.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 CLASSES = 10
 SIZE = 32
-# With 0, an image contains only the pattern. With more than 3, a small network does not recognise the pattern.
+# With 0, an image contains only the pattern. With more than 3, a small network does not recognize the pattern.
 NOISE = 1.5
 LARGEST_SHIFT = 6
 SPLITS = ("train", "test")
@@ -39,7 +39,7 @@ def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def _patterns(random: np.random.Generator) -> np.ndarray:
-    """Return the pattern of each class ([10, 32, 32, 3]): a few coloured waves, normalised to mean 0 and standard deviation 1."""
+    """Return the pattern of each class ([10, 32, 32, 3]): a few colored waves, normalized to mean 0 and standard deviation 1."""
     angles = 2 * np.pi * np.arange(SIZE) / SIZE
     patterns = np.zeros((CLASSES, SIZE, SIZE, 3), dtype=np.float32)
     for pattern in patterns:

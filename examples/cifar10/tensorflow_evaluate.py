@@ -1,4 +1,4 @@
-"""Reports the share of held-out images that the newest checkpoint of tensorflow_train.py recognises.
+"""Reports the share of held-out images that the newest checkpoint of tensorflow_train.py recognizes.
 
 Run the script with `python tensorflow_evaluate.py`, or as a job on the first host, as
 examples/definitions/cifar10_tensorflow_sync.yml describes.
@@ -24,7 +24,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def evaluate(arguments: argparse.Namespace, checkpoint: str) -> tuple[int, float]:
-    """Return the step of a checkpoint and the share of held-out images that it recognises."""
+    """Return the step of a checkpoint and the share of held-out images that it recognizes."""
     images, labels = load_images("test", arguments.test_images, arguments.seed)
     placeholder = tf.placeholder(tf.float32, [None, 32, 32, 3])
     found = tf.argmax(network(placeholder, arguments.depth), axis=1)

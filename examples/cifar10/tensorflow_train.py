@@ -46,7 +46,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class LookForModel(tf.train.SessionCreator):
-    """Creates a worker's session after the first worker has initialised the parameters. It checks every second and not every 30 seconds."""
+    """Creates a worker's session after the first worker has initialized the parameters. Checks every second instead of every 30 seconds."""
 
     def __init__(self, master: str, config: tf.ConfigProto) -> None:
         self.master, self.config = master, config

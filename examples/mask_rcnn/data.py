@@ -1,4 +1,4 @@
-"""Generates images of rectangles and ellipses with a mask for each shape, and chooses their location on a cluster."""
+"""Generates images of rectangles and ellipses with a mask for each shape, and chooses the directory for them on a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def default_directory() -> Path:
 
 
 def prepare(directory: Path, count: int, seed: int) -> None:
-    """Write the images unless they exist. Only one process may call this function."""
+    """Write the images unless they exist. Only one process at a time may call this function."""
     path = _path(directory, count, seed)
     if path.exists():
         return

@@ -44,7 +44,7 @@ class MaskRCNN(nn.Module):
         self.register_buffer("anchors", _anchors(size), persistent=False)
 
     def forward(self, images: Tensor, masks: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Return the losses of a batch: images [b, 3, h, w], masks [b, n, h, w], labels [b, n] (0: no object)."""
+        """Return the losses of a batch: images [b, 3, h, w], masks [b, n, h, w], labels [b, n] (0 means no object)."""
         features, objectness, deltas = self._look(images)
         totals = []
         for index in range(len(images)):

@@ -36,7 +36,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def join_processes() -> torch.device:
-    """Initialise Horovod and return the device to train on. Afterwards, hvd.rank() and hvd.size() work."""
+    """Initialize Horovod and return the device to train on. Afterwards, hvd.rank() and hvd.size() work."""
     hvd.init()
     if not torch.cuda.is_available():
         return torch.device("cpu")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Sends the users' own checks to a node, runs the module of the same name, and compares the node's clock with the controller's."""
+"""Sends custom checks to a node, runs the module of the same name, and compares the node's clock with the controller's clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULE = "deeplearning.cluster.node_health"
 
 
 class ActionModule(NodeAction, module="node_health"):
-    """Adds the users' own checks to the task's arguments, and limits what a node can return."""
+    """Adds custom checks to the task's arguments, and limits what a node can return."""
 
     _supports_check_mode = True
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Sends the set-up steps to a host on which some have not succeeded, runs the module of the same name, and shows its progress."""
+"""Sends the set-up steps to a host on which some steps have not succeeded, runs the module of the same name, and shows its progress."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class ActionModule(NodeAction, module="node_setup"):
         return all(file is not None and file.uid == 0 and records.has_succeeded(records.parse(file.content)) for file in found)
 
     def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """Run the module until the steps have ended, and show which step runs."""
+        """Run the module until the steps have ended, and show which step is running."""
         shown_number, shown_at = 0, time.monotonic()
-        # Another run's steps, which this run waits for, take as long as these.
+        # If this run waits for the steps of another run, those steps can take as long as the steps of this run.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
             answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)

@@ -44,7 +44,7 @@ VERSION = "signing certificates requires the Python package cryptography 41.0.2 
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 MODULE = "deeplearning.cluster.ssh_trust"
-#: Seconds. The clocks of hosts that have just booted may be slow.
+#: In seconds. The clocks of hosts that have just booted may be slow.
 CLOCK_SKEW = 3600
 
 

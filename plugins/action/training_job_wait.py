@@ -34,7 +34,7 @@ STOP, LEAVE = "stop", "leave"
 # Number of lines to show from the end of each log if the job has already been running for a while.
 LOG_LINES = 100
 
-# Seconds to wait for the user's answer. After that, the task resumes waiting, because later tasks depend on the end of the job.
+# Seconds to wait for the user's answer. After that, the task continues to wait for the job, because later tasks need its result.
 ANSWER_SECONDS = 60
 
 

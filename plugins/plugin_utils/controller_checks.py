@@ -48,9 +48,9 @@ ROLES = {
     DATASET: ("dataset",),
     EXPORT: ("training_job",),
 }
-#: The least number of seconds between two exports of a running job.
+#: The minimum number of seconds between two exports of a running job.
 LEAST_INTERVAL = 60
-#: What can happen to the nodes after a job.
+#: The possible actions on the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the users' own health checks on the controller, and describes what was found on all nodes."""
+"""Reads custom health checks on the controller, and describes the findings of all nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINDINGS_LIMIT = 100
 
 
 def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
-    """Return the executable files in a folder, as the option `programs` of the module. Relative paths are relative to one of `bases`.
+    """Return the executable files in a folder for the module's option `programs`. Relative paths are relative to one of `bases`.
 
     Shows a warning for each file that is not executable. Raises ValueError.
     """
@@ -56,7 +56,7 @@ def _check_name(name: str) -> None:
 
 
 def findings_of(result: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings in a result of the module, which a node can forge, with limits on their number and length."""
+    """Return the findings in a result of the module. Their number and length are limited, because a node can forge the result."""
     found = (result.get("findings") or [])[:FINDINGS_LIMIT]
     return [Finding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
 

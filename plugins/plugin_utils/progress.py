@@ -70,7 +70,7 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
 
     Ansible sends SIGTERM right after SIGINT, but still waits for the action process to exit.
     """
-    # If this process has no process group of its own, the module receives the terminal's signal directly.
+    # If this process does not have its own process group, the module receives the terminal's signal directly.
     if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():
         yield
         return

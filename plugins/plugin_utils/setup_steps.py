@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks the set-up steps of nodes on the controller, and completes them with what only the controller has, such as local scripts."""
+"""Checks the set-up steps of nodes on the controller, and adds data that only the controller has, such as local scripts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ KEYS = {
 ALL_KEYS = (*KINDS, *COMMON, *sorted({key for keys in KEYS.values() for key in keys}))
 ONLY = ("all", "master", "workers")
 TIMEOUT, USER = 1800, "root"
-# Bytes. The script is part of the module's arguments.
+# In bytes. The script is part of the module's arguments.
 SCRIPT_LIMIT = 1 << 20
 NAME_LIMIT = 100
-# Shorter values would also mask what is no secret.
+# Masking shorter values would also mask text that is not secret.
 SHORTEST_SECRET = 4
 
-# A name of apt or dnf, perhaps with an architecture or a version; a group of dnf; or the path of a package file on the node. apt removes
-# packages whose names end in a hyphen.
+# A package name for apt or dnf (optionally with an architecture or a version), a group of dnf, or the path of a package file on the node.
+# apt removes packages whose names end in a hyphen.
 PACKAGE = re.compile(r"[A-Za-z0-9@/][A-Za-z0-9+._:~=@/-]*(?<!-)")
 USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,11 +48,11 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class _WrongError(Exception):
-    """A value of a step is not valid. The message begins with the key."""
+    """A value in a step is not valid. The message begins with the key."""
 
 
 def read_steps(given: Any, bases: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the steps as the module `node_setup` takes them, and error messages. Relative paths are searched for in each base directory.
+    """Return the steps for the module `node_setup`, and error messages. Relative paths are searched for in each base directory.
 
     Each step has a `number`, beginning with 1, a `name`, its `kind`, and the `digest` of its content.
     """
@@ -72,7 +72,7 @@ def read_steps(given: Any, bases: Sequence[str]) -> tuple[list[dict[str, Any]], 
 
 
 def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the steps that the host of a task runs. Raises AnsibleActionFail if that depends on an unknown number."""
+    """Return the steps that the host of a task runs. Raises AnsibleActionFail if this depends on the host's number and it is unknown."""
     found, host = [], variables["inventory_hostname"]
     for step in steps:
         if step["only"] != "all":
@@ -89,7 +89,7 @@ def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, An
 
 
 def described(step: Mapping[str, Any]) -> str:
-    """Return how messages name a step."""
+    """Return the name of a step in messages."""
     return f"step {step['number']} ({step['name']})"
 
 
@@ -136,7 +136,7 @@ def _completed(step: dict[str, Any]) -> dict[str, Any]:
     if step.get("sha256"):
         del content["script"]  # a presigned URL differs each time
     step["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
-    # A URL without a password has a token as its user.
+    # In a URL without a password, the user is a token.
     secret = "DEEPLEARNING_GIT_PASSWORD" if credentials.get("DEEPLEARNING_GIT_PASSWORD") else "DEEPLEARNING_GIT_USER"
     for name, value in credentials.items():
         step["secrets" if name == secret else "environment"][name] = value
@@ -176,7 +176,7 @@ def _texts(value: Any, key: str) -> list[str]:
 
 
 def _name(value: Mapping[str, Any], kind: str) -> str:
-    """Return the name of a step. The default is the kind, with the first word of the content where it says more."""
+    """Return the name of a step. The default is the kind and, for a script, the name of its file."""
     if value.get("name") is None:
         content = value[kind]
         return f"{kind} {os.path.basename(urlsplit(content).path)}"[:NAME_LIMIT] if kind == "script" and isinstance(content, str) else kind
@@ -248,7 +248,7 @@ def _read_script(value: Mapping[str, Any], bases: Sequence[str]) -> dict[str, An
         return {**common, "script": _checked_url(script), "content": None}
     if sha256:
         raise _WrongError("sha256: applies only to a script from a URL. Remove it, because the content of a local file counts anyway.")
-    # The name of the file does not belong to the content.
+    # The digest covers the content of the file, but not its name.
     return {**common, "script": None, "content": base64.b64encode(_read_file(script, bases)).decode()}
 
 

@@ -26,7 +26,7 @@ Get = Callable[[str], Any]
 
 
 class Rule(NamedTuple):
-    """The variables `names` have no effect if `applies` returns true. `because` says why and what to do about it."""
+    """The variables `names` have no effect if `applies` returns true. `because` states the reason and the remedy."""
 
     names: tuple[str, ...]
     applies: Callable[[Get], bool]
@@ -167,7 +167,7 @@ def _as_boolean(value: Any) -> Any:
 
 
 class _UnknownError(Exception):
-    """A rule needs a value that the controller does not know."""
+    """A rule depends on a value that the controller does not know."""
 
 
 def _without_effect(rules: tuple[Rule, ...], get: Get) -> Iterator[tuple[str, str]]:

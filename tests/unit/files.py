@@ -1,4 +1,4 @@
-"""Writing files for tests."""
+"""Writes files for tests."""
 
 from __future__ import annotations
 

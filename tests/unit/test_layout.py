@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The rules of the layout in docs/architecture.md: what runs where, what may import what, and where its tests are."""
+"""Tests of the rules for the layout in docs/architecture.md: where code runs, what it may import, and where its tests are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 
 def imported_by(path: Path) -> set[str]:
-    """Return what a file imports, as dotted names; those of the collection begin below C(plugins)."""
+    """Return the dotted names of a file's imports. Names in the collection are relative to C(plugins)."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -80,7 +80,7 @@ FOLDERS = {module.rpartition(".")[0] for module in IMPORTS}
 
 
 def package(module: str) -> str:
-    """Return the folder of a module; a module beside packages is one by itself."""
+    """Return the package of a module. If its folder also contains packages, the module counts as a separate package."""
     folder = module.rpartition(".")[0]
     return module if any(other.startswith(folder + ".") for other in FOLDERS) else folder
 
@@ -98,7 +98,7 @@ def test_packages_do_not_import_each_other():
 
 @pytest.mark.parametrize("test", TESTS, ids=str)
 def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
-    """The tests of C(plugins/a/b.py) are in C(tests/unit/plugins/a/test_b.py), those of a role in the file of its name."""
+    """The tests of C(plugins/a/b.py) are in C(tests/unit/plugins/a/test_b.py), and those of role C(c) in C(tests/unit/roles/test_c.py)."""
     subject = test.with_name(test.name.removeprefix("test_"))
     if subject.parts[0] == "roles":
         assert (REPOSITORY / subject.with_suffix("")).is_dir()

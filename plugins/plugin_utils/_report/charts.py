@@ -54,7 +54,7 @@ def scaled(times: Sequence[float]) -> tuple[list[float], str]:
 
 
 def pieces(places: Sequence[float]) -> list[slice]:
-    """Return the parts of a curve in which steps increase. A script that resumes from a checkpoint goes back a few steps."""
+    """Return the parts of a curve in which steps increase. A script that resumes from a checkpoint repeats a few steps."""
     turns = [index for index in range(1, len(places)) if places[index] < places[index - 1]]
     return [slice(start, end) for start, end in zip([0, *turns], [*turns, len(places)])]
 

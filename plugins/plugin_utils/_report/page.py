@@ -29,7 +29,7 @@ COUNTERS = {"epoch", "epochs"}
 # Maximum number of points in a curve or in the throughput chart.
 POINTS = 2 * reported.POINTS
 
-# Background colours of states. Other states have the colour of `.state`.
+# Background colors of states. Other states have the color of `.state`.
 COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
 
 LISTINGS = ("code", "logs", "checkpoints")

@@ -1,4 +1,4 @@
-"""The file with which a login shell activates an environment."""
+"""Tests of the file that activates an environment in a login shell."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The controller's variables are the definition, those of a host what the inventory found: only the definition adopts."""
+"""Tests that storage counts as adopted only if the definition names it. The definition consists of the controller's variables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The tables of docs/health.md are those of the code."""
+"""Tests that the tables of docs/health.md match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the faults that unit tests do not notice."""
+"""Tests of the report of the faults that unit tests do not detect."""
 
 from __future__ import annotations
 

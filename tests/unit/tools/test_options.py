@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options are declared in a form that can be written out, and what is written out is what is declared."""
+"""Tests that options are declared correctly, and that the generated files match the declarations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_file_is_what_the_declarations_give(path):
 
 
 def handed_over(option: str, variables: dict[str, Any]) -> Any:
-    """What the role gives to the module for an option; "omitted" for nothing."""
+    """Return the value that the role passes to the module for an option, or "omitted"."""
     tasks = yaml.safe_load((ROOT / "roles" / "provision" / "tasks" / "main.yml").read_text())
     template = tasks[1]["deeplearning.cluster.cluster"][option].removeprefix("{{").removesuffix("}}")
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
@@ -155,7 +155,7 @@ def test_options_of_other_modules_and_roles_are_marked(prefix, known, expected):
 
 
 def emr_role(option: str, variables: dict[str, Any]) -> Any:
-    """What the role `emr_cluster` gives to the module for an option."""
+    """Return the value that the role `emr_cluster` passes to the module for an option."""
     (task,) = yaml.safe_load((ROOT / "roles" / "emr_cluster" / "tasks" / "main.yml").read_text())
     template = task["deeplearning.cluster.emr_cluster"][option].removeprefix("{{").removesuffix("}}")
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)

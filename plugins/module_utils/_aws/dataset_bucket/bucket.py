@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # Keep the policy's other statements
+        # Keep the other statements of the policy
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)

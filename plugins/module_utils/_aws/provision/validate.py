@@ -38,7 +38,8 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
 def _changes_launch_template(request: Request, found: Sequence[Found]) -> bool:
     """Return whether the definition of new nodes has changed, or cannot be determined.
 
-    If it has, what new nodes need must exist, even if the run launches none: AWS tests a launch with the changed template.
+    If it has changed, the resources that new nodes need must exist even if the run launches no nodes, because AWS performs a test launch
+    with the changed template.
     """
     try:
         wanted = [*NODE_GROUP.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)]

@@ -30,7 +30,7 @@ CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance
-SMALLEST_ROOT_VOLUME = 1  # GiB. The validator of the image knows what the image needs
+SMALLEST_ROOT_VOLUME = 1  # GiB. Another validator checks the minimum size, which depends on the image
 MOST_HOPS = 64  # EC2's limit for the instance metadata service
 # The largest ranges that a single company owns. Registries assign an IPv6 /32 to providers, and a few companies own an IPv4 /8
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}

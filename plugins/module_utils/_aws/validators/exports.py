@@ -22,7 +22,7 @@ REGION_HEADER = "x-amz-bucket-region"
 
 
 class ExportDestinations(Validator):
-    """Checks that the buckets exist. Their owners control who can read them, so the controller may not be allowed to."""
+    """Checks that the buckets exist. The controller may lack permission to read the buckets, because their owners control access."""
 
     name = "export_destinations"
     components = frozenset({INSTANCE_ROLE_COMPONENT})
@@ -56,7 +56,7 @@ class ExportRegion(Validator):
 
 
 class ExportAllowed(Validator):
-    """Warns if an adopted role is not allowed to write exports. Simulates the role's policies; the policy of a bucket may also allow it."""
+    """Warns if the policies of an adopted role do not allow it to write exports. The policy of a bucket may still allow it."""
 
     name = "export_allowed"
     level = Level.WARNING
@@ -96,7 +96,7 @@ def _region(cloud: AwsClient, bucket: str) -> str | None:
     except ClientError as error:
         if error_code(error) in ("404", "NoSuchBucket"):
             return None
-        answer = error.response  # also the answer to a denied request contains the region
+        answer = error.response  # the response to a denied request also contains the region
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(answer.get("BucketRegion") or headers.get(REGION_HEADER, ""))
 

@@ -25,7 +25,7 @@ GROUPS_PER_INTERFACE = "Security groups per network interface"
 """The name of the quota of Amazon VPC."""
 DEFAULT_GROUPS_PER_INTERFACE = 5
 OWN_GROUPS = 2
-"""The cluster's own security groups of a node: that of all nodes, and that for SSH."""
+"""The number of the cluster's own security groups of a node: one for all nodes, and one for SSH."""
 
 
 class KeyPair(Validator):

@@ -1,21 +1,21 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The parts of a health check: what a check knows about its host, how it reads the host's state, and what it finds."""
+"""The data types of health checks: what a check knows about its host, how it reads the host's state, and what it finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
-#: The severities, least first. A node with a finding of `RESTART` or worse is unhealthy.
+#: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
 #: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two of them see.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
 
 Problem = Tuple[str, str]
-"""A severity, and one sentence or more about what is wrong. A colon separates the subject, such as a path, from the rest."""
+"""A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest."""
 
 
 class Finding(NamedTuple):
@@ -66,7 +66,7 @@ class Check:
     hanging: str = MONITOR
     #: Whether to read as the login user instead of root.
     as_user: bool = False
-    #: What does not answer if the reading takes too long.
+    #: The subject of the message about a reading that takes too long.
     subject: str = ""
     #: Whether there is one check for each mount of shared storage, which is then the first argument of `read` and `decide`.
     per_mount: bool = False

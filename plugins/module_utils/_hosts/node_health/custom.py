@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the users' own checks: executable files from a folder of the project."""
+"""Runs custom checks: executable files from a folder of the user's project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, RESTART, Check, Node, Problem
 
-# Number of characters of the output that are read. Only the first line is reported.
+# Maximum number of characters to read from the output. Only the first line is reported.
 OUTPUT_LIMIT = 4096
 
 
@@ -36,18 +36,18 @@ def check(program: Program, seconds: int) -> Check:
         severities=(RESTART,),
         description="an executable file of the user's own",
         contexts=(ON_DEMAND,),
-        limit=seconds + 2,  # the program itself is ended first, so that its file can be removed
+        limit=seconds + 2,  # so that execute() kills the program first and can then delete its file
         hanging=RESTART,
         as_user=True,
     )
 
 
 def execute(program: Program, seconds: int, _node: Node) -> tuple[int, str]:
-    """Run a program as the current user, in a directory of its own. Return its exit status and the first line of its output.
+    """Run a program as the current user, in a temporary directory. Return its exit status and the first line of its output.
 
-    A program that runs too long is killed together with the processes that it has started.
+    If the program runs too long, it is killed together with the processes that it has started.
     """
-    # A home directory allows programs to be executed, which hardened hosts do not allow in /tmp.
+    # Programs can be executed in a home directory. Hardened hosts do not allow this in /tmp.
     directory = tempfile.mkdtemp(prefix=".deeplearning-health-", dir=os.path.expanduser("~"))
     try:
         path = os.path.join(directory, program.name)
@@ -76,6 +76,6 @@ def _execute(path: str, directory: str, seconds: int) -> tuple[int, str]:
 
 
 def decide(result: tuple[int, str], _node: Node) -> list[Problem]:
-    """Return the first line of the output as a problem, unless the exit status is 0."""
+    """Return the first line of the output as a problem unless the exit status is 0."""
     status, line = result
     return [(RESTART, line)] if status else []

@@ -25,7 +25,7 @@ DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 
 def examine(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's result: the findings, this host's time, and whether the host has left a file on each shared storage."""
+    """Return the module's result: the findings, this host's time, and whether the host has stored a file on all shared storage."""
     now, mounts = time.time(), storage.read_places()
     known = {place.path for place in mounts}
     mounts += [storage.Place(path) for path in params["mounts"] if path not in known]
@@ -53,8 +53,8 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_job(user: str, directory: str, metadata_directory: str) -> Readings:
-    """Start the checks that run before a job of the user whose files are in the directory."""
-    # The user may not write to the top directory of the storage.
+    """Start the checks that run before a job. `directory` contains the user's jobs."""
+    # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
     mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{directory}/".startswith(f"{place.path}/")]
     return Readings(checks_for(BEFORE_JOB, mounts), Node(user, disks=DISKS, metadata_directory=metadata_directory))
 

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks of the GPUs, by the output of `nvidia-smi`.
+"""Checks of the GPUs, based on the output of `nvidia-smi`.
 
 The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` of drivers 470 and later
-(https://docs.nvidia.com/deploy/nvidia-smi/index.html). What a driver does not report counts as healthy.
+(https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report count as healthy.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOBS_SLICE
 
 PROGRAM = "nvidia-smi"
-# Directories that the PATH of a login without a shell may lack.
+# Directories that may be missing from PATH without a login shell.
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: What nvidia-smi prints about a GPU that no longer answers on the PCI Express bus.
+#: What nvidia-smi prints about a GPU that no longer responds on the PCI Express bus.
 LOST = ("GPU is lost", "Unable to determine the device handle")
 #: The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
@@ -81,7 +81,7 @@ class Gpus(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The numbers of active and of all NVLinks of a GPU."""
+    """The number of active NVLinks and the total number of NVLinks of a GPU."""
 
     gpu: str
     active: int
@@ -196,7 +196,7 @@ def _errors(gpu: Gpu) -> list[Problem]:
 
 
 def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
-    """Return the processes on the GPUs that belong to no job, each once. A person may have started them on purpose."""
+    """Return a problem for each process that uses a GPU but belongs to no job. A user may have started it on purpose."""
     others = {
         process.pid: (process, gpu.bus)
         for gpu in reversed(found.gpus)
@@ -237,7 +237,7 @@ def parse_links(text: str) -> list[Links]:
 
 
 def decide_links(text: str, _node: Node) -> list[Problem]:
-    """Return the GPUs that have fewer active NVLinks than another GPU of the same host."""
+    """Return a problem for each GPU that has fewer active NVLinks than another GPU of the same host."""
     links = parse_links(text)
     most = max((each.active for each in links), default=0)
     return [

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How many NVIDIA GPUs the EC2 instance types have, as DescribeInstanceTypes returns it (GpuInfo)."""
+"""The numbers of NVIDIA GPUs of EC2 instance types, as returned by DescribeInstanceTypes (GpuInfo)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     Check,
 )
 
-# Seconds. Without the persistence daemon, nvidia-smi first initializes all GPUs.
+# In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
 NVIDIA_SMI = 30.0
 
 CHECKS = (
@@ -131,7 +131,7 @@ CHECKS = (
 
 
 def checks_for(context: str, mounts: Sequence[storage.Place]) -> list[Check]:
-    """Return the checks of a context that hosts run."""
+    """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
         if context in check.contexts and check.read is not None:

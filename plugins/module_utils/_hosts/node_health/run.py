@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs checks at the same time, each reading in a child process with a time limit.
+"""Runs checks concurrently. Each reading runs in a child process with a time limit.
 
-A process that waits for storage or a driver may ignore all signals. It is left behind: it holds neither the connection to the controller
-nor anything else that this process waits for.
+A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. It keeps neither the connection to the
+controller nor anything else open that this process waits for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500
 
 
 class _Reading:
-    """A child process that reads the state of the host for one check or more."""
+    """A child process that reads the state of the host for one or more checks."""
 
     def __init__(self, checks: Sequence[Check], node: Node) -> None:
         self.checks = checks
@@ -57,7 +57,7 @@ class _Reading:
         return self.is_answered
 
     def end(self) -> None:
-        """Kill the child and its own children. A process that cannot be killed is left behind."""
+        """Kill the child and its own children. A process that cannot be killed is abandoned."""
         os.close(self.reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, signal.SIGKILL)
@@ -67,7 +67,7 @@ class _Reading:
             os.waitpid(self._child, os.WNOHANG)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what the checks have found, or one finding if the reading did not end in time."""
+        """Yield the findings of the checks, or a single finding if the reading did not end in time."""
         if not self.is_answered:
             first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
             yield Finding(first.name, first.hanging, f"{first.subject or first.name}: no answer within {first.limit:g} s.")
@@ -82,7 +82,7 @@ class _Reading:
 
 
 class Readings:
-    """The checks of one run, which all begin at once. On exit from this context, what is still running is killed."""
+    """The checks of one run, which all start immediately. On exit from this context, checks that are still running are killed."""
 
     def __init__(self, checks: Sequence[Check], node: Node) -> None:
         self._order = [check.name for check in checks]
@@ -105,7 +105,7 @@ class Readings:
             reading.end()
 
     def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[Finding]:
-        """Wait for the chosen checks, and return what they have found in the order of the checks."""
+        """Wait for the chosen checks, and return their findings in the order of the checks."""
         readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
         _wait(readings)
         found = (finding for reading in readings for finding in reading.findings())
@@ -113,7 +113,7 @@ class Readings:
 
 
 def run(checks: Sequence[Check], node: Node) -> list[Finding]:
-    """Return what the checks find, in the order of the checks. Each reading runs at most as long as the check's limit."""
+    """Return the findings of the checks, in the order of the checks. Each reading runs no longer than the check's limit."""
     with Readings(checks, node) as readings:
         return readings.findings()
 
@@ -125,7 +125,7 @@ def shortened(message: str) -> str:
 
 
 def _wait(readings: Sequence[_Reading]) -> None:
-    """Wait until each reading has ended or its time is up. What a reading has returned in time is received later, too."""
+    """Wait until each reading has ended or timed out. A result that was returned in time is received even if this process is late."""
     waiting = {reading.reader: reading for reading in readings if not reading.is_answered}
     while waiting:
         pause = min(reading.deadline for reading in waiting.values()) - time.monotonic()
@@ -141,7 +141,7 @@ def _read_and_exit(checks: Sequence[Check], node: Node, writer: int) -> NoReturn
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):  # ssh would wait until the last process that has its end of the connection is gone
+        for standard in range(3):  # otherwise ssh would wait until the last process that has the connection open has ended
             os.dup2(null, standard)
         if checks[0].as_user:
             _become(node.user)

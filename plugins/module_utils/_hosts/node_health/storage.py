@@ -41,7 +41,7 @@ def file_of(place: Place, token: str, number: int) -> str:
 
 
 def write(place: Place, node: Node) -> str:
-    """Write a file and read it. Return what is wrong, or an empty string. The caller must not be root."""
+    """Write a file and read it. Return a description of the problem, or an empty string. The caller must not be root."""
     if not os.path.ismount(place.path):
         return "nothing is mounted. Run deeplearning.cluster.configure."
     try:
@@ -72,7 +72,7 @@ def _write(path: str, node: Node) -> str:
 
 
 def read_of_peer(place: Place, node: Node) -> str:
-    """Read and remove the file of another node. Return what is wrong, or an empty string. The caller must not be root."""
+    """Read and remove the file of another node. Return a description of the problem, or an empty string. The caller must not be root."""
     if place.read_only:
         return ""
     path = file_of(place, node.token, node.peer)

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import alias, parse_metadata
 
 GIB = 1 << 30
-# A disk must have this many bytes free. On a small disk, such as a tmpfs, a share of its size suffices.
+# A disk must have this many free bytes. On a small disk, such as a tmpfs, a fraction of its size is sufficient.
 FREE_BYTES, FREE_SHARE, FREE_FILES_SHARE = GIB, 0.05, 0.01
 AVAILABLE_MEMORY_SHARE = 0.05
 # Differences of clocks in seconds. After a minute without a heartbeat, a process of a job counts as lost.
@@ -44,7 +44,7 @@ class Disk(NamedTuple):
 
 
 def read_disks(node: Node) -> list[Disk]:
-    """Return the file systems of the node's directories, each once. The free space is what users other than root can use."""
+    """Return the file systems of the node's directories, each once. The free space excludes blocks that are reserved for root."""
     found: dict[int, Disk] = {}
     for path in node.disks:
         with contextlib.suppress(FileNotFoundError):
@@ -55,7 +55,7 @@ def read_disks(node: Node) -> list[Disk]:
 
 
 def decide_disks(disks: Sequence[Disk], _node: Node) -> list[Problem]:
-    """Return a problem for each file system that is almost full. File systems without a limit on files report none."""
+    """Return a problem for each file system that is almost full. A file system without a limit on files reports 0 files."""
     problems = []
     for disk in disks:
         if disk.free < min(FREE_BYTES, disk.size * FREE_SHARE):
@@ -72,7 +72,7 @@ def read_mount_table(_node: Node) -> str:
 
 
 def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
-    """Return a problem if the root file system is read-only, which the kernel makes it after a disk error."""
+    """Return a problem if the root file system is read-only. After a disk error, the kernel remounts it read-only."""
     found = mounted_at(mountinfo, "/")
     is_read_only = found is not None and "ro" in found.options.split(",")
     return [(REBOOT, "/: is mounted read-only, usually because of a disk error. The kernel log shows it.")] if is_read_only else []
@@ -161,7 +161,7 @@ def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem
     """Return a problem if a host's clock is wrong.
 
     `times` are the controller's time before the module ran, the host's time while it ran, and the controller's time after it ran, in
-    seconds since 1970. The difference is what the duration of the module does not explain.
+    seconds since 1970. The clock is wrong by the part of the difference that the duration of the module does not explain.
     """
     before, host, after = times
     difference = min(host - before, 0.0) or max(host - after, 0.0)

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 
 
 class Xid(NamedTuple):
-    """What a code means, and the worst severity of its events."""
+    """The meaning of a code, and the worst severity of its events."""
 
     meaning: str
     severity: str
@@ -41,7 +41,7 @@ def _application(meaning: str, *codes: int) -> dict[int, Xid]:
     return {code: Xid(meaning, RESTART) for code in codes}
 
 
-#: Errors of one application. The GPU itself works.
+#: Errors of an application. The GPU itself works.
 APPLICATION = {
     **_application("GPU stopped processing", 8),
     **_application("invalid command stream", 11, 25, 32, 80),
@@ -84,11 +84,11 @@ XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
 
 #: NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
 NVLINK5 = range(144, 151)
-#: The driver's summary of what is needed to recover from other errors, and the actions that it names.
+#: The code with which the driver reports the action that is needed to recover from other errors, and these actions.
 RECOVERY_CHANGED = 154
 RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
 
-# The journal keeps kernel messages that the kernel's own buffer has overwritten. Only the kernel can write messages of this transport.
+# The journal keeps messages that the kernel's own buffer has already overwritten. Only the kernel can write messages of this transport.
 JOURNAL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat")
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 EVENT = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
@@ -97,7 +97,7 @@ PROCESS = re.compile(r"pid='?(\d+)'?, name=([^,]{1,64})")
 
 
 class Event(NamedTuple):
-    """An error in the kernel log. `is_running` tells whether the process that the message names is still running."""
+    """An error in the kernel log. `is_running` is true if the process that the message names is still running."""
 
     device: str
     code: int
@@ -129,7 +129,7 @@ def parse(log: str) -> list[Event]:
 
 
 def _is_running(text: str) -> bool:
-    """Return whether the process that a message names is running. Another process may have got its number, but hardly its name."""
+    """Return whether the process that a message names is running. A new process with the same id is unlikely to have the same name."""
     process = PROCESS.search(text)
     if not process:
         return False
@@ -155,7 +155,7 @@ def severity_of(event: Event) -> str:
 
 
 def decide(events: list[Event], _node: Node) -> list[Problem]:
-    """Return a problem for each device and code, worst first, with the number of events. The last event of a kind decides."""
+    """Return a problem for each device and code, worst first, with the number of events. The last event determines the severity."""
     last: dict[tuple[str, int], Event] = {}
     counts: dict[tuple[str, int], int] = {}
     for event in events:

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_s
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 UNIT = "deeplearning-node-setup.service"
-# On a file system in memory, because the description of the steps contains secrets.
+# In /run, which is a file system in memory, because the description of the steps contains secrets.
 RUNTIME = "/run/deeplearning-node-setup"
 PROGRESS, LOCK = os.path.join(RUNTIME, "progress.json"), os.path.join(RUNTIME, "lock")
 POLL = 0.5
@@ -148,7 +148,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
 
 
 def wait(module: AnsibleModule) -> bool:
-    """Wait for the end of the unit, at most the module's `wait` in seconds, and return whether it has ended."""
+    """Wait for at most the module's `wait` (in seconds) until the unit ends, and return whether it has ended."""
     end = time.monotonic() + module.params["wait"]
     while is_running(module):
         if time.monotonic() >= end:
@@ -158,7 +158,7 @@ def wait(module: AnsibleModule) -> bool:
 
 
 def progress() -> dict[str, int]:
-    """Return the number of the step that is running and the seconds since it began."""
+    """Return the number of the step that is running and the number of seconds since it began."""
     found = records.read(PROGRESS)
     return {"number": int(found.get("number", 0)), "seconds": int(time.time() - found.get("started", time.time()))}
 

@@ -3,8 +3,8 @@
 
 """Runs set-up steps in order, as the main process of a systemd unit, until one of them fails.
 
-``python3 runner.py SPEC`` runs the steps in the JSON file SPEC and deletes the file, because it contains secrets. This file is copied to
-hosts by itself, so it imports only the standard library. When the unit ends, systemd kills all processes that the steps have left.
+``python3 runner.py SPEC`` reads and deletes the JSON file SPEC, which contains secrets, and runs the steps in it. Hosts run a copy of this
+file alone, so it imports only the standard library. When the unit ends, systemd kills all processes that the steps have left behind.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TAIL_LINES, LINE_LIMIT = 10, 300
 # Maximum size of a log in bytes.
 LOG_LIMIT = 64 << 20
 CHUNK = 1 << 16
-# Lines of a secret with several lines that are shorter, such as a brace, are not masked.
+# If a secret has several lines, lines with fewer characters, such as a brace, are not masked.
 SHORT = 4
 MASK = b"********"
 
@@ -96,7 +96,7 @@ class StepError(Exception):
 
 
 class StoppedError(BaseException):
-    """systemd stops the unit. This class is not a subclass of Exception, so that no step handles it."""
+    """systemd is stopping the unit. This class is not a subclass of Exception, so that no step handles it."""
 
 
 class Spec(NamedTuple):
@@ -122,7 +122,7 @@ class Output:
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
 
     def add(self, data: bytes) -> None:
-        """Add a part of the output. An incomplete line is kept back, because it may end inside a secret."""
+        """Add a part of the output. An incomplete line is withheld, because it may end inside a secret."""
         complete, end, self._rest = (self._rest + data).rpartition(b"\n")
         self._write(self._masked(complete + end))
         if len(self._rest) > CHUNK:
@@ -132,7 +132,7 @@ class Output:
             self._write(text[:cut])
 
     def end(self) -> None:
-        """Add the part that was kept back."""
+        """Add the part that was withheld."""
         text, self._rest = self._masked(self._rest), b""
         self._write(text + b"\n" if text else b"")
 
@@ -160,7 +160,7 @@ def _pieces(secret: str) -> list[bytes]:
 
 
 class Execution:
-    """Runs the commands of one step until the step's time is over. `folder` is an empty directory for the step's files."""
+    """Runs the commands of one step until the step times out. `folder` is an empty directory for the step's files."""
 
     def __init__(self, step: Step, output: Output, folder: str, region: str) -> None:
         self.step, self.output, self.folder, self.region = step, output, folder, region
@@ -208,14 +208,14 @@ class Execution:
             pump.join()
 
     def sleep(self, seconds: float) -> None:
-        """Wait. Raises StepError if the step's time ends first."""
+        """Sleep. Raises StepError if the step times out first."""
         if time.monotonic() + seconds > self._end:
             raise StepError(f"timed out after {self.step['timeout']} s")
         time.sleep(seconds)
 
 
 def _start(argv: Sequence[str], account: pwd.struct_passwd, variables: dict[str, str], output: int) -> subprocess.Popen[bytes]:
-    """Start a command as a user, in a process group of its own. Raises StepError if it cannot be run."""
+    """Start a command as a user, in a separate process group. Raises StepError if it cannot be run."""
     try:
         return subprocess.Popen(
             argv,
@@ -249,10 +249,10 @@ def _become(account: pwd.struct_passwd) -> None:
 
 
 def _pump(pipe: int, output: Output, over: threading.Event) -> None:
-    """Copy a command's output until the command has ended. Processes that it has left in the background may keep the pipe open."""
+    """Copy a command's output until the command has ended. Processes that it has left in the background may still have the pipe open."""
     ended = False
     while not ended:
-        # The pipe holds at most CHUNK bytes, so that after the end, one more read returns the rest of the command's output.
+        # The capacity of the pipe is CHUNK bytes, so after the command has ended, one more read returns the rest of its output.
         ended = over.is_set()
         if select.select([pipe], [], [], 0 if ended else POLL)[0]:
             data = os.read(pipe, CHUNK)
@@ -262,7 +262,7 @@ def _pump(pipe: int, output: Output, over: threading.Event) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End all processes of the command's process group, unless the command has ended."""
+    """Terminate all processes of the command's process group unless the command has ended."""
     if process.poll() is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -351,7 +351,7 @@ def _download(run: Execution, url: str, path: str) -> None:
 
 
 def run_command(run: Execution) -> None:
-    """Run a command. Text is a command of bash."""
+    """Run a command. bash interprets a command that is a string."""
     command = run.step["command"]
     run.check(["/bin/bash", "-c", command] if isinstance(command, str) else command, subject="the command")
 
@@ -368,7 +368,7 @@ def check_out(run: Execution) -> None:
 
 
 def changeable(path: str) -> str:
-    """Return the first existing directory or link on the way to a path that another user than root can change, or an empty string."""
+    """Return the first directory or link in a path that users other than root can change, or an empty string if there is none."""
     for end in (path, os.path.realpath(path)):
         folder = "/"
         for name in ["", *end.split("/")]:
@@ -424,7 +424,7 @@ def write_json(path: str, content: Any) -> None:
 
 
 def write_progress(spec: Spec, step: Step) -> None:
-    """Write which step runs, and which steps the attempt consists of."""
+    """Write a file with the step that is running and the steps of the attempt."""
     digests = [each["digest"] for each in spec.steps]
     write_json(spec.progress, {"attempt": spec.attempt, "digests": digests, "number": step["number"], "started": time.time()})
 

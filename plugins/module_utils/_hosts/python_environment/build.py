@@ -119,7 +119,7 @@ def current_path(place: Place) -> str | None:
 
 
 def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
-    """Return a message that names the requirements that an environment lacks, or an empty string if it has them all."""
+    """Return a message that names the missing requirements of an environment, or an empty string if none is missing."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
         file.write(requirements)
         file.flush()

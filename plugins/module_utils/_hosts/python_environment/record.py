@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record file beside an environment, which describes a finished build and serves as the lock for a build in progress."""
+"""The record file next to an environment, which describes a finished build and serves as the lock for a build in progress."""
 
 from __future__ import annotations
 

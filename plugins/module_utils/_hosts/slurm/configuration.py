@@ -24,7 +24,7 @@ DEFAULTS = {
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
 WITHOUT_CGROUPS = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none"}
-#: Parameters that have options of their own, or on which the configuration relies, in lower case like Slurm compares them.
+#: Parameters for which the module has options, or on which the configuration relies. In lower case, because Slurm ignores case.
 OWN = frozenset(
     (
         "authtype clustername include grestypes nodename partitionname slurmctldhost slurmctldparameters slurmctldport slurmduser "
@@ -33,14 +33,14 @@ OWN = frozenset(
     .lower()
     .split()
 )
-#: More than any instance type has. Slurm itself counts CPUs in 16 bits.
+#: More than any instance type has. Slurm stores the number of CPUs in 16 bits.
 MOST_CPUS, MOST_MEMORY, MOST_GPUS = 65_534, 1 << 30, 1024
 SPOOL = "/var/lib/slurm/slurmd"
 PORT = 6817
 
 HEADER = "# The role deeplearning.cluster.slurm writes this file and overwrites changes.\n"
 PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-# A comment or a second line would hide other parameters or add some.
+# A comment character or a line break in a value would hide other parameters or add parameters.
 VALUE = re.compile(r"[^#\x00-\x1f\x7f]+")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -49,7 +49,7 @@ PATH = re.compile(r"/[A-Za-z0-9._/+-]+")
 
 
 class Hardware(NamedTuple):
-    """What a node has: numbers of CPUs (hardware threads) and GPUs, memory in MiB, and whether every GPU has a device file /dev/nvidia<n>.
+    """A node's hardware: number of CPUs (hardware threads) and GPUs, memory in MiB, and whether each GPU has a device file /dev/nvidia<n>.
 
     Without a regular topology, `sockets`, `cores` (per socket) and `threads` (per core) are 0.
     """
@@ -142,7 +142,7 @@ def settings_digest(settings: Settings) -> str:
 
 def slurm_conf(settings: Settings, nodes: Iterable[Node]) -> str:
     """Return slurm.conf. Raises ValueError for values that it cannot contain."""
-    # slurmctld reads partitions after the nodes of the whole file, so their order is free.
+    # slurmctld reads all nodes in the file before it reads partitions, so their order does not matter.
     return HEADER + settings_lines(settings) + "".join(node_line(node) + "\n" for node in nodes)
 
 
@@ -174,12 +174,12 @@ def gres_line(node: Node) -> str:
 
 
 def cgroup_conf(settings: Settings) -> str:
-    """Return cgroup.conf: with cgroups, a job uses only the cores and GPUs that it has been allocated."""
+    """Return cgroup.conf. With cgroups, a job can use only the cores and GPUs that are allocated to it."""
     return HEADER + ("ConstrainCores=yes\nConstrainDevices=yes\n" if settings.cgroups else "")
 
 
 def parse_nodes(slurm: str, gres: str) -> dict[str, Node]:
-    """Return the nodes that files of this package describe, by name. Lines that this package has not written are ignored."""
+    """Return the nodes that existing files describe, by name. Lines that this package has not written are ignored."""
     with_devices = set(re.findall(rf"^NodeName=({NAME.pattern}) Name=gpu File=", gres, re.MULTILINE))
     nodes = {}
     for line in slurm.splitlines():
@@ -203,7 +203,7 @@ def hardware_of(values: Mapping[str, Any]) -> Hardware:
 
 
 def is_plausible(hardware: Hardware) -> bool:
-    """Return whether a host can have this hardware. What a host reports may be anything."""
+    """Return whether a host can have this hardware. The values that a host reports are untrusted."""
     topology = (hardware.sockets, hardware.cores, hardware.threads)
     regular = topology == (0, 0, 0) or (min(topology) > 0 and topology[0] * topology[1] * topology[2] == hardware.cpus)
     return regular and 0 < hardware.cpus <= MOST_CPUS and 0 < hardware.memory <= MOST_MEMORY and 0 <= hardware.gpus <= MOST_GPUS

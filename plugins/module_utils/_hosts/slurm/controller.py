@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Converges slurmctld: its configuration, the directory of its queue, its service, and the nodes that enter and leave the cluster."""
+"""Converges slurmctld: its configuration, the directory of its queue, its service, and the nodes that join and leave the cluster."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
         converge_service(module, CONTROLLER, STOPPED if is_new else STARTED, changed=True)
         raise SlurmError(f"slurmctld does not start with its new configuration, so the old one was restored. {error}") from None
     if written:
-        ask(module, "scontrol", "reconfigure")  # hands the new files to all nodes
+        ask(module, "scontrol", "reconfigure")  # sends the new files to all nodes
     return diff
 
 
@@ -140,7 +140,7 @@ def files_of(settings: Settings, nodes: list[Node]) -> list[HostFile]:
 
 
 def current_states(module: AnsibleModule) -> dict[str, NodeState]:
-    """Return the states of the nodes, or nothing if slurmctld does not run."""
+    """Return the states of the nodes, or an empty dictionary if slurmctld is not running."""
     if not os.path.exists(SLURM) or not find_service(module, CONTROLLER).active:
         return {}
     return node_states(module)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host, and which programs of Slurm it has."""
+"""Reads the hardware of this host, and determines which packages of Slurm are missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
 OS_RELEASE = "/etc/os-release"
-#: Packages of Debian and Ubuntu by the program that shows that they are installed.
+#: Packages of Debian and Ubuntu. A package is installed if its program exists.
 PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
@@ -73,7 +73,7 @@ def parse_memory(meminfo: str) -> int:
 
 
 def missing_packages(controller: bool) -> list[str]:
-    """Return the packages that this host lacks."""
+    """Return the packages that are missing on this host."""
     programs = {**PROGRAMS, **(CONTROLLER_PROGRAMS if controller else {})}
     return sorted(package for program, package in programs.items() if not os.access(program, os.X_OK))
 
@@ -86,7 +86,7 @@ def distribution(release: str) -> tuple[str, bool]:
 
 
 def has_cgroups(run: Run) -> bool:
-    """Return whether Slurm can use control groups on this host: version 2, with Slurm's plugin for it (since 22.05), and no container."""
+    """Return whether Slurm can use control groups on this host. This requires version 2, Slurm's plugin (since 22.05), and no container."""
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False
     try:
@@ -94,7 +94,7 @@ def has_cgroups(run: Run) -> bool:
             controllers = file.read().split()
     except OSError:
         return False
-    # In a container, control groups belong to the host outside.
+    # In a container, control groups belong to the container's host.
     return {"cpuset", "memory"} <= set(controllers) and run(["systemd-detect-virt", "--container", "--quiet"])[0] != 0
 
 

@@ -23,10 +23,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     drop_in,
 )
 
-#: Not munge.key, which the package creates with other contents on each host.
+#: Not munge.key, which the package creates with different contents on each host.
 PATH = "/etc/munge/deeplearning.key"
 USER = "munge"
-#: Bytes. The package creates keys of this size. MUNGE refuses keys of fewer than 32 bytes, and reads no more than 1024.
+#: In bytes. The package creates keys of the first size. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
 SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
 DROP_IN = f'# The role deeplearning.cluster.slurm writes this file.\n[Service]\nEnvironment="OPTIONS=--key-file={PATH}"\n'
 
@@ -41,7 +41,7 @@ def read_key(path: str = PATH) -> bytes | None:
 
 
 def digest(key: bytes | None) -> str:
-    """Return a digest that tells keys apart, as twelve hexadecimal digits, or an empty string if there is no key."""
+    """Return a digest that identifies a key, as twelve hexadecimal digits, or an empty string if there is no key."""
     return hashlib.sha256(key).hexdigest()[:12] if key else ""
 
 
@@ -51,7 +51,7 @@ def encode(key: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Return the key in a text. Raises ValueError, without the text, if it is not a key."""
+    """Return the key in a text. Raises ValueError, whose message does not contain the text, if the text is not a key."""
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

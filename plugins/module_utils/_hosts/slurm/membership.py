@@ -29,12 +29,12 @@ class NodeState(NamedTuple):
 
     @property
     def is_leaving(self) -> bool:
-        """Whether this collection has drained the node, and not an operator."""
+        """Whether this collection, and not an operator, has drained the node."""
         return "DRAIN" in self.flags and self.reason == REASON
 
 
 class Decision(NamedTuple):
-    """What to do with nodes, by name. `down` are nodes that no longer answer: their jobs are requeued before the nodes are removed."""
+    """What to do with nodes, by name. Nodes in `down` no longer respond. Their jobs are requeued before the nodes are removed."""
 
     keep: list[str]
     down: list[str]
@@ -56,10 +56,10 @@ def parse_states(listing: str) -> dict[str, NodeState]:
 
 
 def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> Decision:
-    """Return what to do so that the cluster has `members`, if slurm.conf describes the nodes `described`.
+    """Return what to do so that the cluster consists of `members`. `described` contains the nodes in slurm.conf.
 
-    A node that leaves the cluster while a job is running on it is drained, and removed by a later run. A node that no longer answers is
-    removed at once.
+    A node that leaves the cluster while a job is running on it is drained, and removed by a later run. A node that no longer responds is
+    removed immediately.
     """
     busy = {name for name in described if name not in members and name in states and states[name].flags & BUSY}
     down = {name for name in busy if states[name].flags & ABSENT}

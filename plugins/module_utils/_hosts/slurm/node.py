@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 )
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
-# slurmd exits if slurmctld does not answer when it starts, for example because all hosts boot at the same time.
+# slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time.
 DROP_IN = """\
 # The role deeplearning.cluster.slurm writes this file. slurmd restarts if these change:
 # {settings}
@@ -48,7 +48,7 @@ RestartSec=5
 def ensure_present(module: AnsibleModule) -> None:
     """Run slurmd until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
     params = module.params
-    # A host that has not been configured yet does not have its name.
+    # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
     configuration.check_node(node.name, params["controller"])
     if not DIGEST.fullmatch(params["settings"]):
@@ -60,13 +60,13 @@ def ensure_present(module: AnsibleModule) -> None:
     diff += converge_service(module, NODE, STARTED, changed=bool(diff))
     state = current_state(module, node.name) if module.check_mode else wait_for_registration(module, node.name, params["timeout"])
     if state and state.is_leaving:
-        # slurmctld refuses to resume nodes that have not registered yet, so it cannot be told to do so earlier.
+        # slurmctld refuses to resume nodes that have not registered yet, so the node cannot be resumed earlier.
         diff += change_state(module, node.name, state, "resume")
     module.exit_json(changed=bool(diff), diff=diff)
 
 
 def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
-    """Return the only node in the parameters, whose name must be the host name unless that is None. Raises ValueError."""
+    """Return the only node in the parameters. Its name must be `host_name`, unless `host_name` is None. Raises ValueError."""
     if len(nodes) != 1 or not nodes[0]["hardware"]:
         raise ValueError("nodes: the component node needs one entry, for this host, with its hardware. Use the return value of slurm_info.")
     name = nodes[0]["name"]
@@ -78,7 +78,7 @@ def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
 
 
 def current_state(module: AnsibleModule, name: str) -> NodeState | None:
-    """Return the state of the node, or None if it has never been configured or slurmctld does not answer."""
+    """Return the state of the node, or None if it has never been configured or slurmctld does not respond."""
     if not find_service(module, NODE).active:
         return None
     try:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Converges the systemd services of Slurm, and asks slurmctld through its commands."""
+"""Converges the systemd services of Slurm, and runs the commands that query and control slurmctld."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 
 CONTROLLER, NODE, MUNGE = "slurmctld.service", "slurmd.service", "munge.service"
 DROP_INS = "/etc/systemd/system"
-#: Seconds for one command, which retries while slurmctld does not answer.
+#: Time limit of a command in seconds. A command retries while slurmctld does not respond.
 COMMAND_TIMEOUT = "60"
 POLL_SECONDS = 1.0
 
 
 class SlurmError(Exception):
-    """Slurm does not do what it should. The message gives the reason and the remedy."""
+    """A command or service of Slurm has failed. The message states the reason and the remedy."""
 
 
 class Service(NamedTuple):
@@ -69,14 +69,14 @@ def _shown(service: Service, restarted: bool = False) -> str:
 
 
 def systemctl(module: AnsibleModule, *arguments: str) -> None:
-    """Run systemctl. Raises SlurmError with its error and the end of the unit's log."""
+    """Run systemctl. Raises SlurmError, with the error message and the end of the unit's log, if it fails."""
     status, _unused, error = module.run_command(["systemctl", *arguments])
     if status and arguments[0] != "reset-failed":
         raise SlurmError("systemctl {} failed: {}{}".format(" ".join(arguments), error.strip(), log_end(module, arguments[-1])))
 
 
 def log_end(module: AnsibleModule, unit: str) -> str:
-    """Return the last lines of a unit's log, with an introduction."""
+    """Return the last lines of a unit's log below a heading, or an empty string if there are none."""
     _status, output, _error = module.run_command(["journalctl", "--unit", unit, "--lines", "15", "--no-pager", "--output", "cat"])
     return f"\nThe last lines of the log of {unit}:\n{output.strip()}" if output.strip() else ""
 
@@ -95,7 +95,7 @@ def _run(module: AnsibleModule, *command: str) -> tuple[int, str, str]:
 
 
 def node_states(module: AnsibleModule, *names: str) -> dict[str, NodeState]:
-    """Return the states of nodes, by default of all nodes, by name. Raises SlurmError."""
+    """Return the states of the named nodes, or of all nodes if there are no names, by name. Raises SlurmError."""
     return parse_states(ask(module, "scontrol", "--oneliner", "show", "nodes", *([",".join(names)] if names else [])))
 
 
@@ -113,13 +113,13 @@ def change_state(module: AnsibleModule, name: str, found: NodeState, state: str,
 
 
 def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
-    """Wait until slurmctld answers. Raises SlurmError after `timeout` seconds, with the end of its log."""
+    """Wait until slurmctld responds. Raises SlurmError, with the end of its log, after `timeout` seconds."""
     if not wait_until(lambda: " is UP" in _run(module, "scontrol", "ping")[1], timeout):
         raise SlurmError(f"Timed out after {timeout} s waiting for slurmctld to answer.{log_end(module, CONTROLLER)}")
 
 
 def wait_until(condition: Callable[[], bool], timeout: int) -> bool:
-    """Return whether the condition holds within `timeout` seconds."""
+    """Wait until the condition is true, at most `timeout` seconds, and return whether it is."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:

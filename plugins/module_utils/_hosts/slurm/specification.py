@@ -39,7 +39,7 @@ SPECIFICATION: dict[str, Any] = {
     },
     "supports_check_mode": True,
 }
-#: What each component needs, besides the defaults.
+#: The parameters without defaults that each component needs.
 NEEDED = {
     ("controller", "present"): ("cluster", "nodes", "state_directory", "user"),
     ("controller", "absent"): ("state_directory", "user"),
@@ -49,5 +49,5 @@ NEEDED = {
 
 
 def missing(params: dict[str, Any]) -> list[str]:
-    """Return the parameters that the component needs and that are not set."""
+    """Return the required parameters of the component that are not set."""
     return [name for name in NEEDED[params["component"], params["state"]] if params[name] is None]

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Creates the directory in which slurmctld keeps the queue, on storage that the users of jobs can also reach.
+"""Creates the directory in which slurmctld stores the queue, on storage that jobs' users can also access.
 
-Root follows only paths that no job's user can change: each directory on the way is opened relative to its parent, without links, and must
-belong to root or to the login user.
+Root follows only paths that no job's user can change. Each directory in the path is opened relative to its parent, without following
+links, and must belong to root, to Slurm's user or to the login user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODE = 0o700
 
 
 class StateDirectoryError(Exception):
-    """The directory cannot be used. The message gives the reason and the remedy."""
+    """The directory cannot be used. The message states the reason and the remedy."""
 
 
 def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
@@ -32,23 +32,23 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
 
 
 def ensure(path: str, login_user: str, create: bool) -> bool:
-    """Ensure that the directory exists and that only Slurm's user can enter it. Return whether that needs a change.
+    """Ensure that the directory exists and that only Slurm's user can access it. Return whether this requires a change.
 
-    Without `create`, nothing is changed. Raises OSError, and StateDirectoryError if another user could put something else in its place.
+    Without `create`, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
     """
     try:
         slurm = pwd.getpwnam(USER)
     except KeyError:
         if create:
             raise
-        return True  # the package that check mode has not installed creates the user
+        return True  # the package, which check mode has not installed, creates the user
     accounts = [pwd.getpwnam("root"), slurm, pwd.getpwnam(login_user)]
     try:
         parent = _open_parent(path, {account.pw_uid: account.pw_gid for account in accounts})
     except FileNotFoundError:
         if create:
             raise
-        return True  # storage that check mode has not mounted
+        return True  # check mode has not mounted the storage
     name = os.path.basename(path)
     try:
         try:
@@ -72,7 +72,7 @@ def ensure(path: str, login_user: str, create: bool) -> bool:
 
 
 def _open_parent(path: str, trusted: dict[int, int]) -> int:
-    """Return a file descriptor of the parent directory. Raises StateDirectoryError if a job's user could change the way to it."""
+    """Return a file descriptor of the parent directory. Raises StateDirectoryError if a job's user could change the path to it."""
     reached, descriptor = "/", os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in [None, *(each for each in os.path.dirname(path).split("/") if each)]:
@@ -104,7 +104,7 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
 
 
 def remove(path: str, login_user: str, delete: bool) -> bool:
-    """Delete the directory and the queue in it. Return whether it exists. Without `delete`, nothing is changed. Raises as `ensure`."""
+    """Delete the directory with its queue, and return whether it existed. Without `delete`, change nothing. Raises errors like `ensure`."""
     ensure(path, login_user, create=False)
     if not os.path.lexists(path):
         return False

@@ -36,7 +36,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
 
 
 def daemon_problem(module: AnsibleModule) -> str | None:
-    """Return what is wrong with sshd's configuration on disk, or None if it is valid and includes this collection's settings."""
+    """Return the problem with sshd's configuration on disk, or None if it is valid and includes this collection's settings."""
     sshd = module.get_bin_path("sshd", required=True, opt_dirs=["/usr/sbin"])
     status, _output, error = module.run_command([sshd, "-t"])
     if status != 0:

@@ -125,10 +125,10 @@ def hide(directory: str, name: str) -> str:
 
 
 def delete(path: str, patience: float) -> None:
-    """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError, users.FailedWorkError.
+    """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError and users.FailedWorkError.
 
-    A job's files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two
-    users deletes the files that it is allowed to delete.
+    A job's files belong to the login user and to the job's user, and root may have no permissions on shared storage. Therefore, each of the
+    two users deletes the files that it is allowed to delete.
     """
     owner = users.owner(path)
     with contextlib.suppress(OSError, users.FailedWorkError):

@@ -37,7 +37,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         check_python(params)
     with health_checks(params, user.pw_name) as readings:
         if readings:
-            # Whatever follows uses the storage. If it hangs, this is known soon.
+            # All later steps use the storage. This check quickly detects storage that hangs.
             refuse_unhealthy(module, readings.findings(lambda check: check.per_mount))
         place = open_sync_directory(params, paths, None)
         found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
@@ -67,7 +67,7 @@ def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractConte
 
 
 def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:
-    """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is left alone."""
+    """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is not affected."""
     reason = refusal(findings)
     if reason and not systemd.active_units(module.run_command, module.params["name"]):
         raise RefusalError(

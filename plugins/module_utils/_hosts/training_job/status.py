@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
-# Bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
+# In bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
 TAIL_SIZE = 1 << 18
 
 

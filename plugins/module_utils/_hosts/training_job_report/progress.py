@@ -27,7 +27,7 @@ LEFT_OUT = 100
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# Keys that describe the position of an entry's other values. They get no curves of their own.
+# Keys that describe the position of an entry's other values. They have no curves.
 STEP, STEPS, TIME = "step", "steps", "time"
 
 # Times of at least this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.

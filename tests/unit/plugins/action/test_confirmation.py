@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The question before something that cannot be undone."""
+"""Tests of the confirmation prompt before an action that cannot be undone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.action import confirmation
 
 @pytest.fixture
 def confirm(monkeypatch):
-    """Runs the action with an answer, and returns its result and what was shown."""
+    """Returns a function that runs the action with an answer, and returns the result and the displayed messages."""
 
     def run(answer, check_mode=False, **arguments):
         shown = []

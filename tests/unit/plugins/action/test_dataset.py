@@ -1,4 +1,4 @@
-"""Staging a data set: how long a host is asked how far it is."""
+"""Tests of staging a data set: how long the action polls a host for progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100
 
 
 class Clock:
-    """Time that passes only where somebody waits, and a host that is out of patience after some looks."""
+    """A clock that advances only when the code sleeps. It limits the number of polls."""
 
     def __init__(self):
         self.now, self.looks = 0.0, 0

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the action sends to a node, and what it makes of the answer."""
+"""Tests of the arguments that the action sends to a node, and of how it processes the node's result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINDING = {"check": "disks", "severity": "restart", "message": "/: full."}
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """Run the action on a node that returns an answer, and return the result and the arguments that the node got."""
+    """Returns a function that runs the action on a node with the given result, and returns the action's result and the node's arguments."""
 
     def run(answer, **arguments):
         task = SimpleNamespace(args={"user": "ubuntu", **arguments}, async_val=0, check_mode=False, action="node_health")

@@ -1,4 +1,4 @@
-"""Running set-up steps: how long a host is asked how far it is, and what is told meanwhile."""
+"""Tests of running set-up steps: how long the action polls a host, and which progress it displays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = [{"name": "tools", "command": "make", "timeout": 10, "secrets": {"TOKEN"
 
 
 class Clock:
-    """Time that passes only where somebody waits."""
+    """A clock that advances only when the code sleeps."""
 
     def __init__(self):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Signing certificates, with the real ssh-keygen as a second opinion."""
+"""Tests of signing certificates. They also check the certificates with ssh-keygen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the action of a training job decides before anything runs."""
+"""Tests of what the action of a training job decides before it starts any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller does with a report."""
+"""Tests of how the controller processes a report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the list of jobs and the status of one job show."""
+"""Tests of the list of jobs and of the status of one job."""
 
 from __future__ import annotations
 

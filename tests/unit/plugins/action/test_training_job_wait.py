@@ -1,4 +1,4 @@
-"""Waiting for a job: what is shown, and how it ends when somebody interrupts it or its host cannot be asked."""
+"""Tests of waiting for a job: the output, and how waiting ends after an interruption or when the host is unreachable."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_question_at_ctrl_c(monkeypatch, typed, meant):
     assert question.answer == meant
 
 
-# Like Ansible: a main process on a terminal, and a worker with a session of its own and nothing for input.
+# As in Ansible: a main process on a terminal, and a worker with a separate session and without input.
 WAITING = """
     import os, signal, sys, time
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils import keyboard

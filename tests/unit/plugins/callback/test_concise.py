@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What playbooks look like with the callback. The playbooks are real, and run on this machine."""
+"""Tests of the output of playbooks with the callback. The playbooks run on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
 CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
 UPDATED = {**CHANGE, "key": "3", "action": "update", "before": {"size": 2}, "after": {"size": 3}}
 
-# An action whose result is its arguments, and that displays what the actions of the collection display.
+# An action that returns its arguments, and displays messages like the actions of the collection.
 ACTION = """
 import pathlib
 import time
@@ -65,7 +65,7 @@ def play(name, *tasks, hosts="all", **more):
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with three hosts, which are this machine."""
+    """A directory with an inventory of three hosts, all of which are this machine."""
 
     folder: Path
 
@@ -77,7 +77,7 @@ class Project:
         return {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true", **more}
 
     def run(self, *plays, arguments=(), status=0, **environment):
-        """The lines that a playbook prints, with # in place of seconds."""
+        """Return the lines that a playbook prints, with # in place of seconds."""
         done = subprocess.run(
             self.command(plays, *arguments),
             cwd=self.folder,
@@ -334,7 +334,7 @@ class Terminal:
         self._terminal, self.output = ours, ""
 
     def read(self, until=None):
-        """Read until a text, or the end."""
+        """Read until a text appears or the output ends."""
         deadline = time.monotonic() + 300
         while until is None or until not in self.output:
             assert time.monotonic() < deadline, self.output
@@ -348,7 +348,7 @@ class Terminal:
         return self.output
 
     def lines(self):
-        """What stays on the terminal."""
+        """Return the lines that remain on the terminal."""
         return [line.rpartition("\r\x1b[K")[2].rstrip("\r") for line in self.output.split("\n")]
 
 
@@ -367,7 +367,7 @@ def test_an_interrupt_leaves_no_progress_behind(project):
     wait = task("Wait", {"run_once": True}, progress=["digits: step 1"], marker=str(marker), sleep=60)
     terminal = Terminal(project, play("Train", wait))
     terminal.read("digits: step 1")
-    # A process that ends while it passes on a line makes ansible-core wait for ever.
+    # ansible-core waits forever if a process ends while it forwards a line.
     while not marker.exists():
         assert terminal.process.poll() is None
         time.sleep(0.05)

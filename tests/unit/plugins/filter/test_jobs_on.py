@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which jobs keep nodes from going."""
+"""Tests of which jobs prevent the removal of nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import STAR
 
 
 def job(states, *, state="running", expected=None, age=0):
-    """A job with processes on hosts a, b, c in the states given."""
+    """Return a job with processes in the given states on the hosts a, b and c."""
     processes = [{"host": host, "state": each} for host, each in zip("abc", states)]
     count = len(processes) if expected is None else expected
     return {"name": "digits", "state": state, "created": time.time() - age, "process_count": count, "processes": processes}

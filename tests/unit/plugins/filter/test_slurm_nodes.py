@@ -1,4 +1,4 @@
-"""Slurm's nodes from host variables."""
+"""Tests of deriving Slurm's nodes from host variables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which workers go when there are to be fewer."""
+"""Tests of which workers are removed when the number of workers decreases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def hosts(*numbers):
         ((2, 3, 4), 1, ["worker3", "worker4"]),
         ((10, 9, 2), "2", ["worker10"]),
         ((2, 4), 1, ["worker4"]),
-        ((3, 4), 2, []),  # as many as wanted, though number 2 has died
+        ((3, 4), 2, []),  # the number is right, although worker2 is missing
         ((2, 3), 2, []),
         ((2, 3), 5, []),
         ((), 2, []),

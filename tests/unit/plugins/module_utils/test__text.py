@@ -1,4 +1,4 @@
-"""Text from hosts loses what a terminal obeys, and nothing else."""
+"""Tests that control characters and terminal control sequences are removed from text from hosts."""
 
 from __future__ import annotations
 

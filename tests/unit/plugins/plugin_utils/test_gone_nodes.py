@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who is to blame for the end of a job: a host that went, or the process that lost the connection to it."""
+"""Tests of the cause of a job's failure: a host that disappeared, or the process that lost its connection to that host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def process(rank, host, state, moment, **more):
 
 
 def blamed(process, how, lines=()):
-    """The failure as the module returns it, with less than the process's record."""
+    """Return the failure in the format of the module, which contains only part of the process's record."""
     return {**{key: process[key] for key in ("name", "host", "state", "log")}, "how": how, "lines": list(lines)}
 
 

@@ -1,4 +1,4 @@
-"""A job's code: what is taken from the controller, and what git knows of it."""
+"""Tests of a job's code: which files are sent from the controller, and what git records about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unit.files import write
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Run git in a new repository with two commits, the branches main and work, and the tag v1 on the first commit."""
+    """Returns a function that runs git in a new repository with two commits, the branches main and work, and the tag v1 on the first."""
     folder = tmp_path / "repository"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -68,7 +68,7 @@ def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
     git("-C", str(inner), "commit", "--quiet", "--message", "model")
     git("-c", "protocol.file.allow=always", "submodule", "add", str(inner), "models")
     git("commit", "--message", "submodule")
-    monkeypatch.setattr(job_code, "SUBMODULE_TRANSPORTS", "file")  # as https is for other repositories
+    monkeypatch.setattr(job_code, "SUBMODULE_TRANSPORTS", "file")  # allow it, as https is allowed by default
     with job_code.job_code({"repository": git.folder, "script": "train.py"}, ["/"]) as code:
         assert sorted(os.listdir(os.path.join(code.root, "models"))) == [".git", "cifar10.py"]
 
@@ -101,7 +101,7 @@ def test_a_work_tree_tells_its_commit_and_whether_what_is_sent_has_changed(git):
     with open(os.path.join(git.folder, "data/raw"), "a") as file:
         file.write("more")
     assert origin(source=".")["changed"]
-    assert not origin()["changed"]  # the script alone
+    assert not origin()["changed"]  # only the script is sent
     assert not origin(source=".", exclude=["data"])["changed"]
 
 

@@ -1,4 +1,4 @@
-"""The scripts that start what a job would, and that a shell really runs."""
+"""Tests of the scripts that start the same processes as a job. A shell runs the scripts."""
 
 from __future__ import annotations
 

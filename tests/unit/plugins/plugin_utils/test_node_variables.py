@@ -1,4 +1,4 @@
-"""Which values of nodes the controller knows: never one that a host's variable decides."""
+"""Tests of which values of nodes the controller knows. It never knows a value that depends on a variable of a host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variable
 
 
 def template(value):
-    """Mark templates as Ansible marks those that it has read from files."""
+    """Mark templates as trusted, like the templates that Ansible reads from files."""
     return [template(item) for item in value] if isinstance(value, list) else trust_as_template(value)
 
 

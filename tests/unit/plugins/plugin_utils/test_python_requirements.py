@@ -1,4 +1,4 @@
-"""Requirements are read on the controller."""
+"""Tests of reading requirements on the controller."""
 
 from __future__ import annotations
 

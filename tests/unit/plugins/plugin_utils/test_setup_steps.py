@@ -1,4 +1,4 @@
-"""Set-up steps as people write them, what is wrong with them, and which content is the same."""
+"""Tests of parsing set-up steps, of the errors in them, and of which steps count as identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell command of a snapshot prints, by a real shell, is what Python sees of the same files."""
+"""Tests that the shell command of a snapshot reports the same about files as Python. A shell runs the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USER = getpass.getuser()
 
 
 class Action:
-    """Stands for a task's action plugin on this host; a terminal puts a return before each new line."""
+    """A stub of a task's action plugin on this host. With a terminal, lines end with a carriage return and a line feed."""
 
     def __init__(self, terminal=False):
         self.terminal = terminal

@@ -1,4 +1,4 @@
-"""A refused login names the user, the key and where both are set."""
+"""Tests that the message about a refused login names the user, the key, and where both are set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variables are said to have no effect: only those that are set, and whose cause is known."""
+"""Tests of which variables are reported to have no effect: only variables that are set, and only for known reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variables are taken for a misspelled one of the collection: none that it has itself, and none that is somebody's own."""
+"""Tests of which variables count as misspelled. Variables of the collection and variables of users do not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/de
 
 
 def used(pattern):
-    # After a dot it is a plugin's name, after another letter part of an internal one, and before a star or bracket of several.
+    # Exclude plugins (after a dot), parts of internal names (after a letter or underscore), and patterns (before a star or bracket).
     words = re.compile(rf"(?<![\w.])(?:{'|'.join(prefixes())})\w*[a-z0-9]\b(?![*<])")
     return {word for file in COLLECTION.glob(pattern) for word in words.findall(file.read_text())}
 
@@ -70,7 +70,7 @@ def test_a_misspelled_variable(name, meant):
     "name",
     [
         "training_job_argument_list_of_mine",
-        "training_job_logs",  # as a whole close to training_job_gpus
+        "training_job_logs",  # similar to training_job_gpus as a whole
         "training_job_",
         "training_job",
         "dataset_path",

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How modules that use AWS end."""
+"""Tests of how modules that use AWS end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-# A process of its own, because warnings of modules are kept elsewhere in processes that have loaded more of Ansible.
+# The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has loaded more of Ansible.
 MODULE = f"""
 from ansible.module_utils.testing import patch_module_args
 from {AnsibleAWSModule.__module__} import AnsibleAWSModule

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Regions and partitions, and what is called by their names."""
+"""Tests of regions and partitions, and of names that contain them."""
 
 from __future__ import annotations
 

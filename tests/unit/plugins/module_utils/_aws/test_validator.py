@@ -13,7 +13,7 @@ REQUEST = SimpleNamespace(components=frozenset({"nodes"}))
 
 
 def validator(name, *, level=Level.ERROR, for_launches=False, components=frozenset({"nodes"}), found=(), error=None):
-    """A validator that finds what it is told to find."""
+    """Return a validator that yields the given findings or raises the given error."""
 
     def check(_self, _request, _found):
         if error:

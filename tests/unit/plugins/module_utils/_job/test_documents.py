@@ -1,4 +1,4 @@
-"""The types of a job's documents are those that its files are checked for, and that modules document."""
+"""Tests that the types of a job's documents match the schemas of its files and the documentation of the modules."""
 
 from __future__ import annotations
 

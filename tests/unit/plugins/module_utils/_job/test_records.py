@@ -1,4 +1,4 @@
-"""Names, files and states of jobs and their processes."""
+"""Tests of the names, files and states of jobs and their processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_jobs_slice_is_inside_that_of_another():
 
 
 def in_states(*states, processes):
-    """Return records: a state is that of a worker, C(service:state) and C(spare:state) those of others."""
+    """Return records of processes. C(service:state) and C(spare:state) describe services and spares, and a state alone a worker."""
     parts = [state.rpartition(":")[::2] for state in states]
     return [{"name": f"rank{n}", "state": state, "part": part or "worker", "processes": processes} for n, (part, state) in enumerate(parts)]
 

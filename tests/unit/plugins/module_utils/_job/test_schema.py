@@ -1,4 +1,4 @@
-"""What the JSON files of a job may hold, how they are read, and what is said of those that are wrong."""
+"""Tests of the allowed contents of a job's JSON files, of reading them, and of the messages about invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of jobs, and where they are told."""
+"""Tests of the states of jobs, in the schemas of files and in the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts and programs that launchers are tried with."""
+"""Hosts and programs for tests of launchers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports, GPUs and host files, which launchers share."""
+"""Tests of the ports, GPUs and host files that launchers have in common."""
 
 from __future__ import annotations
 

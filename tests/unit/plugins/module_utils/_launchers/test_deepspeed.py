@@ -1,4 +1,4 @@
-"""deepspeed: one process for each GPU, and what DeepSpeed asks of its environment."""
+"""Tests of the launcher deepspeed: one process for each GPU, with the environment that DeepSpeed requires."""
 
 from __future__ import annotations
 

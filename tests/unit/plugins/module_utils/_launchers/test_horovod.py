@@ -1,4 +1,4 @@
-"""horovod: the ranks of mpi with Horovod's settings."""
+"""Tests of the launcher horovod: the ranks of the launcher mpi, with Horovod's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jax: one process per GPU, with what jax.distributed.initialize() looks for."""
+"""Tests of the launcher jax: one process per GPU, with the environment that jax.distributed.initialize() reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_processes_share_the_gpus_and_know_the_coordinator(count, gpus, per_host
             "NCCL_SOCKET_IFNAME": "=ens5",
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": ",".join(share),
-            # Numbers among those that are visible
+            # Indices among the visible devices
             "JAX_LOCAL_DEVICE_IDS": ",".join(str(number) for number in range(len(share))),
         }
         assert process.environment == {

@@ -1,4 +1,4 @@
-"""mpi: mpirun on the first host, and a place for its daemon on each of the others."""
+"""Tests of the launcher mpi: mpirun on the first host, and a process for its daemon on each of the other hosts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_mpi_talks_over_the_network_of_the_cluster(hosts, network):
         (["true"], 0, ""),
         (["sh", "-c", 'exit "$1"', "two words", "3"], 3, "rank 5 on deeplearning-worker2 ended with exit status 3\n"),
         (["sh", "-c", "kill -KILL $$"], 137, "rank 5 on deeplearning-worker2 ended with exit status 137\n"),
-        # As mpirun ends ranks: the signal is for the whole group.
+        # mpirun also sends the signal to the rank's whole process group.
         (["sh", "-c", "kill -TERM 0; sleep 9"], 143, ""),
         (["sh", "-c", 'trap "echo saved >&2; exit 0" TERM; kill -TERM 0; :'], 0, "saved\n"),
     ],
@@ -102,7 +102,7 @@ def test_a_rank_that_fails_says_which_it_is_and_where(command, status, said):
     argv = ["sh", "-c", RANK, "rank", *command]
     result = subprocess.run(argv, env=environment, capture_output=True, text=True, start_new_session=True, timeout=60, check=False)
     assert result.returncode == status
-    # Some shells also say by what signal a command has died.
+    # Some shells also print which signal killed a command.
     assert "".join(line for line in result.stderr.splitlines(keepends=True) if line.startswith(("rank", "saved"))) == said
 
 

@@ -1,4 +1,4 @@
-"""mxnet: scheduler, servers and workers."""
+"""Tests of the launcher mxnet: scheduler, servers and workers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def plan(hosts, workers=0, servers=0, **changes):
 
 
 def places(processes, role):
-    """Return the numbers of the hosts that the processes of a role are on, in the order of their names."""
+    """Return the host numbers of the processes with this role, in the order of the processes."""
     return [int(process.host[-1]) for process in processes if process.environment["DMLC_ROLE"] == role]
 
 
 @pytest.mark.parametrize(
     ("gpus", "changes", "servers", "workers"),
     [
-        # As the original places them: process i on host i % 3, servers first.
+        # As in MXNet's own launcher: process i on host i % 3, servers first.
         ([0, 0, 0], {}, [1, 2, 3], [1, 2, 3]),
         ([0, 0, 0], {"servers": 2}, [1, 2], [3, 1, 2]),
         ([0, 0, 0], {"servers": 4}, [1, 2, 3, 1], [2, 3, 1]),
@@ -29,7 +29,7 @@ def places(processes, role):
         ([0, 0, 0], {"workers": 4, "servers": 1, "processes_per_host": 2}, [1], [2, 3, 1, 2]),
         ([2, 2, 2], {"servers": 1}, [1], [2, 3, 1, 2, 3, 1]),
         ([8, 8, 8], {"processes_per_host": 1}, [1, 2, 3], [1, 2, 3]),
-        # Where a host has no GPU left, the others go on.
+        # If a host has no free GPU, the other hosts get the remaining workers.
         ([1, 3, 1], {"servers": 1}, [1], [2, 3, 1, 2, 2]),
         ([0], {}, [1], [1]),
     ],

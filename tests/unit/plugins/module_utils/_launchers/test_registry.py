@@ -1,4 +1,4 @@
-"""What all launchers have in common."""
+"""Tests of properties that all launchers have in common."""
 
 from __future__ import annotations
 

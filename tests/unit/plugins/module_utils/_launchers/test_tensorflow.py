@@ -1,4 +1,4 @@
-"""tensorflow: the tasks of each strategy, and how they learn of each other."""
+"""Tests of the launcher tensorflow: the tasks of each strategy, and how they get each other's addresses."""
 
 from __future__ import annotations
 

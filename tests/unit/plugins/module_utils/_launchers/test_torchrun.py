@@ -1,4 +1,4 @@
-"""torchrun: one agent per host."""
+"""Tests of the launcher torchrun: one agent per host."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ CAUSE = "Root Cause (first observed failure):"
         (["step 1", FAILED, *OTHER, CAUSE, "[0]:", *WORKER, "=" * 9], Culprit("3", -9, 1)),
         ([FAILED, CAUSE, *WORKER], Culprit("3", -9, 0)),
         ([FAILED, CAUSE, *WORKER, *OTHER], Culprit("3", -9, 0)),
-        # A script prints what it likes
+        # A script may print any text
         ([CAUSE, *OTHER, FAILED, CAUSE, *WORKER], Culprit("3", -9, 3)),
         (["failed (exitcode: 1)", FAILED, FAILED, CAUSE, *WORKER], Culprit("3", -9, 1)),
         ([FAILED.partition("failed")[0], FAILED, CAUSE, *WORKER], Culprit("3", -9, 1)),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts are named, and what they say is folded."""
+"""Tests of how hosts are named, and of how their messages are combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report has read, as the page and its events get it."""
+"""Input data of a report's page and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of any values, in units that fit."""
+"""Tests of charts of arbitrary values, with suitable units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a job, in their order."""
+"""Tests of the events of a job and their order."""
 
 from __future__ import annotations
 

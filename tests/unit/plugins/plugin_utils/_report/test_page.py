@@ -1,4 +1,4 @@
-"""The page that is made of what a report has read."""
+"""Tests of the page that is generated from the data of a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOID = {"meta", "img"}
 
 
 class Outline(HTMLParser):
-    """Which elements a page has, what it loads, and whether they are closed in order."""
+    """Parses a page: which elements it contains, what it loads, and whether elements are closed in the right order."""
 
     def __init__(self, text):
         super().__init__()

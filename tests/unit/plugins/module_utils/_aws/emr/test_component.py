@@ -1,4 +1,4 @@
-"""Which changes of a cluster are refused, and what a replacement does to its steps."""
+"""Tests of which changes of a cluster are refused, and of what a replacement does to its steps."""
 
 from __future__ import annotations
 

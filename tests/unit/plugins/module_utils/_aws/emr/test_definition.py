@@ -1,4 +1,4 @@
-"""Clusters as the plan compares them and as requests describe them."""
+"""Tests of the properties of clusters that the plan compares, and of the requests that create clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Ref
 
 DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
-# The definition for the `aws emr create-cluster` lines of the former system, and the requests that AWS CLI 1.46 sends for these lines
+# The definition for the `aws emr create-cluster` commands of the former system, and the requests that AWS CLI 1.46 sends for these commands
 FORMER = {
     **DEFAULTS,
     "emr_release_label": "emr-5.8.0",
@@ -83,7 +83,7 @@ def wanted(options, **more):
 
 
 def requested(options, **more):
-    """The request for a cluster, as the executor passes its properties on."""
+    """Return the request for a cluster with the properties that the executor passes on."""
     cluster = wanted(options, **more)
     properties = {name: value for name, value in {**cluster.properties, **cluster.parameters}.items() if value is not None}
     return definition.run_job_flow_request("training", properties)

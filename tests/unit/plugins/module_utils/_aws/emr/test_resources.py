@@ -1,4 +1,4 @@
-"""What descriptions of clusters mean."""
+"""Tests of reading descriptions of clusters."""
 
 from __future__ import annotations
 

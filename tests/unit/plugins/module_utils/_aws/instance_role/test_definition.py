@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the role of the nodes may do, and who may have it."""
+"""Tests of the permissions of the nodes' role, and of who may assume it."""
 
 from __future__ import annotations
 

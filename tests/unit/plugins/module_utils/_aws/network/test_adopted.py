@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What routes and security groups of other people let through, in all the forms that AWS describes them."""
+"""Tests of the traffic that adopted routes and security groups allow, in all forms in which AWS describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which states of VPC endpoints count as available."""
+"""Tests of which states of VPC endpoints count as available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_an_endpoint_that_works_in_part_counts_as_available(state, same):
 
 @pytest.mark.parametrize("state", ["Partial", "partial", "available", "Pending", "pendingAcceptance"])
 def test_an_endpoint_that_works_in_part_is_found_again(state):
-    """Else the next run makes a second one, and a deletion leaves it."""
+    """Otherwise, the next run creates a second endpoint, and a deletion does not delete this one."""
     tags = [{"Key": "deeplearning:component", "Value": "network"}, {"Key": "deeplearning:key", "Value": "ssm"}]
     shared = {"VpcEndpointType": "Interface", "VpcId": "vpc-1", "ServiceName": "ssm", "Tags": tags}
     described = [

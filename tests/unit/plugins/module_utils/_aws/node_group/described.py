@@ -1,4 +1,4 @@
-"""Instances as EC2 describes them."""
+"""Descriptions of instances in the format of EC2."""
 
 from __future__ import annotations
 

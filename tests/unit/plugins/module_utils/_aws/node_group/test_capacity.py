@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The alternatives of a definition in their order, and which of them a cluster that has nodes stays with."""
+"""Tests of the order of a definition's alternatives, and of which alternative a cluster with nodes keeps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESERVATIONS = {"cr-1": "us-east-1c", "cr-2": "us-east-1d"}
 
 
 class Account:
-    """An AWS account with capacity reservations, and activities of any group."""
+    """An AWS account with capacity reservations and with activities of every group."""
 
     def __init__(self):
         self.cluster = "bert"
@@ -49,7 +49,7 @@ class Account:
 
 @pytest.fixture
 def request_for(monkeypatch):
-    """Makes requests of a cluster in two zones."""
+    """Returns a function that creates requests for a cluster in two zones."""
 
     def make(**options):
         return SimpleNamespace(options={**OPTIONS, **options}, cloud=Account())
@@ -155,7 +155,7 @@ def test_a_cluster_has_nodes_once_they_have_numbers(found, expected):
     ],
 )
 def test_an_alternative_is_in_use_by_what_templates_and_groups_say(alternative, expected):
-    """A subnet that the cluster has no longer, subnet-old, does not count, nor one in which nobody is."""
+    """The cluster no longer has subnet-old, so it is ignored. The alternative may contain zones that the group does not use."""
     assert capacity.is_in_use(alternative, [template(), group("subnet-a", "subnet-old"), *SUBNETS]) is expected
 
 
@@ -233,16 +233,16 @@ def test_activities_of_all_groups_are_past(monkeypatch):
     [
         ({}, [], 4),
         ({}, [group(size=4), nodes()], 4),
-        # Accepted with fewer
+        # Accepted with fewer workers
         ({"worker_minimum": 2}, [group(size=2), nodes()], 2),
         ({"worker_minimum": 2}, [group(key="master", size=1), nodes("master"), group(size=3), nodes()], 3),
         ({"worker_minimum": 2, "grow": True}, [group(size=3), nodes()], 4),
-        # Too few for the job by now
+        # The group has fewer workers than the current minimum
         ({"worker_minimum": 3}, [group(size=2), nodes()], 4),
         ({}, [group(size=3), nodes()], 4),
-        # The definition has changed since
+        # The definition has changed since the nodes were accepted
         ({"worker_minimum": 2}, [group(size=3, wanted=5), nodes()], 4),
-        # More than are wanted, or not accepted yet
+        # More workers than desired, or not accepted yet
         ({"worker_minimum": 2}, [group(size=5), nodes()], 4),
         ({"worker_minimum": 2}, [group(size=2)], 4),
         ({"worker_minimum": 2}, [group(size=2), nodes("master")], 4),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Numbers stay with their instances, and launch templates say what to mount."""
+"""Tests that instances keep their numbers, and that launch templates define the mounts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_assign_numbers(group, numbered, unnumbered, size, expected):
 
 
 def test_nodes_know_no_more_of_storage_than_mounts():
-    """Tags and boot script are those of any mounts, once the ids in them are known."""
+    """Tags and the boot script depend only on the mounts, not on the kinds of storage, once the ids are known."""
     tape, disk = Address("tape", "main"), Address("disk", "main")
 
     def mount(kind, address, mount_point):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which instances have left a group, by the descriptions of its scaling activities."""
+"""Tests of which instances have left a group, according to the descriptions of its scaling activities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_instances_that_left(description, left):
 
 
 def test_what_runs_has_not_left():
-    """An instance that ended by itself is known by its launch alone, however long ago that was."""
+    """Only the launch activity names an instance that the group did not terminate, no matter how old the activity is."""
     launched = [activity(f"Launching a new EC2 instance: i-0000000{number}", days=-20) for number in (1, 2)]
     assert former_instances(launched, SINCE, {"i-00000001"}) == {"i-00000002"}
     terminating = [*launched, activity("Terminating EC2 instance: i-00000001")]
@@ -42,7 +42,7 @@ def test_what_runs_has_not_left():
 
 
 def test_what_left_long_ago_is_not_told():
-    """Activities in progress come first, however old they are, so that one that is too old says nothing of the next."""
+    """AWS lists activities in progress first, no matter how old they are, so an activity that is too old does not end the search."""
     found = [
         activity("Terminating EC2 instance: i-00000001", days=-1),
         activity("Terminating EC2 instance: i-00000002", days=1),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Where host keys are looked for: on the console as it is now, and in what EC2 kept of the boot. They have to agree."""
+"""Tests that host keys are read from the latest console output and from the output that EC2 stored at boot, and must agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = BOOT.replace("AAAAboot", "AAAAnow")
 
 
 class Console:
-    """The one call of EC2 that is made here; an output that is None is one that the instance does not support."""
+    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the output."""
 
     region = "us-east-1"
 
@@ -65,7 +65,7 @@ def test_keys_that_differ_are_refused(now, boot):
 
 
 class Booting(Console):
-    """A console that shows the keys when it is looked at for the second time."""
+    """A console whose output contains the keys only at the second poll."""
 
     wait_timeout = 10
 

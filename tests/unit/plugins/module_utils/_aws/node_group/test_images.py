@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Images from public parameters, and the systems that nodes can have."""
+"""Tests of images from public parameters, and of the operating systems that nodes can have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Network interfaces follow from an instance type's facts."""
+"""Tests of deriving network interfaces from the description of an instance type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOTH = ("interface", "efa", "efa-only")
 
 
 def described(cards, most, **network):
-    """An entry of DescribeInstanceTypes whose network cards have these capacities and interface types."""
+    """Return an entry of DescribeInstanceTypes whose network cards have these capacities and interface types."""
     return {
         "InstanceType": "x.large",
         "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]},
@@ -37,11 +37,11 @@ def described(cards, most, **network):
         ([(15, BOTH)], 1, [(0, 0, "efa")]),
         ([(15, None)], 1, [(0, 0, "efa")]),
         ([(15, BOTH)] * 4, 4, [(0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only"), (2, 0, "efa-only"), (3, 0, "efa-only")]),
-        # The first card may be for ENA alone, as that of P6-B300 is
+        # The first card may support only ENA, as on P6-B300
         ([(4, ["interface"]), (4, BOTH), (4, BOTH)], 2, [(0, 0, "interface"), (1, 0, "efa-only"), (2, 0, "efa-only")]),
-        # A card that takes one interface cannot have the adapter beside the primary interface
+        # A card with one interface cannot have the adapter in addition to the primary interface
         ([(1, BOTH), (1, BOTH)], 2, [(0, 0, "efa"), (1, 0, "efa-only")]),
-        # Two cards and one adapter, as I7ie has it
+        # Two cards and one adapter, as on I7ie
         ([(15, BOTH), (15, BOTH)], 1, [(0, 0, "efa")]),
         ([(15, ["interface"]), (15, BOTH)], 1, [(0, 0, "interface"), (1, 0, "efa-only")]),
         ([(2, BOTH), (2, ["interface", "efa"])], 2, [(0, 0, "interface"), (0, 1, "efa-only"), (1, 1, "efa")]),

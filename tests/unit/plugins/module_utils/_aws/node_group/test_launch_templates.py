@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A launch template reads as it was written."""
+"""Tests that a launch template is read with the properties with which it was created."""
 
 from __future__ import annotations
 

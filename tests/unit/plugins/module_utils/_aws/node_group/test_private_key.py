@@ -1,4 +1,4 @@
-"""The public half of a private key file, in every format that ssh-keygen writes, without a passphrase."""
+"""Tests of reading the public key from a private key file without a passphrase, in every format that ssh-keygen writes."""
 
 from __future__ import annotations
 

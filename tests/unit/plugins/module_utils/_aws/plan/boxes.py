@@ -1,4 +1,4 @@
-"""Boxes, lids and labels: resources that plans are tried with, and a shelf that keeps what is done to them."""
+"""Boxes, lids and labels: example resources for tests of plans, and a shelf that records what plans do to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOX, LID = Address("box", "main"), Address("lid", "main")
 
 
 class Shelf:
-    """Keeps what the kinds below do, in the order in which they do it."""
+    """Records the operations of the kinds below, in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How a plan is applied: in which order, at the same time, and what a failure tells."""
+"""Tests of applying a plan: the order, concurrency, and the description of failures."""
 
 from __future__ import annotations
 

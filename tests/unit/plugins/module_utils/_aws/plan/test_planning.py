@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The plan: what is compared, what is refused, and what comes before what."""
+"""Tests of the plan: what it compares, what it refuses, and the order of the changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from .boxes import BOX, KINDS, LID, WANTED
 
 LABEL = Address("label", "main")
-# A change of their width or depth needs new boxes
+# A change of width or depth requires a new box
 REPLACED = {**KINDS, "box": replace(KINDS["box"], replacing=frozenset({"width", "depth"}))}
 
 

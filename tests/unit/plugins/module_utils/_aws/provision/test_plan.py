@@ -1,4 +1,4 @@
-"""What check mode says there will be."""
+"""Tests of the results that check mode predicts."""
 
 from __future__ import annotations
 

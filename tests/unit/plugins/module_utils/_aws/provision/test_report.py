@@ -1,4 +1,4 @@
-"""What a run tells at its end."""
+"""Tests of the report at the end of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tags of nodes tell of their mounts."""
+"""Tests of reading the mounts of nodes from their tags."""
 
 from __future__ import annotations
 

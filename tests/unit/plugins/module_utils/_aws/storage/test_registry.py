@@ -1,4 +1,4 @@
-"""Every kind of storage is known to all that loop over kinds."""
+"""Tests that all tables of the kinds of storage are complete."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 def test_every_kind_of_storage_is_known_everywhere():
-    """Its component mounts it, its tags tell of it, and the module describes it."""
+    """Each kind has a component, tags, and an entry in the module that mounts it."""
     assert set(kinds.KINDS) == set(mounts.KINDS)
     assert len(STORAGE) == len(kinds.KINDS)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which quota limits which instance types, from the quotas' own names."""
+"""Tests of the validators of quotas, and of which quota limits an instance type."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_quota_that_names_most_of_a_type_limits_it(instance_type, market, ex
 
 
 class FailingCloud:
-    """A cloud whose answer to everything is an error."""
+    """An AWS client for which every API call fails."""
 
     def __init__(self, error):
         self.error = error
@@ -100,7 +100,7 @@ def test_quotas_that_cannot_be_read_are_unknown(error):
 
 
 class CrowdedCloud:
-    """An account with two VPCs of its own, and one that another account shares; its quota is 2 or 3."""
+    """An account that owns two VPCs, and with which another account shares a third one."""
 
     region = "us-east-1"
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bad input is refused with the name of the option, the value, and what would do."""
+"""Tests that invalid input is refused with the name of the option, the value, and the allowed values."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ REQUEST = {
     "write_buckets": [],
     **NODES,
 }
-LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one tag is that of a mount
+LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one tag describes a mount
 MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
 
 

@@ -1,4 +1,4 @@
-"""Staging as the module does it."""
+"""A fixture that stages a data set in the same way as the module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 @pytest.fixture
 def stage(tmp_path):
-    """Stages what the options say, as the module does, and returns the end of its progress."""
+    """Returns a function that stages a data set with the given options, as the module does, and returns the final progress."""
 
     def run(url, **options):
         spec = {

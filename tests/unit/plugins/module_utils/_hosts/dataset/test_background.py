@@ -1,4 +1,4 @@
-"""Staging goes on in the background, one at a time."""
+"""Tests that data sets are staged in the background, one at a time."""
 
 from __future__ import annotations
 

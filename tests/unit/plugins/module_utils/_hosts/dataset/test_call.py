@@ -1,4 +1,4 @@
-"""Where a data set may be staged."""
+"""Tests of the directories in which a data set may be staged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Progress and errors of the AWS CLI."""
+"""Tests of reading progress and errors from the output of the AWS CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the objects of a data set are divided among hosts."""
+"""Tests of how the objects of a data set are divided among hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the source of a data set is, and which of its objects count."""
+"""Tests of parsing the source of a data set, and of which of its objects are staged."""
 
 from __future__ import annotations
 

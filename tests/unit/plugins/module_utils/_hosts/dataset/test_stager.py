@@ -1,4 +1,4 @@
-"""Staging a data set from a URL, with all that can go wrong."""
+"""Tests of staging a data set from a URL, including failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file, part of it when asked for a range, and hangs up after the first of C(limits) bytes of it."""
+    """Serves one file, or the requested range of it. Each item of C(limits) is the number of bytes after which one response breaks off."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

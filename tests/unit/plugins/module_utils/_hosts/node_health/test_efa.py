@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host lacks to use EFA."""
+"""Tests of the findings about EFA on a host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which checks run with the module's parameters, and before a job."""
+"""Tests of which checks run with the module's parameters, and which run before a job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARAMETERS = {
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The arguments of the run of checks, which finds what a test wants."""
+    """Returns the recorded arguments of each run of checks, and the list of the findings that a run returns."""
     calls, findings = [], []
     monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.Place("/efs"), storage.Place("/data", read_only=True)])
     monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How many GPUs instance types have."""
+"""Tests of the table with the number of GPUs of each instance type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-# Types with a part of a GPU have none in EC2's answer.
+# For types with a fraction of a GPU, EC2 reports no GPU.
 OFFERED = {
     name: count
     for name, description in INSTANCE_TYPES.items()

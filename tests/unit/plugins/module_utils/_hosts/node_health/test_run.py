@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks run at the same time, and one that hangs or fails does not keep the others from ending."""
+"""Tests that checks run concurrently, and that a check that hangs or fails does not prevent others from completing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_findings_are_in_the_order_of_the_checks():
 
 
 def test_checks_run_at_the_same_time(tmp_path):
-    """Each waits until the other one has begun."""
+    """Each check waits until the other one has begun."""
 
     def meet(own, other):
         def read(_node):
@@ -129,7 +129,7 @@ def test_some_checks_can_be_waited_for_first():
 
 
 def test_checks_hold_none_of_the_files_of_the_connection(tmp_path):
-    """ssh waits until the last process that has its end of the connection is gone."""
+    """ssh waits until the last process that has the connection's files open has ended."""
 
     def read(_node):
         return [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes write files to the shared storage and read those of each other."""
+"""Tests that nodes write files to the shared storage and read each other's files."""
 
 from __future__ import annotations
 

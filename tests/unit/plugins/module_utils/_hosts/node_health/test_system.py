@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the state of a host calls for."""
+"""Tests of the findings about the operating system of a host."""
 
 from __future__ import annotations
 

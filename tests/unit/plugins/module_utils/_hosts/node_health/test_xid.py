@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the messages of NVIDIA's driver in the kernel log call for."""
+"""Tests of the findings from messages of NVIDIA's driver in the kernel log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the module tells about steps that run, have ended or have failed."""
+"""Tests of what the module returns about steps that are running, have ended or have failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = [{"number": number, "name": name, "digest": name * 12} for number, name 
 
 
 class Systemd:
-    """A module whose unit runs for as many polls as a test says, and then writes the records of its steps."""
+    """A stub of the module and of systemd: starting the unit writes the records, and the unit is active for `polls` polls."""
 
     def __init__(self, states):
         self.params = {"steps": STEPS, "state": "present", "attempt": "mine", "wait": 0, "region": None}

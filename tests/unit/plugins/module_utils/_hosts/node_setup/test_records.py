@@ -1,4 +1,4 @@
-"""What counts as a step that has succeeded."""
+"""Tests of which records mean that a step has succeeded."""
 
 from __future__ import annotations
 

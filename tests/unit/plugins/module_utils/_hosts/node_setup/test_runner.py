@@ -1,4 +1,4 @@
-"""Steps run as this user, in folders of a test: their output, their ends and their time limits."""
+"""Tests of the output, results and time limits of steps, which run as this user in temporary folders."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_line_without_end_is_written_in_parts_and_the_log_has_a_limit(monkeypa
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """Replaces package managers and downloaders by programs that print their arguments."""
+    """Returns a function that creates stubs of programs, such as package managers. They are the only programs that the runner finds."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setattr(runner, "PATH", f"{folder}:/usr/bin:/bin")
@@ -249,7 +249,7 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def origin(tmp_path):
-    """A repository with a tag, a branch and a commit that is on neither."""
+    """A git repository with the tag v1 and the branches main and work."""
     folder = tmp_path / "origin"
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch=main")

@@ -1,4 +1,4 @@
-"""What the module builds, and what pip tells of an environment that is there."""
+"""Tests of what the module builds, and of what pip reports about an existing environment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which builds of environments are deleted."""
+"""Tests of which builds of environments are deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with three builds that are 40 days old, of which the link `current` points to the third, and a fresh one."""
+    """A folder with three builds that are 40 days old and a fourth one that is 10 days old. The link `current` points to the third."""
     folder = tmp_path / "environments" / "bert" / "x86_64-python3.10"
     for number, days in ((1, 40), (2, 40), (3, 40), (4, 10)):
         digest, moment = str(number) * 12, time.time() - days * DAY

@@ -1,4 +1,4 @@
-"""Where an environment is built, and with which commands."""
+"""Tests of the directory in which an environment is built, and of the commands that build it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of an environment."""
+"""Tests of the record of an environment."""
 
 from __future__ import annotations
 

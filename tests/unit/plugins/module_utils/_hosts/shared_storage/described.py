@@ -1,4 +1,4 @@
-"""Mounts as the tests of this folder describe them."""
+"""Descriptions of mounts for the tests in this folder."""
 
 from __future__ import annotations
 

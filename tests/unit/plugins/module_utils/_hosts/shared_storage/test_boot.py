@@ -1,4 +1,4 @@
-"""The boot script and the cloud-config of nodes: what they mount, install and try again."""
+"""Tests of the boot script and the cloud-config of nodes: what they mount, install and retry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .described import BUCKET, EITHER, ENTRY, LUSTRE, LUSTRE_SOURCE, PLAIN, SOUR
 
 @pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
 def test_the_script_of_a_host_gets_the_entry_of_today(described):
-    """A host that was launched with other options would add their entry again at each boot."""
+    """Otherwise, a host that was launched with other mount options would add the old entry at each boot."""
     script = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
     assert boot.replace_in_script(script, described, described) == script
@@ -44,7 +44,7 @@ def test_cloud_config_has_the_entries_of_the_role():
 
 
 class Host:
-    """A folder of tools that write down how they are called, in which the boot script runs."""
+    """A folder in which the boot script runs, with stubs of tools that record their arguments."""
 
     def __init__(self, folder):
         self.folder, self.tools, self.log = folder, folder / "bin", folder / "log"
@@ -89,7 +89,7 @@ def host(tmp_path):
 
 
 def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(host):
-    """Neither the package servers nor the mount target answer the first time."""
+    """The first attempts to install the client and to mount the storage fail."""
     install = host.fails_first("install", f"ln {host.tools}/mount {host.tools}/mount.nfs4")
     host.tool("apt-get", f'[ "$1" = update ] || {{ {install}; }}')
     host.tool("mount", host.fails_first("mount", host.mounted()))
@@ -100,7 +100,7 @@ def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(h
 
 
 def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
-    """The other storage is mounted, and nothing is tried for a quarter of an hour."""
+    """The script mounts the other storage, and does not retry the installation for a quarter of an hour."""
     host.tool("apt-get", "")
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
@@ -112,7 +112,7 @@ def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
 
 
 def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
-    """It is somebody else's, and where root is squashed it could not be changed at all."""
+    """The file system belongs to others. If root is squashed, the script could not change the owner at all."""
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
     host.tool("mount.lustre", "")
@@ -129,7 +129,7 @@ def test_boot_mounts_a_bucket_and_changes_nothing_in_it(host):
 
 
 def test_boot_takes_tls_where_its_client_is(host):
-    """A host that gets the client later keeps what it was launched with: one entry for one mount point."""
+    """A host on which the client is installed later keeps its first entry, because a mount point must have only one."""
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
     for with_client in (False, True):

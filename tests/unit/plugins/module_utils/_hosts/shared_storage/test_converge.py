@@ -1,4 +1,4 @@
-"""What the arguments of the module shared_storage ask to be mounted."""
+"""Tests of which mounts the arguments of the module shared_storage describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fstab entry and the reading of mount tables."""
+"""Tests of the fstab entry, and of reading mount tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""slurm.conf, gres.conf and cgroup.conf from a list of nodes, and back."""
+"""Tests of writing slurm.conf, gres.conf and cgroup.conf for a list of nodes, and of reading them."""
 
 from __future__ import annotations
 

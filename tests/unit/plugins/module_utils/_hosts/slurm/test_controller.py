@@ -1,4 +1,4 @@
-"""The nodes and the settings in the parameters of the module."""
+"""Tests of the nodes and settings that the module reads from its parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARAMS = {
 
 
 class Module:
-    """As much of a module as is asked for."""
+    """A stub of a module that records warnings."""
 
     def __init__(self):
         self.warnings = []

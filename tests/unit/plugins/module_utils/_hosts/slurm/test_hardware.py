@@ -1,4 +1,4 @@
-"""What a host has."""
+"""Tests of reading the hardware of a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MUNGE key as text, and as a file that only munged reads."""
+"""Tests of the MUNGE key as text, and as a file that only munged can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to nodes that enter and leave a cluster."""
+"""Tests of what happens to nodes that join and leave a cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ NOTHING = Decision(keep=[], down=[], drain=[])
     ],
 )
 def test_running_jobs_keep_a_node_that_leaves(states, decision):
-    """`a` stays in the cluster, `b` leaves it."""
+    """`a` stays in the cluster, and `b` leaves it."""
     assert decide(["a", "b"], ["a"], states) == decision
 
 

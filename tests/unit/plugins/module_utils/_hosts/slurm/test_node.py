@@ -1,4 +1,4 @@
-"""Which node this host is."""
+"""Tests that the node in the parameters must be this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How slurmctld is told what to do with a node."""
+"""Tests of the commands that change the state of a node in slurmctld."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 
 
 class Module:
-    """A module on a host whose commands answer what they are made to."""
+    """A stub of a module that records commands and returns the same result for each of them."""
 
     def __init__(self, check_mode=False, answer=(0, "", "")):
         self.check_mode, self.answer, self.commands = check_mode, answer, []

@@ -1,4 +1,4 @@
-"""The directory of the queue, in places where others can write."""
+"""Tests of the directory of the queue, also inside directories to which others can write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_storage_must_be_mounted(path, mounted, found):
 
 @pytest.fixture
 def storage(monkeypatch):
-    """A folder below one that nobody else can write to, with this user in the place of Slurm's."""
+    """A folder in a directory to which nobody else can write, and this user's name, which replaces that of Slurm's user."""
     me = pwd.getpwuid(os.getuid()).pw_name
     monkeypatch.setattr(state_directory, "USER", me)
     folder = Path(tempfile.mkdtemp(dir=Path.home()))

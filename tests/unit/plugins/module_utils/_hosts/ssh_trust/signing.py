@@ -1,4 +1,4 @@
-"""Certificates that the action signs, by an authority and for a key that exist for one run."""
+"""Certificates that the action signs, with a temporary certificate authority and for a temporary key."""
 
 from __future__ import annotations
 

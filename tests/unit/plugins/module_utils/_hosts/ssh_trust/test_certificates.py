@@ -1,4 +1,4 @@
-"""Reading, comparing and renewing certificates, with the real ssh-keygen as a second opinion."""
+"""Tests of reading, comparing and renewing certificates. They also check the results with ssh-keygen."""
 
 from __future__ import annotations
 

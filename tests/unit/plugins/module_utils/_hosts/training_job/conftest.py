@@ -1,4 +1,4 @@
-"""A job and what its module is told."""
+"""Fixtures for a job and the parameters of its module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which checkpoints a job continues, and which jobs cannot be continued."""
+"""Tests of the checkpoints from which a job continues, and of jobs that cannot be continued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 @pytest.fixture
 def earlier(tmp_path):
-    """Make an earlier job; return its paths."""
+    """Returns a function that creates an earlier job and returns its paths."""
 
     def make(name="bug", state="failed", files=("epoch-0004.pt",), **description):
         paths = records.Paths(str(tmp_path / name))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which jobs are deleted, and what an interrupted deletion leaves."""
+"""Tests of which jobs are deleted, and of what an interrupted deletion leaves behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def job(tmp_path):
-    """Make a job that gave its last sign of life some days ago."""
+    """Returns a function that creates a job whose last heartbeat was the given number of days ago."""
 
     def make(name, days, state="succeeded", **description):
         moment, folder = time.time() - days * DAY, tmp_path / name

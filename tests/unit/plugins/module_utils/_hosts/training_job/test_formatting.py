@@ -1,4 +1,4 @@
-"""What people see of a job."""
+"""Tests of how a job is displayed."""
 
 from __future__ import annotations
 

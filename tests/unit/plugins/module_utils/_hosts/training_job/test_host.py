@@ -1,4 +1,4 @@
-"""What a host tells of itself."""
+"""Tests of the data that a host reports about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the processes of a job start on their host."""
+"""Tests of how the processes of a job start on their host."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         return list(started)
 
     def start(run, name, place, specs):
-        asked.acquire(timeout=60)  # this run's own question
-        asked.acquire(timeout=0.3)  # the other's, if it may ask now
+        asked.acquire(timeout=60)  # the query of this run
+        asked.acquire(timeout=0.3)  # the query of the other run, if the lock allows it
         started.extend(spec["rank"] for spec in specs)
 
     monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))

@@ -1,4 +1,4 @@
-"""Where hosts copy a job's code, and what the copy replaces."""
+"""Tests of where hosts copy a job's code, and of what the copy replaces."""
 
 from __future__ import annotations
 

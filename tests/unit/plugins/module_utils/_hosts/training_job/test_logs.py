@@ -1,4 +1,4 @@
-"""Lines of logs."""
+"""Tests of reading lines of logs."""
 
 from __future__ import annotations
 

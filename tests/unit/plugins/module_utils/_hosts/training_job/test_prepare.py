@@ -1,4 +1,4 @@
-"""Which hosts and jobs can be prepared."""
+"""Tests of which hosts and jobs can be prepared."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
 
 
 class Readings:
-    """Checks of which one, of the storage, ends before the others."""
+    """A stub of running checks. Only the check of the storage runs for each mount."""
 
     def __init__(self, *findings):
         self._findings = [Finding(check, severity, "is broken.") for check, severity in findings]
@@ -85,7 +85,7 @@ class Readings:
 
 @pytest.fixture
 def prepared(monkeypatch, paths):
-    """Prepare a job on a host with these findings, and return the steps that have been done."""
+    """Returns a function that prepares a job on a host with the given findings, and returns the completed steps."""
 
     def prepare_job(*findings, health_check=True, active=(), job_state="new"):
         steps = []

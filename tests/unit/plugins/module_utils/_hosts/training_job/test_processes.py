@@ -1,4 +1,4 @@
-"""What the processes of a job are started with."""
+"""Tests of the arguments and environment with which the processes of a job start."""
 
 from __future__ import annotations
 

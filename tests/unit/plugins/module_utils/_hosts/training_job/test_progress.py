@@ -1,4 +1,4 @@
-"""What a script has reported."""
+"""Tests of reading the progress that a script has reported."""
 
 from __future__ import annotations
 

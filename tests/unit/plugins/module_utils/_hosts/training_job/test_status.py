@@ -1,4 +1,4 @@
-"""Whose last words the message about a failed job has."""
+"""Tests of which process's last log lines appear in the message about a failed job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor of one process, run as the program that it is on the hosts."""
+"""Tests of the supervisor of one process. They run the supervisor as a program, as on the hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from local_cloud.testing import wait_until
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The supervisor as it is copied to hosts."""
+    """The program file of the supervisor, as it is copied to hosts."""
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
     path.write_bytes(systemd.program())
     return path
@@ -74,7 +74,7 @@ def run(program):
 
 @pytest.fixture
 def begin(program):
-    """Start a supervisor and return its process, which is killed at the end."""
+    """Returns a function that starts a supervisor and returns its process, which is killed after the test."""
     started = []
 
     hurry = f"""
@@ -389,7 +389,7 @@ def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
 
 @pytest.fixture
 def rsh(program, make_spec, tmp_path):
-    """Run a command on a host that serves at the port of this machine, with a key."""
+    """Returns a function that runs a command on a host of the job, for which a process listens on a port of this machine."""
 
     def run_it(port, *words, key="k" * 43):
         daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
@@ -403,7 +403,7 @@ def rsh(program, make_spec, tmp_path):
 
 @pytest.fixture
 def serving(begin, make_spec):
-    """Start a process without argv, and return its port."""
+    """Starts a process without argv, and returns its port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
@@ -412,7 +412,7 @@ def serving(begin, make_spec):
 
 
 def test_what_serves_runs_commands_in_its_place(serving, rsh, tmp_path):
-    """A process without argv runs, with its environment, what those ask for who have the job's key."""
+    """A process without argv runs the commands of clients that have the job's key, in its own environment."""
     done = rsh(serving, "deeplearning-worker2", "echo", "$WHERE;", "echo 'a  b' >&2;", "exit 3")
     assert (done.stdout, done.stderr, done.returncode) == ("inside\n", "a  b\n", 3)
     done = rsh(serving, "deeplearning-worker2", "kill -KILL $$")
@@ -435,14 +435,14 @@ def test_who_lacks_the_jobs_key_starts_nothing(serving, rsh, tmp_path):
     refused = rsh(serving, "deeplearning-worker2", f"touch {tmp_path}/started", key="another")
     assert refused.returncode == 1
     assert "another program is listening on this job's port on that host" in refused.stderr
-    # One that does not care who answers, and one that sends back what it has heard.
+    # A client that sends an invalid proof, and a client that sends the server's message back.
     for proof in (lambda answer: b"\0" * 32, lambda answer: answer[32:]):
         with Client(("127.0.0.1", serving)) as connection:
             connection.send_bytes(b"n" * 32)
             connection.send_bytes(proof(connection.recv_bytes()) + f"touch {tmp_path}/started".encode())
             with pytest.raises((EOFError, ConnectionResetError)):
                 connection.recv_bytes()
-    # Those who say nothing keep nobody waiting.
+    # A client that sends nothing does not block other clients.
     with socket.create_connection(("127.0.0.1", serving)):
         assert rsh(serving, "deeplearning-worker2", "echo", "on").stdout == "on\n"
     assert not (tmp_path / "started").exists()

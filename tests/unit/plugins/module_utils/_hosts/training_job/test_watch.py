@@ -1,4 +1,4 @@
-"""What one look at a job's logs answers."""
+"""Tests of what one poll of a job's logs returns."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def test_what_one_look_reads_is_limited(processes):
 def test_a_process_that_the_job_does_not_have_is_named(processes):
     with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. Specify one of ps0, rank1"):
         look(processes, log_process="ps9")
-    assert look(processes[:1], log_process="rank1") == ([], {})  # it may still come
+    assert look(processes[:1], log_process="rank1") == ([], {})  # it may still start

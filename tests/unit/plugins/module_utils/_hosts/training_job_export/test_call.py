@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the module does about the unit that exports a job, with a stand-in for systemd."""
+"""Tests of how the module manages the unit that exports a job, with a stub of systemd."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESTINATION = "s3://results/team/digits/"
 
 
 class Unit:
-    """The state of a unit, and what it was told to do. `run` is what a start does."""
+    """The state of a unit, and the recorded commands. Starting the unit calls `run`."""
 
     def __init__(self):
         self.is_in, self.specs, self.stops, self.run = "inactive", [], 0, lambda: None
@@ -60,7 +60,7 @@ def paths(tmp_path, monkeypatch):
     for folder in (found.logs, found.status):
         os.makedirs(folder)
     Path(found.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": "/fsx/checkpoints"}))
-    # Tests may run as root, as which jobs never run.
+    # Tests may run as root, but jobs never do.
     account = pwd.getpwuid(os.getuid())
     monkeypatch.setattr(call, "job_user", lambda *_: account)
     return found

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What an export uploads, with a stand-in for the AWS CLI."""
+"""Tests of what an export uploads, with a stub of the AWS CLI."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bucket(monkeypatch):
 
 
 class Job:
-    """A job's directory, and exports of it."""
+    """A job's directory, and functions that export it."""
 
     def __init__(self, folder):
         self.paths = Paths(str(folder / "digits"))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which files of a job are exported."""
+"""Tests of which files of a job are exported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 
 @pytest.fixture
 def job(tmp_path):
-    """A job's directory, and a secret beside it."""
+    """A job's directory, and a secret outside it."""
     (tmp_path / "secret").write_text("key")
     top = tmp_path / "digits"
     for path in (

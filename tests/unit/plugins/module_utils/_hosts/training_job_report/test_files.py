@@ -1,4 +1,4 @@
-"""What a report tells of a job's files."""
+"""Tests of what a report contains about a job's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report reads of the progress of a job: curves, times, throughput."""
+"""Tests of what a report reads from the progress of a job: curves, times and throughput."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ START = 1_790_000_000.0
 
 @pytest.fixture
 def read(tmp_path):
-    """Write lines as a job's progress and return what is read of them."""
+    """Returns a function that writes the progress of a job, and returns what the report reads from it."""
 
     def read_it(*lines, notes=(), seconds=100.0):
         path = tmp_path / "progress.jsonl"

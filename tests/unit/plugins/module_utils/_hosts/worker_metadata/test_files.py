@@ -1,4 +1,4 @@
-"""The files that the module describes."""
+"""Tests of the files that the module describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata files as users' scripts and jobs read them."""
+"""Tests of the contents of the files that describe the cluster, and of reading them."""
 
 from __future__ import annotations
 

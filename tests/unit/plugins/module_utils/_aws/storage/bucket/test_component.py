@@ -1,4 +1,4 @@
-"""What the role of the nodes may do with a mounted bucket."""
+"""Tests of the permissions of the nodes' role for a mounted bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of EFS file systems, and the addresses that hosts mount."""
+"""Tests of the policies of EFS file systems, and of the addresses that hosts mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which states of EFS file systems are waited for."""
+"""Tests of which states of EFS file systems the code waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of an EFS file system can have wrong."""
+"""Tests of the errors that the validators find in the options of an EFS file system."""
 
 from __future__ import annotations
 

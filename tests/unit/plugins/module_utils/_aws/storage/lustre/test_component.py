@@ -1,4 +1,4 @@
-"""Which servers of Lustre file systems may reach the nodes."""
+"""Tests of which servers of Lustre file systems may connect to the nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file_system(subnet, key="main", **more):
 
 
 class AwsClient(SimpleNamespace):
-    """An account in which one subnet of somebody else can be seen."""
+    """An account that can describe one subnet of another account."""
 
     def retrieve_once(self, _service, _operation, _key, **arguments):
         return [{"CidrBlock": "10.9.0.0/24"}] if arguments["Filters"][0]["Values"] == ["subnet-shared"] else []

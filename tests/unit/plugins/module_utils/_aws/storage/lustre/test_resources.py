@@ -1,4 +1,4 @@
-"""How Lustre file systems and their links to S3 are read, created and changed."""
+"""Tests of reading, creating and changing Lustre file systems and their links to S3."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_lustre_file_system_that_has_failed_may_have_lost_its_interfaces():
 
 
 def test_the_policies_of_a_link_change_in_place():
-    """In AWS's own words: the request is checked against the API's model."""
+    """The stub checks the request against the model of the API."""
     client = botocore.session.get_session().create_client("fsx", region_name="us-east-1")
     found = Found(data_repository("/train"), "dra-0123456789abcdef0", {}, {"arn": "arn:aws:fsx:us-east-1:123456789012:association/a/b"})
     policies = {"AutoImportPolicy": {"Events": []}, "AutoExportPolicy": {"Events": ["CHANGED", "DELETED", "NEW"]}}
@@ -66,7 +66,7 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
 
 
 def test_another_run_has_another_token():
-    """FSx may answer the token of something deleted with the thing that is gone."""
+    """FSx may respond to the token of a deleted resource with that resource."""
     runs = [SimpleNamespace(cluster="bert", run_id=run_id) for run_id in ("a", "a", "b")]
     first, again, other = (lustre_resources._token(run, {"FileSystemPath": "/train"}) for run in runs)
     assert first == again != other
