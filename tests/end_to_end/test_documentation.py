@@ -125,7 +125,7 @@ def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
 
 
 def home(folder: Path) -> dict[str, str]:
-    """Return the environment of a user with this home directory. OpenSSH ignores HOME, so wrappers pass its programs the configuration."""
+    """Return the environment of a user with this home directory. OpenSSH ignores HOME, so wrappers pass its configuration."""
     (folder / ".ssh").mkdir(mode=0o700)
     (folder / ".ssh" / "config").touch()
     (folder / "bin").mkdir()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The life of a cluster: from an empty account to a trained model on three hosts, and back. The tests build on each other."""
+"""The life cycle of a cluster: from an empty account to a trained model on three hosts, and back. The tests build on each other."""
 
 from __future__ import annotations
 

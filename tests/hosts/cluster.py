@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. Tests write most results of the host roles directly, which is faster than the roles."""
+"""Hosts that can run jobs, without an AWS API. Instead of running all host roles, the class writes most of their results, which is faster."""
 
 from __future__ import annotations
 

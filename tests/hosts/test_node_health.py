@@ -19,7 +19,7 @@ ONE, TWO = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 NEW = "NVRM: Xid (PCI:0000:75:00): 4711, pid=1, name=systemd, something that no table knows"
 P5 = {"deeplearning_instance_type": "p5.48xlarge"}
-#: Directories that come before /usr/bin in the PATH of root, and that only root can write to.
+#: A directory that precedes /usr/bin in the PATH of root, and to which only root can write.
 PROGRAMS = "/usr/local/sbin"
 
 
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("health"), [], count=2, with_fuse=True) as result:
         result.trust()
         for host in result.hosts:
-            # The shared storage of a host is what its fstab says.
+            # The health check finds the shared storage in fstab.
             host.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
         yield result
 

@@ -234,7 +234,7 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
     queue.wait_for(running, "RUNNING")
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
-    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before a replacement of all nodes
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as when all nodes are about to be replaced
     queue.runtime.remove(queue.master.name)
     queue.replace(1)
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
@@ -259,7 +259,7 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_the_key_is_in_no_output(queue: Queue) -> None:
-    """This also holds with -vvv and --diff, when only the master has the key."""
+    """The role runs with -vvv and --diff, and only the master has the key before."""
     key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
     for host in queue.hosts[1:]:
         host.ssh(f"sudo rm {KEY}")

@@ -89,7 +89,7 @@ def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, worke
     assert (result["degraded"]["workers"], result["degraded"]["wanted"]) == (workers, 4)
     assert "do not have sufficient p4d.24xlarge capacity" in result["degraded"]["reason"]
 
-    # The next run keeps this size, even if capacity is available again, and grows the cluster only with grow
+    # The next run keeps this size, even if capacity is available again, and grows the cluster only with grow: true
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     again = run("cluster", **definition)
     assert not again["changed"]

@@ -306,7 +306,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # Values that options with allowed changes refuse
+    # Refused values of options that can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (

@@ -16,7 +16,7 @@ from .clusters import numbers
 from .conftest import FAST, REGION
 from .killing import kill_at, start
 
-NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # deleted ones keep their tags for a while
+NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # deleted resources keep their tags for a while
 SAMPLE = 20  # test every 20th call, except in make test-all
 
 

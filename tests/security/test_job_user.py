@@ -187,7 +187,7 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
 
 @pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
-    """Images and the role python_environment have environments there. On most distributions, only its user can access a home directory."""
+    """Images and the role python_environment create environments there. On most distributions, home directories are private."""
     for host in cluster.hosts:
         host.ssh("chmod 0700 ~ && test -x ~/environments/mine/bin/python || python3 -m venv ~/environments/mine")
     python = "/home/ubuntu/environments/mine/bin/python"

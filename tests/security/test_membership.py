@@ -87,7 +87,7 @@ def _node(cloud, name, number):
     [{"NodeType": "Worker"}, {"NodeType": "Worker", NUMBER: "2"}, {"NodeType": "Master"}, {"NodeType": "Master", NUMBER: "1"}],
 )
 def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, name, inventory, outsider, tags):
-    # The impostor is older than all nodes
+    # This instance is older than all nodes. The oldest one used to become the node
     theirs = outsider(name, **tags)
     made = run("cluster", **definition)
     assert ("create", "nodes master") in steps(made)

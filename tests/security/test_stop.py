@@ -1,4 +1,4 @@
-"""M4: stopping a job uses systemd on each host, independent of the job's files and of the shared storage."""
+"""M4: stopping a job uses systemd on each host, independently of the job's files and of the shared storage."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def block():
 
 @pytest.fixture
 def is_own(block, tmp_path):
-    """Returns a function that tells whether the role accepts a port, if systemd reports the given process as the service's main process."""
+    """Returns a function that tells whether the role accepts a port if systemd reports a certain main process for the service."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
     program = tmp_path / "systemctl"
 
