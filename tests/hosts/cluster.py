@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. Instead of running all host roles, the class writes most of their results, which is faster."""
+"""Hosts that can run jobs, without an AWS API. The class writes most results of the host roles itself, which is faster."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
     queue.wait_for(running, "RUNNING")
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
-    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as when all nodes are about to be replaced
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before replacing all nodes
     queue.runtime.remove(queue.master.name)
     queue.replace(1)
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
