@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An SDK that lacks API features that the collection uses is refused before the first API call."""
+"""An SDK that is older than the required version is refused before the first API call."""
 
 from __future__ import annotations
 
