@@ -1,8 +1,8 @@
-"""Times this collection's provisioning against the same resources by amazon.aws and community.aws tasks, side by side.
+"""Compares the time that this collection and tasks of amazon.aws and community.aws take to provision the same resources.
 
-Both run as whole `ansible-playbook` processes against one AWS API on this machine without hosts, each round with a new cluster: once
-from nothing, once again with nothing to change. Ours reads and refreshes its inventory too, as it does in use. Fails if the two do not
-end with the same number of resources of every kind. Prints medians and how many times quicker ours is; fails below the goals.
+Both run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new cluster: the
+first run creates it, the second has nothing to change. This collection also reads and refreshes its inventory, as it does in use. Fails if
+the two do not create the same number of resources of each kind. Prints the medians and the speedups, and fails if they miss the goals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from local_cloud.testing import LocalCloud
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = {"amazon.aws": ROOT / "tests" / "benchmarks" / "amazon_aws.yml", "ours": ROOT / "playbooks" / "provision.yml"}
 GOALS = {"first": 8.0, "unchanged": 5.0}
-"""How many times quicker ours has to be."""
+"""Required speedup of this collection, by run."""
 
 DEFINITION = {
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
@@ -38,12 +38,12 @@ DEFINITION = {
     "deeplearning_ssh_cidrs": ["192.0.2.0/24"],
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
 }
-# What AWS itself takes is the same for both and would only make them look more alike.
+# The delays of AWS are the same for both, and would only hide the difference.
 NO_DELAYS = {"nat_gateway": 0, "file_system": 0, "mount_target": 0}
 
 
 def inventory(who: str, cluster: str, folder: Path) -> str:
-    """Returns what the playbook is to be given as its inventory: ours lists the nodes."""
+    """Returns the value of the option -i: the file of the inventory plugin for this collection, localhost for amazon.aws."""
     if who != "ours":
         return "localhost,"
     file = folder / f"{cluster}.nodes.yml"
@@ -52,7 +52,7 @@ def inventory(who: str, cluster: str, folder: Path) -> str:
 
 
 def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str]) -> tuple[float, int]:
-    """Runs a playbook; returns its seconds and how many tasks reported a change."""
+    """Runs a playbook; returns its duration in seconds and the number of tasks that reported a change."""
     definition = json.dumps({**DEFINITION, "deeplearning_cluster": cluster})
     command = ["ansible-playbook", "-i", hosts, str(playbook), "-e", definition]
     started = time.perf_counter()
@@ -64,7 +64,7 @@ def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str
 
 
 def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str], list[float]]:
-    """Returns the seconds of every run by who and which run; the two take turns in going first."""
+    """Returns the durations in seconds by collection and kind of run. The two collections take turns at going first."""
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in itertools.product(PLAYBOOKS, GOALS)}
     environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
     for number in range(1, rounds + 1):

@@ -1,9 +1,9 @@
-"""Times how long a job takes to start on a converged cluster of three hosts, against the same ranks started by hand, side by side.
+"""Compares the time that a job takes to start on a converged cluster of three hosts with the same ranks started by hand.
 
-Ours is a whole `ansible-playbook playbooks/train.yml`, which looks at the account, configures the hosts, checks them and copies the code
-before anything starts. By hand it is one ssh that copies the script to the shared storage and one for each host with the very command
-that our launcher plans. Either is measured from the start of its first process to the time that the script on rank 0 prints in its first
-line. Prints each pair and the medians; fails when ours takes longer by more than the goal.
+This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
+copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one per host runs the same
+command that the launcher plans. Both times are from the start of the first process to the time in the first line that the script on rank 0
+prints. Prints each pair and the medians. Fails if the median difference is more than the goal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = 6.0
-"""Seconds that ours may take longer."""
+"""Seconds that the playbook may take longer."""
 
 CLUSTER = "benchmark"
 LAUNCHER = "torchrun"
@@ -47,7 +47,7 @@ FIRST_LINE = re.compile(r"first line at ([\d.]+)")
 
 
 class Bench:
-    """A cluster of its own in the local cloud, and two ways to start a script on it."""
+    """A cluster in the local cloud, and two ways to start a script on it."""
 
     def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
         self.folder = folder
@@ -74,25 +74,25 @@ class Bench:
         return done.stdout
 
     def on(self, host: str, command: str) -> list[str]:
-        """Returns the command line that runs a shell command on a host, by the ssh configuration that the collection wrote."""
+        """Returns the command line that runs a shell command on a host with the ssh configuration that the collection wrote."""
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
-        """Trains by the playbook; returns the seconds to the first line."""
+        """Trains with the playbook; returns the seconds to the first line."""
         definition = json.dumps({**self.definition, "training_job_name": job})
         started = time.time()
         self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def hosts(self) -> dict[str, Host]:
-        """Returns the hosts as launchers see them, by their names in the ssh configuration, in order."""
+        """Returns the hosts as launchers receive them, in order, by their names in the ssh configuration."""
         metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
         names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
         hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]
         return dict(zip(names, hosts, strict=True))
 
     def by_hand(self, job: str, hosts: Mapping[str, Host]) -> float:
-        """Starts the same ranks by ssh; returns the seconds to the first line."""
+        """Starts the same ranks with ssh; returns the seconds to the first line."""
         options = {name: option.get("default") for name, option in LAUNCHERS[LAUNCHER].options.items()}
         program = Program(job, PYTHON, f"/efs/by-hand/{job}.py", options=options)
         processes = LAUNCHERS[LAUNCHER].plan(program, list(hosts.values()))
@@ -110,7 +110,7 @@ class Bench:
 
 
 def command_line(process: Process) -> str:
-    """Returns a shell command that runs a process of a launcher."""
+    """Returns a shell command that runs a process that a launcher has planned."""
     return shlex.join(["env", *(f"{name}={value}" for name, value in process.environment.items()), *process.argv])
 
 
@@ -123,7 +123,7 @@ def first_line(output: str) -> float:
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """Returns the seconds by the playbook and by hand of each round; the two take turns in going first."""
+    """Returns the seconds with the playbook and by hand for each round. The two take turns at going first."""
     bench.train("converge")
     hosts = bench.hosts()
     pairs = []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A cloud with real hosts for the whole session, used the way a person uses it: by commands."""
+"""A cloud with real hosts for the whole session. The tests use it through commands, as people do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INVENTORY = REPOSITORY / "inventory" / "local"
 
 @dataclass(frozen=True)
 class Finished:
-    """What a playbook run printed, and its recap by host."""
+    """The status and output of a playbook run, and its recap by host."""
 
     status: int
     output: str
@@ -49,7 +49,7 @@ def network() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
-    """The environment of who has the policies of playbooks and a cluster, and nothing else."""
+    """Returns a function that returns the environment of a user with only the policies of the given playbooks for a cluster."""
 
     def login(playbooks: str, cluster: str, adopted: tuple[str, ...] = ()) -> dict[str, str]:
         policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster, adopted)]

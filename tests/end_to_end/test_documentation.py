@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The commands of README and docs run as they stand, in the project that the README describes. The tests build on each other."""
+"""The commands in the README and docs run unchanged, in the project that the README describes. The tests build on each other."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ ELSEWHERE = {
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
 }
-#: Commands that a page shows after others that leave them nothing to do, and what they say then.
+#: Commands that fail here because earlier commands on the page left them nothing to do, and a part of the message.
 REFUSED = {
     "playbooks/stop.yml ": "no process of job",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
 }
-#: Pages whose project is their own.
+#: Pages that define their own project.
 WITH_PROJECT = ("README.md", "docs/first-day.md")
 SHORT = """
 import os, pathlib
@@ -70,7 +70,7 @@ def blocks() -> Iterator[Block]:
 
 
 def shown(page: str, name: str) -> str:
-    """The file that a page shows after its name."""
+    """Return the contents of a file that a page shows below its name."""
     found = re.search(rf"^`{re.escape(name)}`.*?^```\w+\n(.*?)^```", (REPOSITORY / page).read_text(), re.MULTILINE | re.DOTALL)
     assert found, name
     return found[1]
@@ -78,7 +78,7 @@ def shown(page: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with the files that a page shows, and the environment of its user."""
+    """A directory with the files that a page shows, and the environment of its user."""
 
     folder: Path
     environment: dict[str, str]
@@ -100,7 +100,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the pages expect in the account: a key pair, GPUs, a bucket with data and a role of operators."""
+    """Creates what the pages expect in the account: a key pair, GPU quotas, a bucket with data and a role for operators."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519.pub"
     cloud.client("ec2").import_key_pair(KeyName="my-key", PublicKeyMaterial=key.read_bytes())
     cloud.client("iam").create_role(RoleName="ml-operators", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
@@ -114,7 +114,7 @@ def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None
 
 @contextlib.contextmanager
 def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
-    """An agent in which ssh finds a private key by itself, and the environment of its clients."""
+    """Run an SSH agent that holds a private key, and yield the environment of its clients."""
     started = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
     environment = dict(re.findall(r"(SSH_\w+)=([^;]+);", started))
     try:
@@ -125,7 +125,7 @@ def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
 
 
 def home(folder: Path) -> dict[str, str]:
-    """The environment of a user with this home. OpenSSH takes the home from the system, whatever HOME is, so its programs are told."""
+    """Return the environment of a user with this home directory. OpenSSH ignores HOME, so wrappers pass its configuration."""
     (folder / ".ssh").mkdir(mode=0o700)
     (folder / ".ssh" / "config").touch()
     (folder / "bin").mkdir()
@@ -137,7 +137,7 @@ def home(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
-    """Makes the project of a page: its own, or else that of the README, with an address range that is free on this machine."""
+    """Makes the project of a page: its own, or else the README's, with an address range that is unused on this machine."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
     ranges = contextlib.ExitStack()
 
@@ -169,7 +169,7 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
 
 
 def order(page: str) -> tuple[bool, bool, str]:
-    """README creates the project's cluster, and the page about changes destroys it."""
+    """Return a sort key. The README is first, because it creates the cluster. docs/changes.md is last, because it destroys it."""
     return page != "README.md", page == "docs/changes.md", page
 
 
@@ -190,7 +190,7 @@ def test_each_reason_is_needed() -> None:
 
 
 def test_the_commands_for_newcomers(tmp_path: Path) -> None:
-    """In this checkout, with another local cloud than its own, because they start it."""
+    """The commands run in this checkout, with a separate local cloud, which they start."""
     make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
     typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
     environment = {**os.environ, **home(tmp_path)}

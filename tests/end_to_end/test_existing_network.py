@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The example of a private cluster in a network and on a file system that exist, on real hosts: reached without a public address."""
+"""The example of a private cluster that uses an existing network and file system, on real hosts without public addresses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def subnets():
 
 @pytest.fixture(scope="module")
 def landlord(cloud, subnets):
-    """What belongs to somebody else, as variables of a definition: a VPC with a private subnet and a way out, and a file system."""
+    """Resources of another owner as variables of a definition: a VPC with a private subnet and internet access, and a file system."""
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
     vpc = ec2.create_vpc(CidrBlock=subnets["vpc"])["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
@@ -45,7 +45,7 @@ def landlord(cloud, subnets):
         ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
         ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
     file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
-    # Its owner has let everybody write there: who adopts it leaves the folder as it is
+    # The owner allows everybody to write there, because clusters do not change the directory of an adopted file system
     folder = cloud.cloud.home.file_systems / file_system
     wait_until(folder.exists)
     subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
@@ -54,7 +54,7 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook with the example's definition, on hosts that the simulator can be, as an operator with its policies."""
+    """Runs a playbook as an operator with its policies, with the example's definition and an instance type that the local cloud can run."""
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(
         "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Mistakes that people make, and what they are told. `pytest -s` shows each message and the seconds that it took."""
+"""Mistakes that people make, and the messages that they get. `pytest -s` shows each message and how many seconds it took."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCRIPTS = {
 
 @dataclass(frozen=True)
 class Mistake:
-    """A mistake, and words that its message has to have: what is wrong, where, the value, and what to do."""
+    """A mistake, and words that its message must contain: what is wrong, where, the value, and what to do."""
 
     name: str
     playbook: str
@@ -242,7 +242,7 @@ MISTAKES = (*DEFINITION, *ACCOUNT, *HOSTS, *CODE, *DATA, *JOBS)
 
 @dataclass(frozen=True)
 class Desk:
-    """What somebody has in front of them: an inventory, files, and a cluster that works."""
+    """A user's working environment: an inventory, files, and a working cluster."""
 
     cloud: LocalCloud
     folder: Path
@@ -279,7 +279,7 @@ class Desk:
         return folder
 
     def filled(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The values with the folders of this desk."""
+        """Return the values with this environment's paths inserted."""
         text = json.dumps(values)
         for name in ("scripts", "repository", "other_key"):
             text = text.replace(f"{{{{ {name} }}}}", str(self.folder / name))
@@ -294,7 +294,7 @@ def desk(
     operator: Callable[..., dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Desk]:
-    """A configured cluster on which a job has ended, and a bucket with some data."""
+    """A configured cluster with an ended job, and a bucket with some data."""
     folder = tmp_path_factory.mktemp("desk")
     for name, text in SCRIPTS.items():
         (folder / "scripts").mkdir(exist_ok=True)

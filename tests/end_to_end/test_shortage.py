@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""When AWS has fewer nodes than the definition wants, with real hosts. The tests build on each other."""
+"""Insufficient capacity for the desired nodes, with real hosts. The tests build on each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _an_account_with_room_afterwards(cloud, playbook):
 
 @pytest.fixture
 def nodes(cloud):
-    """Instance ids of the cluster's live nodes by number."""
+    """Returns the instance ids of the cluster's pending and running nodes by number."""
 
     def nodes():
         filters = [

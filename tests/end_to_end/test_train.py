@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""From an empty account to a trained model on three hosts, through the life of a cluster, and back. The tests build on each other."""
+"""The life cycle of a cluster: from an empty account to a trained model on three hosts, and back. The tests build on each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ time.sleep(600)
 """
 
 
-# Only the first worker ends by itself, when it cannot reach worker 3 any more
+# Only rank 1 exits by itself, when it can no longer reach worker 3
 LOSES_WORKER_3 = """
 import os, socket, sys, time
 connected = False
@@ -49,19 +49,19 @@ while True:
 
 
 def instance_of(cloud, number):
-    """The running instances of demo with a number."""
+    """Return the ids of the running instances of demo with a number."""
     filters = {"tag:deeplearning:cluster": ["demo"], "tag:deeplearning:number": [str(number)], "instance-state-name": ["running"]}
     found = cloud.client("ec2").describe_instances(Filters=[{"Name": name, "Values": values} for name, values in filters.items()])
     return [instance["InstanceId"] for reservation in found["Reservations"] for instance in reservation["Instances"]]
 
 
 def planned(output):
-    """The changes that --diff shows, as action, kind and key."""
+    """Return the changes that --diff shows, each with action, kind and key."""
     return set(re.findall(r"^\+\+\+ after: ((?:create|update|delete) \S+ \S+)$", output, re.MULTILINE))
 
 
 def changed_by_task(output):
-    """Which hosts each task changed."""
+    """Return the hosts that each task changed."""
     result, task = {}, ""
     for line in output.splitlines():
         if line.startswith("TASK ["):
@@ -121,7 +121,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
 
 @pytest.mark.parametrize("cause", ["a host lacks something", "the controller forgets it"])
 def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, cloud, cause):
-    """While all hosts trust the authority that is known nobody asks for it."""
+    """The authority in AWS is not read while all hosts trust the known one."""
     ssm = cloud.client("ssm")
     known = ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"]
     ssm.delete_parameter(Name=AUTHORITY)
@@ -208,7 +208,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
         "training_job_wait": False,
     }
     playbook("train.yml", "-e", json.dumps(job))
-    # The brackets keep pgrep -f from finding the shell that ssh starts for it
+    # The brackets prevent pgrep -f from matching its own shell
     on_all = "while read -u 10 host; do ssh $host 'pgrep -f [e]ndless.py | wc -l'; done 10<$DEEPLEARNING_WORKERS_PATH"
     deadline = time.monotonic() + 300
     while "0" in on_master(on_all).split():

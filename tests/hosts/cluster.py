@@ -1,4 +1,4 @@
-"""Hosts on which jobs can run, without an AWS API: what the host roles leave behind is written by hand, which is quicker."""
+"""Hosts that can run jobs, without an AWS API. The class writes most results of the host roles itself, which is faster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Cluster:
         return {"trainers": {"hosts": entries, "vars": shared}}
 
     def configure(self):
-        """Mount the shared storage and write what the roles shared_storage and worker_metadata would."""
+        """Mount the shared storage and write the files that the role worker_metadata would write."""
         self.runtime.export(FILE_SYSTEM, [FILE_SYSTEM])
         for number, host in enumerate(self.hosts, 1):
             document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
@@ -66,12 +66,12 @@ class Cluster:
             )
 
     def _host_keys(self, host):
-        """The keys on a host's console, which cloud-init prints when SSH has long been there."""
+        """Return the SSH host keys from a host's console. cloud-init prints them some time after SSH is available."""
         wait_until(lambda: host_keys(self.runtime.console_output(host.name)))
         return host_keys(self.runtime.console_output(host.name))
 
     def trust(self):
-        """Give the hosts certificates by the role ssh_trust, for frameworks that reach other hosts through SSH."""
+        """Give the hosts certificates with the role ssh_trust, for frameworks that connect to other hosts through SSH."""
         key = Ed25519PrivateKey.generate()
         variables = {
             "deeplearning_region": "us-east-1",
@@ -92,7 +92,7 @@ class Cluster:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
 
     def train(self, name, script, **variables):
-        """Run the role on all hosts with a script given by its path or as text."""
+        """Run the role on all hosts with a script, which is given as a path or as text."""
         return self.play(self.playbook(name, script, **variables))
 
     def playbook(self, name, script, **variables):
@@ -118,7 +118,7 @@ class Cluster:
         assert result.returncode == 0, result.stdout + result.stderr
 
     def stop(self, name):
-        """Stop a job by the playbook."""
+        """Stop a job with the playbook."""
         result = self.play("deeplearning.cluster.stop", "-e", f"training_job_name={name}")
         assert result.returncode == 0, result.stdout + result.stderr
 
@@ -126,7 +126,7 @@ class Cluster:
         return self.hosts[0].ssh(f"cat {path}").stdout
 
     def info(self, name):
-        """Return the job as the module sees it on the first host."""
+        """Return the job as the module training_job_info reports it on the first host."""
         command = ["ansible", f"{CLUSTER}-worker1", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
         output = subprocess.run(
@@ -141,7 +141,7 @@ class Cluster:
         return json.loads(output[output.index("{") :])["jobs"][0]
 
     def processes(self, marker):
-        """Return the processes on all hosts whose command line holds the marker."""
+        """Return the processes on all hosts whose command line contains the marker."""
         pattern = f"[{marker[0]}]{marker[1:]}"
         return [
             line
@@ -151,7 +151,7 @@ class Cluster:
         ]
 
     def members(self, job):
-        """Return the processes on all hosts that have the job in their environment, wherever they have got to."""
+        """Return the processes on all hosts that have the job in their environment, in whatever cgroup they are."""
         command = f"sudo grep -lzx DEEPLEARNING_JOB={job} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p"
         return [f"{host.name}: {line}" for host in self.hosts for line in host.ssh(command, check=False).stdout.splitlines()]
 

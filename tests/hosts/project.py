@@ -1,4 +1,4 @@
-"""A hand-made inventory over booted hosts, for tests of the host roles."""
+"""A generated inventory of booted hosts, for tests of the host roles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE_SYSTEM = "fs-0123456789abcdef0"
 
 
 class Project:
-    """A hand-made inventory over booted hosts, a certificate authority, and ansible-playbook."""
+    """A generated inventory of booted hosts, a certificate authority, and ansible-playbook."""
 
     def __init__(self, folder: Path, runtime: Any, hosts: list[BareHost]) -> None:
         self.folder, self.runtime, self.hosts = folder, runtime, hosts
@@ -40,7 +40,7 @@ class Project:
         return f"{CLUSTER}-master" if number == 1 else f"{CLUSTER}-worker{number}"
 
     def write(self, count: int, **variables: Any) -> Path:
-        """The inventory of the first `count` hosts, with the variables of the plugin."""
+        """Write an inventory of the first `count` hosts with the variables that the inventory plugin sets. Return its path."""
         members = {self.name(number): self.variables(number) for number in range(1, count + 1)}
         common = {
             "ansible_user": "ubuntu",
@@ -101,6 +101,6 @@ class Project:
 
 
 def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """Host -> changed tasks, from the recap."""
+    """Return the number of changed tasks by host, from the recap."""
     recap = done.stdout.split("PLAY RECAP", 1)[1].splitlines()[1:]
     return {line.split(":")[0].strip(): int(line.split("changed=")[1].split()[0]) for line in recap if "changed=" in line}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A prefix of a bucket, mounted as files on a real host with the credentials of its role."""
+"""A bucket prefix that is mounted on a real host with the credentials of the host's role."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Node:
         self.cloud, self.folder, self.host = cloud, folder, host
 
     def play(self, *mounted, status=0, **variables):
-        """Run the role and return how many changes it made, or with another status its output."""
+        """Run the role and return the number of changes, or its output if the expected status is not 0."""
         options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         variables = {
             "ansible_host": self.host.private_ip,

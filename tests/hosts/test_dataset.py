@@ -1,4 +1,4 @@
-"""Data sets on real hosts, which reach S3 with the credentials of their role and nothing else."""
+"""Data sets on real hosts, which access S3 only with the credentials of their role."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def mount(cloud, hosts, subnet):
 
 @pytest.fixture(scope="module")
 def images(cluster):
-    """Images that went from the controller to a bucket that did not exist."""
+    """Images that were uploaded from the controller to a new bucket."""
     folder = cluster.folder / "images"
     for path, content in IMAGES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The role python_environment on two real hosts that share storage and reach no package index."""
+"""The role python_environment on two real hosts that share storage and cannot access a package index."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def cluster(tmp_path_factory):
 
 
 def wheels(cluster):
-    """Return where this machine has the hosts' /efs/wheels."""
+    """Return the path of the hosts' /efs/wheels on this machine."""
     return cluster.folder / "file-systems" / FILE_SYSTEM / "wheels"
 
 
 def write_wheel(folder, version):
-    """Write a package that holds nothing but its version."""
+    """Write the wheel of a package that contains only its version."""
     metadata = f"tiny-{version}.dist-info"
     with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny.py", f"version = {version!r}\n")
@@ -44,7 +44,7 @@ def write_wheel(folder, version):
 
 
 def play(cluster, requirements, *arguments, job=None, **variables):
-    """Run the role with requirements given as text, and then a job with these variables of its role."""
+    """Run the role with requirements given as text. If `job` is given, run a job with these variables afterwards."""
     settings = {"name": "tiny", "find_links": ["/efs/wheels"], **variables}
     if requirements:
         (cluster.folder / "requirements.txt").write_text(requirements)
@@ -68,7 +68,7 @@ def play(cluster, requirements, *arguments, job=None, **variables):
 
 
 def pythons(result):
-    """Return which Python each host got, in the order of the hosts."""
+    """Return the path of each host's Python, in the order of the output."""
     assert result.returncode == 0, result.stdout + result.stderr
     return [line.split()[-1].strip('"') for line in result.stdout.splitlines() if '"msg": "python ' in line]
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Exports of jobs to S3 on a real host, with the credentials of its role and nothing else."""
+"""Exports of jobs to S3 on a real host, only with the credentials of its role."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGION = "us-east-1"
 BUCKET = "results-of-jobs"
 DESTINATION = f"s3://{BUCKET}/team"
 
-# Leaves results, and links to what nobody else is to see, and fails.
+# Creates results and links to files outside the job, and fails.
 HOSTILE = """
     import os, pathlib, sys
     directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
@@ -44,7 +44,7 @@ PATIENT = """
 
 
 class ExportCluster(Cluster):
-    """One instance with a role that may write exports, on which jobs run."""
+    """One instance that runs jobs, with a role that may write exports."""
 
     def __init__(self, folder, cloud, host):
         self.cloud = cloud

@@ -1,4 +1,4 @@
-"""Hosts of an image on which everything that somebody makes is for them alone."""
+"""Hosts whose image sets the umask 077, so that new files are private to their owners."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .cluster import FILE_SYSTEM, Cluster
 
 REGION = "us-east-1"
 
-# As hardening guides have it, but stricter. pam_umask is on by default in Ubuntu.
+# Stricter than hardening guides recommend. Ubuntu enables pam_umask by default.
 HARDEN = (
     "sudo sed -i 's/^UMASK.*/UMASK 077/' /etc/login.defs && "
     "echo 'session optional pam_umask.so' | sudo tee -a /etc/pam.d/common-session >/dev/null"
 )
 
-# Says what the job's user sees of what root has made.
+# Prints what the job's user can read of a file that root created.
 SCRIPT = """
     import json, os, pathlib
     pathlib.Path("/dev/shm/left").touch()

@@ -1,4 +1,4 @@
-"""Trust, shared storage and worker metadata on real hosts, reached as the inventory plugin reaches them."""
+"""SSH trust, shared storage and worker metadata on real hosts, with connections as the inventory plugin sets them up."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
 
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
     shutil.rmtree(cluster.directory)
-    # Without given keys whoever has no certificate would have to be looked up in AWS, which there is none of here.
+    # Without these keys, the role would need AWS for a host that has no certificate. There is no AWS here.
     cluster.write(2, ssh_trust_host_keys=[])
     done = cluster.play("ssh_trust")
     hosts = cluster.hosts[:2]
@@ -157,7 +157,7 @@ def test_shell_lines_of_the_contract(cluster: Project, options: str) -> None:
 
 
 def test_commands_without_a_login_shell_have_the_variables_and_copies_work(cluster: Project) -> None:
-    """Programs such as sftp fail if a shell prints anything at its start, so no shell is involved."""
+    """Programs such as sftp fail if a shell prints anything when it starts, so the variables do not come from a shell."""
     variables = "env | grep -E '^(DEEPLEARNING_WORKERS_(COUNT|PATH)|EFS_MOUNT)=' | sort"
     expected = ["DEEPLEARNING_WORKERS_COUNT=2", "DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers", "EFS_MOUNT=/efs"]
     master = cluster.hosts[0]
@@ -228,7 +228,7 @@ def test_lost_controller_files_come_back(cluster: Project) -> None:
 
 
 def test_stolen_address_is_refused(cluster: Project) -> None:
-    """Worker 2's address is answered by a machine with other keys than the console showed."""
+    """The machine at the address of worker 2 has other host keys than the console showed."""
     host = cluster.hosts[1]
     ours = "/etc/ssh/deeplearning /etc/ssh/sshd_config.d/40-deeplearning.conf"
     impostor = f"sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* {ours}; sudo ssh-keygen -qA"
@@ -260,7 +260,7 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
 
 @pytest.mark.exhaustive
 def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
-    """The package is there and its helper is not, so that nothing has to be fetched."""
+    """The package is installed but its mount helper is missing, so that nothing has to be downloaded."""
     host = cluster.hosts[0]
     host.ssh("sudo umount /efs && cd /usr/local/sbin && sudo mkdir away && sudo mv mount.nfs4 mount.efs away")
     try:

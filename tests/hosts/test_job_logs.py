@@ -1,4 +1,4 @@
-"""Looking after running jobs: their logs, their state, Ctrl-C, the code they run, and two of them at once."""
+"""Running jobs: their logs, status and code, Ctrl-C, and two jobs at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from local_cloud.testing import wait_until
 
 from .cluster import CLUSTER, job_cluster
 
-# Says what it is, then waits for a file.
+# Prints its rank, then waits for a file.
 TALKER = """
     import os, pathlib, time
     rank, directory = os.environ["DEEPLEARNING_RANK"], pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
@@ -37,7 +37,7 @@ def cluster(tmp_path_factory):
 
 
 def talker(name, **variables):
-    """Return the arguments of Cluster.train and the like for a job that talks."""
+    """Return the arguments for Cluster.train and similar methods of a job that prints to its logs."""
     return (name, TALKER), {"launcher": "command", "command": ["python3", f"{name}.py"], **variables}
 
 
@@ -52,7 +52,7 @@ def end(cluster, name):
 
 
 class Terminal:
-    """A command on a terminal of its own, with somebody who reads and types."""
+    """A command on a pseudo-terminal, with methods that read its output and type."""
 
     def __init__(self, command, cwd):
         self._main, terminal = pty.openpty()
@@ -65,14 +65,14 @@ class Terminal:
         while True:
             try:
                 data = os.read(self._main, 4096)
-            except OSError:  # nobody has the other end any more
+            except OSError:  # the other end is closed
                 return
             self.output += data.decode("utf-8", "replace")
 
     def read(self, text, typing=""):
-        """Wait for a text, and forget what was shown up to it.
+        """Wait for a text, and discard the output up to its end.
 
-        What is to be typed until then is typed more than once: Ansible throws away what comes in the moment after it has asked.
+        Until then, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
         """
         begin = typed = time.monotonic()
         while text not in self.output:
@@ -130,7 +130,7 @@ def test_status_tells_how_each_process_ended(cluster):
     shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=breaks").stdout
     assert re.search(r"^process +host +state +exit +started +ended$", shown, re.MULTILINE)
     moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
-    # By the job itself, or by the role that had waited for it
+    # Stopped by the job itself, or by the role that waited for the job
     reason = "was stopped (because rank 1 .*|by an operator .*)"
     assert re.search(rf"^rank 0 +deeplearning-worker1 +stopped +SIGTERM +{moment} +{moment} +{reason}$", shown, re.MULTILINE)
     assert re.search(rf"^rank 1 +deeplearning-worker2 +failed +3 +{moment} +{moment}$", shown, re.MULTILINE)

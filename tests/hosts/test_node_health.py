@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Healthy hosts have no findings, and each fault that a host can have is found, on the host that has it."""
+"""Healthy hosts have no findings, and the checks find each fault on the host that has it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE, TWO = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 NEW = "NVRM: Xid (PCI:0000:75:00): 4711, pid=1, name=systemd, something that no table knows"
 P5 = {"deeplearning_instance_type": "p5.48xlarge"}
-#: Directories that come before /usr/bin in the PATH of root, and that only root can write to.
+#: A directory that precedes /usr/bin in the PATH of root, and to which only root can write.
 PROGRAMS = "/usr/local/sbin"
 
 
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("health"), [], count=2, with_fuse=True) as result:
         result.trust()
         for host in result.hosts:
-            # The shared storage of a host is what its fstab says.
+            # The health check finds the shared storage in fstab.
             host.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
         yield result
 
@@ -38,14 +38,14 @@ def install(host, name, text):
 
 
 def gpus(host, count, configured=8, **options):
-    """Give a host a driver for this number of GPUs, and metadata as if it had been configured with others."""
+    """Give a host a fake driver for `count` GPUs, and metadata that says that it was configured with `configured` GPUs."""
     install(host, "nvidia-smi", program(*driver(smi(count, **options), 0, nvlink(*[18] * count))))
     host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {configured}/\' /opt/deeplearning/metadata.json')
 
 
 @pytest.fixture
 def repaired(cluster):
-    """Undo what a test has done to the hosts."""
+    """Undoes the changes of a test to the hosts."""
     yield
     for host in cluster.hosts:
         host.ssh(
@@ -55,7 +55,7 @@ def repaired(cluster):
 
 
 def health(cluster, **variables):
-    """Run the playbook and return its exit status, and the findings as `{check: (severity, hosts, message)}`."""
+    """Run the playbook and return the completed process, and the findings as `{check: (severity, hosts, message)}`."""
     done = cluster.play("deeplearning.cluster.health", "-e", json.dumps(variables))
     text = done.stdout.replace('"msg": "', "\n").replace("\\n", "\n")
     lines = re.findall(r"^(monitor|restart|reboot|replace) +([^:\n]+): ([\w.-]+): (.*)$", text, re.MULTILINE)
@@ -103,7 +103,7 @@ def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
         "certificates": "restart",
         "gpu_count": "replace",
         "gpu_processes": "monitor",
-        "xid": "monitor",  # the last of two, because the worst comes first
+        "xid": "monitor",  # the second of two findings, because the most severe is first
     }, done.stdout + done.stderr
     assert {hosts for _severity, hosts, _message in found.values()} == {TWO}
     assert "replace  " + f"{TWO}: xid: GPU 0000:64:00: Xid 79" in done.stdout
@@ -119,7 +119,7 @@ def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
 
 
 def expire(cluster, host):
-    """Replace the host certificate by one that was valid until yesterday."""
+    """Replace the host certificate with one that expired yesterday."""
     folder = cluster.folder / "expired"
     folder.mkdir(exist_ok=True)
     (folder / "key.pub").write_text(host.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout)
@@ -146,7 +146,7 @@ def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, re
 
 
 def test_storage_that_hangs_is_named(cluster):
-    """A process in place of the storage answers no more."""
+    """A stopped rclone process simulates storage that hangs."""
     host = cluster.hosts[1]
     if host.ssh("test -c /dev/fuse", check=False).returncode:
         pytest.skip("This machine lets no container use /dev/fuse.")
@@ -163,7 +163,7 @@ def test_storage_that_hangs_is_named(cluster):
 
 
 def test_storage_that_differs_between_nodes_is_found(cluster):
-    """Each node can write, but what one node writes another one does not see."""
+    """Each node can write, but the nodes do not see each other's files."""
     host = cluster.hosts[1]
     host.ssh("sudo mount -t tmpfs tmpfs /efs && sudo chown ubuntu /efs")
     try:

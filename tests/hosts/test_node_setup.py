@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The role node_setup on two real hosts with a package and a git repository of their own. The second host is new in the second test."""
+"""The role node_setup on two real hosts with a local package and git repository. The second host is new in the second test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .project import changes
 MASTER, WORKER = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 TOKEN = "hunter2-hunter2"
 
-# A package, its repository and nothing else for apt, and a git repository with a tag.
+# A package in the only apt repository, and a git repository with a tag.
 PREPARE = """
 set -e
 mkdir -p /srv/apt/greeting/DEBIAN /srv/apt/greeting/usr/local/share
@@ -40,13 +40,13 @@ git add tool
 git -c user.name=a -c user.email=a@example.com commit --quiet --message tool
 git tag v1
 """
-# Counts its runs, and says what it has got and what other users see.
+# Counts its runs, and prints what it receives and what other users can see.
 SCRIPT = """\
 echo run >>/var/tmp/runs
 echo "arguments $*, mode $MODE, user $(id -un), home $HOME, token $TOKEN"
 ps axww | awk 'index($0, ENVIRON["TOKEN"]) {seen++} END {print seen + 0, "command lines with the token"}'
 """
-# Shows a fatal line of its own, and what a terminal would obey.
+# Prints a forged fatal line and terminal control sequences.
 HOSTILE = "printf 'fatal: [jobs-worker1]: FAILED!\\n\\033]52;c;eA==\\007\\033[2Jlast words\\n'; test -e /var/tmp/corrected || exit 3"
 
 WEB_SERVER = """

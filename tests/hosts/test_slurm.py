@@ -1,4 +1,4 @@
-"""Slurm on real hosts: users' own scripts, GPUs, hosts that die, nodes that come and go."""
+"""Slurm on real hosts: users' scripts, GPUs, failing hosts, and nodes that are added and removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "slurm.md"
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
 QUEUE = f"/efs/slurm-{CLUSTER}"
-#: Seconds after which a node that does not answer is down.
+#: Seconds after which a node that does not respond is down.
 SLURMD_TIMEOUT = 20
 PARAMETERS = {"slurm_parameters": {"SlurmdTimeout": SLURMD_TIMEOUT}}
 GPUS = 2
@@ -30,12 +30,12 @@ ALL_IDLE = {"trust-master": "idle", "trust-worker2": "idle", "trust-worker3": "i
 
 
 def wait(condition: Callable[[], object]) -> None:
-    """Wait as patiently as other tests, but ask less often, because each question is a connection."""
+    """Wait as long as other tests, but poll less often, because each poll opens a connection."""
     wait_until(condition, interval=0.5)
 
 
 class Queue(Project):
-    """Three hosts with two GPUs each, as far as nvidia-smi and /dev tell, and a queue of which they are the nodes."""
+    """Three hosts with two simulated GPUs each (nvidia-smi and device files), as the nodes of a Slurm cluster."""
 
     @property
     def master(self) -> BareHost:
@@ -69,20 +69,20 @@ class Queue(Project):
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
     def replace(self, number: int) -> None:
-        """Boot a new host in the place of one that is gone, and configure it."""
+        """Boot a new host in place of a removed one, and configure it."""
         host = self.hosts[number - 1]
         self.runtime.start(host.spec(USER_DATA))
         wait(lambda: self.runtime.is_booted(host.name))
         self.consoles[host.name] = self.console_keys(host)
         add_gpus(host)
-        # In AWS, another host would have another id. Connections to the former host must not be used either.
+        # In AWS, the new host would have another id. Connections to the former host must not be reused either.
         (self.directory / "known_hosts").unlink()
         shutil.rmtree(self.directory / "control", ignore_errors=True)
         self.write(3, **PARAMETERS)
         self.play(*BEFORE, "slurm")
 
     def nodes(self) -> dict[str, str]:
-        """Return the state of each node in sinfo's words."""
+        """Return the state of each node as sinfo shows it."""
         return dict(line.split() for line in self.master.ssh("sinfo --Node --noheader --format='%N %T'").stdout.splitlines())
 
 
@@ -100,7 +100,7 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
 
 
 def add_gpus(host: BareHost) -> None:
-    """Give a host two GPUs, as far as Slurm sees them: a driver that lists them, and device files."""
+    """Simulate two GPUs on a host for Slurm: an nvidia-smi that lists them, and device files."""
     lines = "".join(f"echo 'GPU {number}: a GPU (UUID: GPU-{number})'\n" for number in range(GPUS))
     devices = " && ".join(f"sudo touch /dev/nvidia{number} && sudo mount --bind /dev/null /dev/nvidia{number}" for number in range(GPUS))
     host.ssh(
@@ -234,7 +234,7 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
     queue.wait_for(running, "RUNNING")
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
-    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before a replacement of all nodes
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before replacing all nodes
     queue.runtime.remove(queue.master.name)
     queue.replace(1)
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
@@ -259,7 +259,7 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_the_key_is_in_no_output(queue: Queue) -> None:
-    """With the most output that Ansible has, and with a key that all hosts but one lack."""
+    """The role runs with -vvv and --diff, and only the master has the key before."""
     key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
     for host in queue.hosts[1:]:
         host.ssh(f"sudo rm {KEY}")

@@ -1,4 +1,4 @@
-"""Training jobs on three real hosts: through the role, as a user runs them."""
+"""Training jobs on three real hosts, run with the role."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
 
 
 def test_processes_of_a_job_share_memory_on_a_host_and_with_nobody_else(cluster):
-    """NCCL compares /dev/shm before it takes another process for one of the same machine."""
+    """NCCL compares /dev/shm to decide whether another process is on the same machine."""
     script = """
         import os, pathlib, sys, time
         rank, memory = int(os.environ["DEEPLEARNING_RANK"]), pathlib.Path("/dev/shm")
@@ -256,7 +256,7 @@ def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(clust
     assert secret not in result.stdout
     assert cluster.hosts[0].ssh(f"grep -r {secret} /efs/jobs/odd --include='*.json' --include='*.log'", check=False).stdout == ""
 
-    # The same name again, while it runs, waits for it.
+    # While the job runs, starting it again under the same name waits for it.
     cluster.hosts[0].ssh("touch /efs/jobs/odd/go")
     assert cluster.info("odd")["state"] in ("running", "succeeded")
 
@@ -381,7 +381,7 @@ def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
             cluster.runtime.remove(cluster.hosts.pop().name)
             output = run.communicate(timeout=300)[0]
         finally:
-            run.kill()  # nobody reads what it writes any more
+            run.kill()  # nothing reads its output any more
     assert run.returncode != 0
     assert "job dead lost: deeplearning-worker3 does not answer" in " ".join(output.split()), output
     assert cluster.processes("/efs/jobs/dead/code") == []

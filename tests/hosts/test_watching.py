@@ -1,4 +1,4 @@
-"""What people look at while and after a job runs: TensorBoard through a tunnel, and the report."""
+"""What people use to watch a job and its results: TensorBoard through a tunnel, and the report."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ JOBS = "/efs/jobs"
 def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("watching"), ["pytorch"], count=2) as result:
         result.trust()
-        # The mount has to come back when a host does.
+        # The storage has to be mounted again after a reboot.
         result.hosts[0].ssh(f"echo '{FILE_SYSTEM}:/ /efs nfs4 nfsvers=4.1,_netdev 0 0' | sudo tee -a /etc/fstab")
         yield result
 
 
 @pytest.fixture(scope="module")
 def digits(cluster):
-    """The output of a job that has trained."""
+    """The output of a completed training job."""
     result = cluster.train("digits", str(COLLECTION / "examples/digits/train.py"), arguments=["--epochs", "5"])
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -40,7 +40,7 @@ def digits(cluster):
 
 @pytest.fixture
 def tensorboard(cluster):
-    """Run the role on the first host."""
+    """Runs the role on the first host."""
 
     def run(status=0, **variables):
         variables = {f"tensorboard_{name}": value for name, value in variables.items()}
@@ -58,7 +58,7 @@ def tensorboard(cluster):
 
 @pytest.fixture
 def port():
-    """A port of this machine that is free."""
+    """A free port on this machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -137,7 +137,7 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     host = cluster.hosts[0]
     assert re.findall(r"(\S+):606\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
     process = "$(systemctl show --property=MainPID --value deeplearning-tensorboard)"
-    # Jobs name files that TensorBoard reads and shows to who asks on this host
+    # Jobs can name files that TensorBoard reads and shows to anybody on this host
     assert host.ssh(f"ps -o user= -p {process}").stdout.split()[0] not in ("ubuntu", "root", "deeplearning")
     for secret in ("/etc/ssh/deeplearning/x", "/home/ubuntu/.bashrc"):
         host.ssh(f"sudo mkdir -p $(dirname {secret}) && sudo touch {secret}")
@@ -153,7 +153,7 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     assert "changed=0" not in tensorboard(state="stopped")
     assert not answers(port)
     assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
-    # Nobody but root takes the port in the meantime
+    # Only root can use the port in the meantime
     bind = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 606))'"
     assert "PermissionError" in host.ssh(bind, check=False).stderr
     host.ssh(f"sudo {bind}")

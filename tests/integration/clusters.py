@@ -1,4 +1,4 @@
-"""What clusters consist of, and what AWS and the inventory say of their nodes."""
+"""The resources of a cluster, and its nodes as AWS and the inventory describe them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def numbers(cloud, name):
 
 
 def described(cloud, name, node_type=None):
-    """The cluster's live instances as EC2 describes them, the master first."""
+    """Return the cluster's running instances as EC2 describes them, optionally of one node type."""
     filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
     filters += [{"Name": "tag:NodeType", "Values": [node_type]}] if node_type else []
     reservations = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An AWS account without hosts for each file of tests, and a way to run modules in this process."""
+"""An AWS account without hosts for each test file, and a way to run modules in this process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 
 
 class ModuleFailed(Exception):
-    """A module ended with fail_json; C(result) is what it returned."""
+    """A module ended with fail_json. C(result) is the result of the module."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__(result["msg"])
@@ -48,7 +48,7 @@ class ModuleFailed(Exception):
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """An AWS account on this machine, in which only the tests of one file leave something."""
+    """An AWS account on this machine, which only the tests of one file share."""
     with LocalCloud(tmp_path_factory.mktemp("cloud"), hosts=False) as started:
         started.client("ec2").create_key_pair(KeyName=KEY_NAME)
         os.environ.update({name: value for name, value in started.environment.items() if name.startswith("AWS_")})
@@ -57,9 +57,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Each run has a boto3 session of its own, which would spend most of its time on reading the same descriptions of services.
+    """Caches service models. Each run has its own boto3 session, which would spend most of its time on reading the same models.
 
-    That of S3 is read each time: clients take the buckets out of its paths, by which a cloud in this process knows S3's calls.
+    The model of S3 is read each time: S3 clients remove the bucket from its paths, and a cloud in this process routes S3 calls by them.
     """
     original = JSONFileLoader.load_file
     kept = functools.cache(original)
@@ -72,13 +72,13 @@ def _models_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def clients() -> dict[str, Any]:
-    """AWS clients by how they connect."""
+    """AWS clients by service, connection settings and credentials."""
     return {}
 
 
 @pytest.fixture(autouse=True)
 def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Any]) -> None:
-    """The runs of a file share clients that connect in the same way. To make those takes longer than to ask the cloud."""
+    """Lets the runs of a test file share clients with equal settings, because creating a client takes longer than an API call."""
     original = AwsClient._connect
 
     def connect(self: AwsClient, service: str, config: Any) -> Any:
@@ -93,7 +93,7 @@ def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, A
 
 @pytest.fixture(autouse=True)
 def _fresh(cloud: LocalCloud) -> None:
-    """No faults, limits or recorded calls from the test before."""
+    """Removes the faults, limits and recorded calls of the previous test."""
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
 
@@ -104,10 +104,10 @@ def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, A
     arguments = {key: value for key, value in arguments.items() if value is not None}
     module = importlib.import_module(f"{MODULES}.{name}")
     output = io.StringIO()
-    # What a module warned of stays in the process
+    # The warnings of earlier modules stay in the process
     warnings._global_warnings.clear()
     warnings._global_deprecations.clear()
-    # A module has a process of its own, without the controller's code that other tests have imported into this one.
+    # Modules usually run in their own processes, without the controller's code that other tests have imported into this process.
     alone = patch.object(_internal, "is_controller", False)
     with alone, patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
         module.main()
@@ -125,7 +125,7 @@ def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def name() -> str:
-    """The name of a cluster that no other test has."""
+    """A cluster name that no other test uses."""
     return f"test-{next(_numbers)}"
 
 
@@ -146,11 +146,11 @@ def definition(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def landlord(cloud: LocalCloud) -> Callable[..., Landlord]:
-    """Makes the VPC of somebody else."""
+    """Creates a VPC of another owner."""
     return functools.partial(make_landlord, cloud.client("ec2"))
 
 
 @pytest.fixture
 def repository() -> Path:
-    """The collection's root."""
+    """The root directory of the collection."""
     return Path(__file__).resolve().parents[2]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs modules in processes of their own, which a test can kill at an API call."""
+"""Runs modules in separate processes, which a test can kill at an API call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import MODULES
 
 
 def start(options, module="cluster"):
-    """The module in a process of its own, which can be killed."""
+    """Start the module in a separate process, which can be killed."""
     arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {**options, "_ansible_remote_tmp": "/tmp"}})
     code = (
         "import sys; from unittest.mock import patch; from ansible.module_utils import basic; "
@@ -27,7 +27,7 @@ def start(options, module="cluster"):
 
 
 def kill_at(cloud, options, stage, module="cluster", **call):
-    """Kill a run of a module at a writing call, before or after AWS has executed it. Returns whether it came to that call."""
+    """Kill a run of a module at a writing call, before or after AWS has executed it. Return whether the run reached that call."""
     cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
     process = start(options, module)
     wait_until(lambda: cloud.control.paused() or process.poll() is not None)

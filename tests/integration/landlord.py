@@ -1,4 +1,4 @@
-"""The owner of a VPC in which clusters are made."""
+"""The owner of a VPC in which tests create clusters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Landlord:
-    """The owner of a VPC: makes it, and can tell whether anything in it has been changed."""
+    """A VPC of another owner, with its subnets. `state` shows whether anything in it has changed."""
 
     ec2: object
     vpc: str
@@ -33,7 +33,7 @@ class Landlord:
         )
 
     def state(self, *groups):
-        """What AWS says of everything that the owner made."""
+        """Return AWS's descriptions of the owner's resources and of the given security groups, for comparison."""
         here = [{"Name": "vpc-id", "Values": [self.vpc]}]
         subnets = self.ec2.describe_subnets(SubnetIds=[*self.private, *self.public])["Subnets"]
         described = [
@@ -47,7 +47,7 @@ class Landlord:
 
 
 def make_landlord(ec2, zones=("us-east-1a",), *, internet=True, nat=True, dns=True, mask=24):
-    """Make a VPC with a private and a public subnet in each zone; private ones are routed by the VPC's main table."""
+    """Create a VPC with a private and a public subnet in each zone. Private subnets use the VPC's main route table."""
     vpc = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": dns})
     owner = Landlord(ec2, vpc)

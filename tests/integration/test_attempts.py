@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes in between: of attempts that were given up or killed, of masters that are replaced, of clusters that are to grow."""
+"""Nodes in intermediate states: of abandoned or killed attempts, of masters that are replaced, and of clusters that grow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def definition(definition):
 
 @pytest.fixture(autouse=True)
 def _room_for_the_next(cloud, run, name):
-    """Instances of one test are not in the way of another's."""
+    """Deletes the cluster, so that its instances do not affect other tests."""
     yield
     cloud.control.reset()
     run("cluster", cluster=name, state="absent", delete_data=True)
@@ -49,7 +49,7 @@ def test_what_a_killed_attempt_launched_is_not_mixed_with_other_nodes(cloud, run
 
 
 def test_the_next_alternative_waits_until_the_nodes_of_the_last_are_gone(cloud, run, definition, name, monkeypatch):
-    """They hold quota and placement while they shut down."""
+    """Instances count against quotas and occupy placement groups while they shut down."""
     types = []
 
     def leaving(_cloud):

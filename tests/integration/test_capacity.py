@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""When AWS does not have the nodes: alternatives, fewer workers, everything back as it was. And nodes that get old."""
+"""Insufficient capacity: alternatives, fewer workers, and restoring the previous state. Also outdated nodes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 from .clusters import P4D, ZONES, instances, numbers, steps
 from .conftest import REGION, ModuleFailed
 
-PATIENCE = 120  # seconds for nodes that AWS has
+PATIENCE = 120  # seconds to wait for nodes that AWS has
 
 
 @pytest.fixture
 def definition(definition):
-    """Four workers of a scarce type. Runs wait long enough for nodes that exist on a busy machine, and not longer for those that do not."""
+    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS does not have."""
     return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 10, "suppress_validators": ["vcpu_quota"]}
 
 
 @pytest.fixture(autouse=True)
 def _room_for_the_next(cloud, run, name):
-    """Instances of one test are not in the way of another's."""
+    """Deletes the cluster, so that its instances do not affect other tests."""
     yield
     cloud.control.reset()
     run("cluster", cluster=name, state="absent", delete_data=True)
@@ -33,7 +33,7 @@ def _room_for_the_next(cloud, run, name):
 
 @pytest.fixture
 def types(cloud, name):
-    """The types of the cluster's live instances, with their zones."""
+    """Returns the type, zone and market of each pending or running instance of the cluster."""
 
     def types():
         found = cloud.client("ec2").describe_instances(
@@ -89,7 +89,7 @@ def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, worke
     assert (result["degraded"]["workers"], result["degraded"]["wanted"]) == (workers, 4)
     assert "do not have sufficient p4d.24xlarge capacity" in result["degraded"]["reason"]
 
-    # The next run is content with it, also when there is room again, and grows when it is told to
+    # The next run keeps this size, even if capacity is available again, and grows the cluster only with grow: true
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     again = run("cluster", **definition)
     assert not again["changed"]
@@ -141,7 +141,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
-    # With room again for the first choice a cluster stays what it is, and grows by the same
+    # When the first alternative has capacity again, the cluster keeps its own alternative and grows with it
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     assert not run("cluster", **definition)["changed"]
     run("cluster", **{**definition, "worker_count": 5})
@@ -224,7 +224,7 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
         assert any("so nodes 1, 2, 3, 4, 5 need" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
-    # New nodes are like the old ones: a job wants equal nodes
+    # New nodes have the type of the old ones, because a job needs equal nodes
     run("cluster", **{**bigger, "worker_count": 5})
     assert types() == [("c5.large", "us-east-1a", "on-demand")] * 6
     run("cluster", **{**bigger, "worker_count": 4})
@@ -257,9 +257,9 @@ def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition,
     cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
     with pytest.raises(ModuleFailed, match=r"3 of 4 nodes"):
         run("cluster", **{**definition, "instance_type": P4D}, replace_nodes=True)
-    # The group may have launched the lost one by itself since the template is the old one again
+    # The group may already have replaced the lost node, because its previous template version is restored
     assert len(set(before) & set(instances(cloud, name))) == 4
-    # Thought better of it: the lost one comes back, the others were never touched
+    # With the previous definition, the lost node is replaced and the others are unchanged
     run("cluster", **definition)
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
     assert len(set(before) & set(numbers(cloud, name))) == 4
@@ -281,7 +281,7 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
 
 
 def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, run, definition, name, types):
-    """A reservation ends and its capacity goes back to AWS, people delete key pairs and images. The nodes live on, and still cost money."""
+    """Reservations end, and people delete key pairs and images. The nodes keep running and cost money."""
     ec2 = cloud.client("ec2")
     ec2.create_key_pair(KeyName=name)
     original = cloud.client("ssm").get_parameter(Name=definition["image_parameter"])["Parameter"]["Value"]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A whole cluster by one module: predicted, made, unchanged, changed, gone."""
+"""A whole cluster with one module: predicted, created, unchanged, changed, deleted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_life_of_a_cluster(cloud, run, definition, name):
     ] == [item for item in (arn["ResourceARN"] for arn in left["ResourceTagMappingList"]) if "file-system" in item]
     assert not run("cluster", cluster=name, state="absent")["changed"]
 
-    # The data is found again, and goes when that is asked for
+    # The next run finds the data again, and delete_data deletes it
     again = run("cluster", **definition)
     assert ("create", "file_system main") not in steps(again)
     assert ("create", "mount_target us-east-1a") in steps(again)
@@ -180,7 +180,7 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     warning = "EC2 status checks have failed on nodes 3, so these nodes need to be replaced. These changes are deferred"
     assert warning in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may run on it"
-    # Neither is it in the way of a change
+    # The unhealthy node does not prevent other changes either
     run("cluster", **{**definition, "worker_count": 3})
     run("cluster", **definition)
     assert numbers(cloud, name) == before

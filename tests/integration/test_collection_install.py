@@ -1,4 +1,4 @@
-"""The built collection: what is in it, and that an empty project can use it by name."""
+"""The built collection: its contents, and its use by name in an empty project."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A folder with nothing in it but the installed collection, as a team's project would have it."""
+    """A directory that contains only the installed collection, as in a team's project."""
     folder = tmp_path_factory.mktemp("project")
     built = tmp_path_factory.mktemp("built")
     run(["ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(built)], folder)
     (archive,) = built.glob("deeplearning-cluster-*.tar.gz")
-    # By force, because the checkout itself is among the collections of this virtual environment.
+    # With --force, because the checkout itself is one of the collections of this virtual environment.
     run(["ansible-galaxy", "collection", "install", str(archive), "--offline", "--force", "-p", "collections"], folder)
     return folder
 
 
 def run(command, folder):
-    """Returns what the command printed; it runs in the folder, without the settings of this checkout."""
+    """Run a command in the folder, without the settings of this checkout, and return its output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(folder / "collections")
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The modules of one component each, one after the other, and those that only look."""
+"""The modules for single components, one after the other, and the modules that only read."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == []
     lost = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
     cloud.client("ec2").terminate_instances(InstanceIds=[lost])
-    # The group replaces none by itself, so that no activity tells of it
+    # The group does not replace nodes by itself, so no scaling activity mentions this node
     groups = cloud.client("autoscaling")
     wait_until(lambda: run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost])
     activities = groups.describe_scaling_activities(AutoScalingGroupName=f"{name}-workers")["Activities"]
@@ -233,13 +233,13 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
 
 
 def authority(cloud, name):
-    """The parameter as SSM describes it."""
+    """Return the authority's parameter as SSM describes it."""
     names = {"Key": "Name", "Values": [f"/deeplearning/{name}/ssh-authority"]}
     return cloud.client("ssm").describe_parameters(ParameterFilters=[names])["Parameters"][0]
 
 
 def test_the_authority_is_encrypted_with_the_key_that_is_named(cloud, run, name):
-    """Also one that exists: the private key stays, and so does what it has signed."""
+    """This also applies to an existing authority: its private key stays, so its certificates remain valid."""
     first = run("ssh_authority", cluster=name)
     assert authority(cloud, name)["KeyId"] == "alias/aws/ssm"
     keys = [cloud.client("kms").create_key()["KeyMetadata"] for _number in range(2)]
@@ -274,7 +274,7 @@ def test_a_key_that_cannot_encrypt_is_refused_before_anything_is_stored(cloud, r
 
 
 def test_the_authority_has_a_key_of_its_own(cloud, run, name):
-    """Created once, for this parameter alone, and gone with it after a waiting period."""
+    """The key is created once, only for this parameter, and is deleted with it after a waiting period."""
     kms, alias = cloud.client("kms"), f"alias/deeplearning/{name}/ssh-authority"
     assert run("ssh_authority", cluster=name, create_kms_key=True, check=True)["changed"]
     assert alias not in {item["AliasName"] for item in kms.list_aliases()["Aliases"]}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Staging from and to S3 by the AWS CLI, as every host does it."""
+"""Staging from and to S3 with the AWS CLI, as on every host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) 
 
 @pytest.fixture
 def bucket(cloud, name):
-    """A bucket with a few images and a marker of its own."""
+    """A bucket with a few images and an object named like the marker file."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket=f"{name}-images")
     for path, content in {**IMAGES, ".dataset.json": b"{}"}.items():
@@ -31,7 +31,7 @@ def bucket(cloud, name):
 
 @pytest.fixture
 def spec(tmp_path):
-    """Options of the module C(dataset), with the folder of this test."""
+    """Returns options of the module C(dataset) with this test's directory."""
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}
@@ -43,7 +43,7 @@ def spec(tmp_path):
 
 @pytest.fixture
 def stage(tmp_path):
-    """Stages, and returns the result or the error."""
+    """Stages a data set, and returns the result or the error."""
 
     def run(spec):
         progress = tmp_path / "progress.json"

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""IAM learns late of what a run has just made: calls that name it are denied for a while, and only those are made again."""
+"""New resources take time to reach IAM: calls that name them are denied for a while, and only those calls are repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
-    """Also where AWS goes by tags that it does not see yet: then it denies the call in place of saying that there is no such resource."""
+    """AWS also denies calls that it authorizes by tags, instead of reporting a missing resource, if it does not see the tags yet."""
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
     assert run("cluster", **definition)["changed"]
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""EMR clusters: created, changed, replaced and ended as described, each in check mode first, and never twice."""
+"""EMR clusters are created, changed, replaced and terminated as defined, each first in check mode, and never twice."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def emr(name, bucket):
 
 
 def described(cloud, name, *states):
-    """The clusters of this name, as EMR describes them."""
+    """Return the clusters of this name as EMR describes them."""
     client = cloud.client("emr")
     listed = [page["Clusters"] for page in client.get_paginator("list_clusters").paginate(ClusterStates=list(states or LIVE))]
     ids = [each["Id"] for page in listed for each in page if each["Name"] == name]
@@ -84,7 +84,7 @@ def writes(cloud):
 
 
 def same(run, options, expected):
-    """Run with what changed: predicted, made, and then nothing more to do. Returns the result."""
+    """Run with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the result."""
     predicted = run("emr_cluster", **options, check=True)
     applied = run("emr_cluster", **options)
     assert steps(predicted) == steps(applied) == expected
@@ -155,7 +155,7 @@ def test_steps_are_added_once_and_in_order(cloud, run, emr, name):
 
 
 def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository, landlord, tmp_path):
-    """The values that an account has are those of the test; the rest of the definition stays."""
+    """The test replaces only the values that depend on the account."""
     definition = yaml.safe_load((repository / "examples" / "definitions" / "emr.yml").read_text())
     owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
     nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
@@ -228,7 +228,7 @@ def other_key(cloud):
 
 
 def test_every_option_has_its_policy():
-    """Each option of the module is tried below, in this file, or applies to one run only."""
+    """Each option of the module is tested in this file, or applies to one run only."""
     policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
     assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
     assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE
@@ -236,7 +236,7 @@ def test_every_option_has_its_policy():
 
 
 def values(cloud, owner):
-    """The options that EMR does not change, with values that the account has."""
+    """Return the options that EMR cannot change, with values that exist in the account."""
     found = {option: value(cloud, owner) if callable(value) else value for option, value in CHANGES.items()}
     service = owner.group("emr-service")
     return {**found, "emr_subnet_id": owner.private[0], "emr_security_group_ids": {**found["emr_security_group_ids"], "service": service}}
@@ -420,7 +420,7 @@ def test_a_private_subnet_needs_a_group_for_emr(run, emr, landlord):
 
 
 def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
-    """Tested with the names that the account does not have any more, as in a new account."""
+    """The test deletes the default roles first, so that the account is like a new one."""
     iam = cloud.client("iam")
     iam.remove_role_from_instance_profile(InstanceProfileName=PROFILE, RoleName=PROFILE)
     iam.delete_instance_profile(InstanceProfileName=PROFILE)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Exports to S3 by the AWS CLI, the permissions that nodes need for them, and the validators of their destinations."""
+"""Exports to S3 with the AWS CLI, the permissions that nodes need for them, and the validators of their destinations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def export(tmp_path):
 
 
 def node(cloud, name, monkeypatch, *destinations):
-    """Let what follows run with the permissions of nodes that may export to the destinations."""
+    """Run the rest of the test with the permissions of nodes that may export to the destinations."""
     policy = role.policy(REGION, [], [], export_destinations=destinations)
     for variable, value in cloud.operator(f"{name}-node", policy).items():
         monkeypatch.setenv(variable, value)

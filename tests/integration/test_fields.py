@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every option of every module that provisions: what changing it does is predicted, told, done, and then nothing is left to do."""
+"""Every option of every provisioning module: a change is predicted, reported and applied, and the next run has nothing to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COPY = r"copy the data to a new (one|file system) and adopt that"
 
 
 class Account:
-    """What a cluster of the name may use in its account: made when a value needs it, and the same one every time."""
+    """Resources in the account that options of a cluster can name. Each is created when a value first needs it, and then reused."""
 
     def __init__(self, cloud: Any, name: str, landlord: Callable[..., Any]) -> None:
         self.cloud, self.name, self._landlord, self._made = cloud, name, landlord, dict[Any, Any]()
@@ -41,7 +41,7 @@ class Account:
         return self._made[what]
 
     def values(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options with values that this account has."""
+        """Return the options, with the result of each value that is a function of the account."""
         return {option: value(self) if callable(value) else value for option, value in options.items()}
 
     def ec2(self, call: str, **arguments: Any) -> Any:
@@ -57,7 +57,7 @@ class Account:
 
     @property
     def owner(self) -> Any:
-        """Somebody else's network in two zones, with two more public subnets."""
+        """A network of another owner in two zones, with three private and three public subnets."""
         return self.once("owner", lambda: self._landlord(("us-east-1a", "us-east-1b", "us-east-1a"), nat=False))
 
     @property
@@ -121,11 +121,11 @@ class Account:
 
 @dataclass(frozen=True)
 class Field:
-    """Values of one option to try, which has to do what its declaration says.
+    """Two values to test for one option, and the expected effect of changing the first to the second.
 
-    Values are what they are, or functions of the account. C(shows) is a pattern for the line of the plan that tells of it:
-    C(ACTION KIND KEY PROPERTY: AFTER); C(waits) is one for what is not changed before nodes are
-    replaced, C(refusal) one for the message. Without C(first) the option is left out before.
+    Values are literals or functions of the account. C(shows) is a pattern for the line of the plan that shows the change:
+    C(ACTION KIND KEY PROPERTY: AFTER). C(waits) is a pattern for the changes that are deferred until nodes are
+    replaced, C(refusal) a pattern for the error message. Without C(first), the option is unset before the change.
     """
 
     scenario: str = "own network"
@@ -306,7 +306,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # What an option that can be changed cannot be changed to
+    # Refused values of options that can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (
@@ -318,7 +318,7 @@ FURTHER = [
 
 
 def spec(module: str) -> dict[str, Any]:
-    """The options of a module, as it hands them over."""
+    """Return the argument spec that a module passes to provisioning.run."""
     handed_over: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provisioning, "run", lambda argument_spec, _components: handed_over.append(argument_spec))
@@ -334,19 +334,19 @@ VIA = {
 
 
 def test_every_option_is_in_the_table():
-    """Those of EMR clusters are in test_emr.py."""
+    """The options of EMR clusters are in test_emr.py."""
     options = [option for option in OPTIONS if option.components != (EMR_CLUSTER,)]
     assert set(FIELDS) == {option.name for option in options if option.update.policy is not Policy.SUBJECT}
     assert {option.name for option in options} == {option for options in SPECS.values() for option in options}
 
 
 def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
-    """Those whose options are declared to have one of the policies."""
+    """Return the fields of a scenario whose options have one of these update policies."""
     return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
 
 def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
-    """The modules that have an option which the scenario is about."""
+    """Return the modules that have an option of this scenario, each with the options that select its part."""
     changed = {option for option, item in FIELDS.items() if item.scenario == scenario}
     return [(module, own) for module, own in VIA[via] if changed & SPECS[module].keys()]
 
@@ -356,7 +356,7 @@ def plan(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def parts(results: list[dict[str, Any]]) -> list[str]:
-    """What was changed and what waits, one line for every property."""
+    """Return the applied changes and the deferred changes, each as text with one line per property."""
     assert {change["policy"] for result in results for change in result["deferred"]} <= {"replace"}
     return [
         "\n".join(
@@ -374,13 +374,13 @@ def properties(lines: str) -> set[str]:
 
 
 class Tour:
-    """The modules that one test goes by: that of the whole cluster, or those of one component, one after the other."""
+    """The modules that a test runs: the module for the whole cluster, or the modules for single components, one after the other."""
 
     def __init__(self, cloud: Any, run: Callable[..., Any], modules: list[tuple[str, dict[str, str]]]) -> None:
         self._cloud, self._run, self._modules = cloud, run, modules
 
     def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Those that know what is changed, with the options that they have."""
+        """Yield the modules that have all changed options, each with those of the options that it has."""
         for module, own in self._modules:
             if changed.keys() <= SPECS[module].keys():
                 everything = {**options, **changed, **own}
@@ -390,7 +390,7 @@ class Tour:
         return [call["action"] for call in self._cloud.control.calls() if not call["read_only"]]
 
     def go(self, options: Mapping[str, Any], **changed: Any) -> list[dict[str, Any]]:
-        """What the modules return; in check mode they have said the same before."""
+        """Run the modules and return their results. Verify that check mode predicts the same plans."""
         results = []
         for module, arguments in self._each(options, changed):
             predicted = self._run(module, **arguments, check=True)
@@ -399,13 +399,13 @@ class Tour:
         return results
 
     def rest(self, options: Mapping[str, Any]) -> None:
-        """There is nothing to do."""
+        """Verify that there is nothing to do."""
         self._cloud.control.forget_calls()
         assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._modules)
         assert self._writes() == []
 
     def refuse(self, options: Mapping[str, Any], change: Mapping[str, Any], message: str) -> None:
-        """Every module that knows what is changed refuses it, in check mode and for real."""
+        """Verify that every module that has the changed options refuses the change, with and without check mode."""
         self._cloud.control.forget_calls()
         for module, arguments in self._each(options, change):
             for check in (True, False):
@@ -456,7 +456,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     new = numbers(cloud, name)
     assert not old.keys() & new.keys()
     assert sorted(old.values()) == sorted(new.values())
-    if via == "components":  # the nodes come last, and a module before them may keep what the old ones use
+    if via == "components":  # nodes are replaced last, so earlier modules may keep what old nodes use
         assert {change["action"] for result in tour.go(after) for change in result["changes"]} <= {"delete"}
     tour.rest(after)
     assert not run("cluster", **after)["changed"]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A controller that is killed, answers that are lost, calls that are throttled: the next run finishes, and nothing is there twice."""
+"""Killed controllers, lost responses and throttled calls: the next run completes the work, and nothing is created twice."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .clusters import numbers
 from .conftest import FAST, REGION
 from .killing import kill_at, start
 
-NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # what has ended keeps its tags for a while
-SAMPLE = 20  # of the calls, in the usual run
+NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # deleted resources keep their tags for a while
+SAMPLE = 20  # test every 20th call, except in make test-all
 
 
 def census(cloud, name):
-    """How many of everything the cluster has, by what its tags and its groups say."""
+    """Return how many tagged resources of each kind the cluster has, and the numbers of its nodes."""
     tagged = (
         cloud.client("resourcegroupstaggingapi")
         .get_paginator("get_resources")
@@ -43,7 +43,7 @@ def census(cloud, name):
 
 @pytest.fixture(scope="module")
 def expected(cloud, tmp_path_factory):
-    """The census of a cluster that was made without trouble, and how many writing calls that took."""
+    """The census of a cluster that was created without faults, and the writing calls of that run."""
     cloud.control.set_delays(**FAST)
     options = dict(DEFINITION, cluster="undisturbed")
     cloud.control.forget_calls()
@@ -64,7 +64,7 @@ DEFINITION = {
 
 
 def points(writes, every):
-    """The writing calls of a run, each by its action and which one of these it is; the order of concurrent ones changes."""
+    """Return every nth writing call, as its action and its number among the calls of that action. The order of concurrent calls varies."""
     count = Counter(writes)
     return [{"action": action, "nth": nth} for action in sorted(count) for nth in range(1, count[action] + 1)][::every]
 
@@ -118,12 +118,12 @@ def test_a_controller_killed_while_it_deletes(cloud, run, every):
 
 @pytest.fixture
 def interrupt(cloud, repository):
-    """Runs playbooks/provision.yml, interrupts Ansible when it shows a line with certain words, and returns its status and the rest."""
+    """Runs playbooks/provision.yml, interrupts it at a line with certain words, and returns its exit status and the remaining output."""
 
     def run(options, words, number=signal.SIGINT):
         variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}
         variables |= {"deeplearning_cluster": options["cluster"], "deeplearning_region": options["region"]}
-        variables["deeplearning_private_key_file"] = ""  # the inventory's is that of another key pair
+        variables["deeplearning_private_key_file"] = ""  # the inventory has the key of another key pair
         command = ["ansible-playbook", "-i", "inventory/local", "playbooks/provision.yml", "-e", json.dumps(variables)]
         environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml", "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(

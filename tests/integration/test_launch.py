@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What nodes are launched from: adapters, placement, images, volumes."""
+"""How nodes are launched: network adapters, placement, images, volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fast(definition):
 
 
 def left(cloud, name):
-    """Placement groups and addresses that carry the cluster's tag."""
+    """Return the placement groups and addresses that have the cluster's tag."""
     filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
     ec2 = cloud.client("ec2")
     return [
@@ -169,7 +169,7 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
 
 
 def test_an_image_of_another_default_stays(cloud, run, definition, name):
-    """Before, Ubuntu 22.04 was meant where no system is named."""
+    """Ubuntu 22.04 used to be the default operating system."""
     options = {**definition, "image_parameter": None, "image_framework": "pytorch"}
     run("cluster", **options, image_os="ubuntu-22.04")
     unchanged = run("cluster", **options)
@@ -210,7 +210,7 @@ def test_root_volumes_as_described(cloud, run, definition, name):
 
 
 def test_network_interfaces_are_found_by_their_tags(cloud, run, definition, name, landlord, monkeypatch):
-    """What is left of a node has its own tags: a group gives its tags to instances alone."""
+    """Interfaces need their own tags, because an Auto Scaling group propagates its tags only to instances."""
     owner = landlord()
     run("cluster", **definition, **owner.options(), tags={"team": "speech"}, market="spot")
     ec2, own = cloud.client("ec2"), [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
@@ -221,7 +221,7 @@ def test_network_interfaces_are_found_by_their_tags(cloud, run, definition, name
     assert {item["InstanceId"] for item in requests} == nodes
     assert all({"Key": "team", "Value": "speech"} in item["Tags"] for item in requests)
 
-    # EC2 leaves an interface behind when its node is told to keep it, or fails at the wrong moment
+    # An interface can outlive its node, for example if it is not deleted on termination
     kept = next(item for item in interfaces if "Attachment" in item)
     ec2.modify_network_interface_attribute(
         NetworkInterfaceId=kept["NetworkInterfaceId"],
@@ -236,7 +236,7 @@ def test_network_interfaces_are_found_by_their_tags(cloud, run, definition, name
 
 
 def test_new_tags_wait_for_no_new_nodes(cloud, run, definition, name):
-    """What waits until nodes are replaced goes on waiting."""
+    """Changes that are deferred until nodes are replaced remain deferred."""
     run("cluster", **definition)
     before = {instance["InstanceId"] for instance in described(cloud, name)}
     changed = {**definition, "tags": {"team": "speech"}, "root_volume_size": 120}

@@ -1,9 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nothing in the shipped policies is needless: operators who have one each do all that its playbook may come to do.
+"""Every permission in the shipped policies is necessary: operators with one policy each do everything that its playbook may do.
 
-What AWS asked for on the way is compared with what the policies allow, and what the requests carried with what the local cloud looks at.
+The tests compare the actions that AWS checked with those that the policies allow, and the request parameters with those that the
+local cloud reads.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
 
 CLUSTER = "needs"
-EFA_TYPE = "p4d.24xlarge"  # with several network cards, so that the master gets an elastic IP address
+EFA_TYPE = "p4d.24xlarge"  # has several network cards, so the master gets an Elastic IP address
 ELSEWHERE = {"CidrIp": "198.51.100.0/24"}
 OTHER_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
-ATTACHED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"  # as Quick Setup attaches it to roles of instances
+ATTACHED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"  # Quick Setup attaches it to instance roles
 BOUNDARY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
 DEFINITION = {
     "cluster": CLUSTER,
@@ -41,7 +42,7 @@ DEFINITION = {
 }
 
 
-# What no run here makes AWS ask for: by action and statement, why it is allowed
+# Permissions that AWS checks in no run here: by action and statement, why they are allowed
 NOT_ASKED = {
     ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may ask about the VPC of the subnet, says the Service Authorization Reference.",
     ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "An adopted subnet or route table has no tag of the cluster, by which Change would do.",
@@ -50,7 +51,7 @@ NOT_ASKED = {
     ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
     ("ssmmessages:OpenDataChannel", "UseOwnSessions"): "Session Manager opens sessions. The local cloud has none.",
 }
-# What requests carry and nothing in the local cloud reads: what AWS does with it
+# Request parameters that the local cloud ignores: what AWS does with them
 TYPE = "Any other type than what the call makes is refused, which `tags.misplaced` does from a copy of the request."
 TOKEN = "A second call with the token gets the answer of the first. The collection sends another one each time, and reads again instead."
 IGNORED = {
@@ -83,19 +84,19 @@ IGNORED = {
 
 
 class Witness:
-    """Operators of one cloud, and what AWS asked of each."""
+    """Operators of one cloud, and the permissions that AWS checked for each."""
 
     def __init__(self, cloud, folder):
         self.cloud, self.folder = cloud, folder
         self.policies = {}
         self.adopted = {}
         self.asked = defaultdict(set)
-        """By operator, the actions that were allowed, with the statements that did."""
+        """By operator: the allowed actions, each with the statements that allowed it."""
         cloud.control.set_delays(**FAST)
         cloud.control.record_parameters()
 
     def become(self, playbook, **account):
-        """Let what follows in this process run as the operator of a playbook. What comes in between is the administrator's."""
+        """Run modules in this process as the operator of a playbook from now on. The clients of `cloud` remain the administrator's."""
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
         made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))
@@ -115,7 +116,7 @@ class Witness:
 
 @pytest.fixture(scope="module")
 def witness(cloud, tmp_path_factory):
-    """What was seen of all playbooks."""
+    """The witness of all scenarios."""
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     witness = Witness(cloud, tmp_path_factory.mktemp("witness"))
     cloud.client("kms").create_alias(AliasName="alias/data", TargetKeyId=key_of(cloud))
@@ -131,7 +132,7 @@ def key_of(cloud):
 
 
 def adopted_profile(cloud, name):
-    """An instance profile of somebody else's, whose role may read the SSH authorities."""
+    """Create an instance profile of another owner, whose role may read the SSH authorities. Return its name."""
     iam = cloud.client("iam")
     iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     iam.create_instance_profile(InstanceProfileName=name)
@@ -141,7 +142,7 @@ def adopted_profile(cloud, name):
 
 
 def reserved(cloud):
-    """Options of a cluster in a Capacity Reservation, with the image that is found by its framework."""
+    """Create a Capacity Reservation. Return the options of a cluster that uses it, with an image that is selected by framework."""
     reservation = cloud.client("ec2").create_capacity_reservation(
         InstanceType="c5.large",
         InstancePlatform="Linux/UNIX",
@@ -183,7 +184,7 @@ def provision(witness):
     made = run_module("cluster", **first, tags={"team": "vision"})["resources"]
     run_module("ssh_authority_info", cluster=CLUSTER)
 
-    # What others have changed is put right
+    # Drift is corrected
     ssh, nodes, table = made["security_group"]["ssh"], made["security_group"]["nodes"], made["route_table"]["private-us-east-1a"]
     ec2.authorize_security_group_ingress(GroupId=ssh, IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="198.51.100.0/24")
     ec2.authorize_security_group_egress(GroupId=nodes, IpPermissions=[{"IpProtocol": "-1", "IpRanges": [ELSEWHERE]}])
@@ -199,7 +200,7 @@ def provision(witness):
     iam.put_role_policy(RoleName=made["role"]["nodes"], PolicyName="nodes", PolicyDocument=json.dumps(OTHER_RIGHTS))
     run_module("cluster", **first)
 
-    # What the definition changes in place
+    # Changes in place
     second = {
         **first,
         "nat": "single",
@@ -211,7 +212,7 @@ def provision(witness):
     }
     run_module("cluster", **second, tags={"team": "speech"}, replace_nodes=True)
 
-    # What it loses: a worker, its role
+    # Removals: a worker, the role
     third = {**second, "worker_count": 1, "instance_profile": profile}
     run_module("cluster", **third, replace_nodes=True)
 
@@ -224,7 +225,7 @@ def provision(witness):
 
 
 def shortage(witness):
-    """AWS has no nodes, so that what was made for them goes. What there are none in can go, too: a zone, the public side."""
+    """Insufficient capacity: runs delete what they created for the nodes. Later runs delete unused parts: a zone and the public subnets."""
     cloud, zones = witness.cloud, ["us-east-1a", "us-east-1b"]
     cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones, 0)})
     efa = {**DEFINITION, "instance_type": EFA_TYPE, "efa": True, "cluster": f"{CLUSTER}-efa"}
@@ -235,7 +236,7 @@ def shortage(witness):
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
     tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
     cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
-    # Without adapters it needs no placement group, which goes once no node uses it; with an image of one's own no tag tells whence that is
+    # Without adapters, the placement group is deleted once no node uses it. With image_id, no tag shows where the image comes from
     image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
     plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
     run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
@@ -279,7 +280,7 @@ def dataset(witness):
     folder.mkdir()
     (folder / "a").write_bytes(b"1")
     upload(witness, folder)
-    (folder / "b").write_bytes(b"2" * (9 << 20))  # in parts
+    (folder / "b").write_bytes(b"2" * (9 << 20))  # multipart upload
     upload(witness, folder)
     cloud.control.set_faults([{"action": "UploadPart", "code": "InvalidRequest", "status": 400}])
     (folder / "c").write_bytes(b"3" * (9 << 20))
@@ -288,7 +289,7 @@ def dataset(witness):
 
 
 def upload(witness, folder):
-    """Copy a folder to the bucket as the role dataset does it on the controller."""
+    """Copy a directory to the bucket as the role dataset does on the controller."""
     specification = {
         "destination": f"s3://{CLUSTER}-data/images",
         "source": f"{folder}/",
@@ -308,7 +309,7 @@ def upload(witness, folder):
 
 
 def emr(witness):
-    """An EMR cluster with the default roles, which are the administrator's, from its start to its end."""
+    """Run an EMR cluster from creation to termination, with default roles that the administrator has created."""
     cloud, iam = witness.cloud, witness.cloud.client("iam")
     for name, service in ((DEFAULT_SERVICE_ROLE, "elasticmapreduce"), (DEFAULT_PROFILE, "ec2")):
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(emr_trust_policy(service, REGION)))
@@ -341,7 +342,7 @@ def emr(witness):
 
 
 def destroy(witness):
-    # As Quick Setup does it
+    # As Quick Setup does
     witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
     file_systems = witness.cloud.client("efs").describe_file_systems(CreationToken=f"{CLUSTER}-theirs")["FileSystems"]
     inventory(witness, "destroy", adopted=tuple(each["FileSystemArn"] for each in file_systems))
@@ -353,7 +354,7 @@ def destroy(witness):
 
 
 def pairs(policies):
-    """The actions of policies with the statements that allow them."""
+    """Return the actions in policies, each with the statement that allows it."""
     return {(action, statement["Sid"]) for policy in policies for statement in policy["Statement"] for action in statement["Action"]}
 
 
@@ -365,7 +366,7 @@ def shipped(playbook, **account):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "emr", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
-    """Each action was allowed by its statement and by no other, at least once."""
+    """In at least one check, the statement of each action was the only one that allowed it."""
     allowed = pairs(witness.policies[playbook])
     assert allowed == shipped(playbook, adopted=witness.adopted.get(playbook, ()))
     needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}
@@ -384,5 +385,5 @@ def test_the_rest_of_the_policies_is_named():
 
 @pytest.mark.exhaustive
 def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
-    """A parameter that it begins to read, or that is not sent any more, leaves the table."""
+    """If the local cloud starts to read a parameter, or requests no longer contain it, it has to be removed from the table."""
     assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)

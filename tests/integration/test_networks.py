@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Networks of all shapes: NAT gateways, endpoints, private ones, and those that somebody else owns."""
+"""Networks: NAT gateways, endpoints, private networks, and networks of other owners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _writes(cloud):
 
 
 def _exits(cloud, result):
-    """The NAT gateway by which each private subnet gets out."""
+    """Return the key of each private subnet's NAT gateway by zone, or None for subnets without one."""
     tables = cloud.client("ec2").describe_route_tables(RouteTableIds=list(result["resources"]["route_table"].values()))["RouteTables"]
     names = {resource_id: key for key, resource_id in result["resources"].get("nat_gateway", {}).items()}
     zones = {subnet: key.removeprefix("private-") for key, subnet in result["resources"]["subnet"].items() if key.startswith("private-")}
@@ -146,7 +146,7 @@ def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, de
 
 
 def test_lustre_is_let_in_where_there_is_one_and_from_its_subnets(cloud, run, definition, landlord, name):
-    """Its servers connect to the nodes, also from a subnet that the cluster does not use."""
+    """Lustre servers connect to the nodes, even from a subnet that the cluster does not use."""
     owner = landlord(zones=("us-east-1a", "us-east-1b"))
     adopted = owner.options(private_subnet_ids=owner.private[:1], public_subnet_ids=owner.public[:1])
     options = {"cluster": name, **adopted, "ssh_cidrs": definition["ssh_cidrs"]}
@@ -314,7 +314,7 @@ BAD = {
 
 
 def _default_group(ec2):
-    """A security group of the account's default VPC."""
+    """Return a security group of the account's default VPC."""
     vpc = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"][0]["VpcId"]
     groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["SecurityGroups"]
     return groups[0]["GroupId"]
@@ -469,7 +469,7 @@ def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run,
 
 
 def _example(repository, file, **replaced):
-    """The options of the module from a file of variables, with the ids that this account has."""
+    """Return the options of the module from an example definition, with ids of this account."""
     variables = yaml.safe_load((repository / "examples" / "definitions" / file).read_text())
     assert all(name.startswith("deeplearning_") for name in variables)
     named = {name.removeprefix("deeplearning_"): value for name, value in variables.items()}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM policies for operators: as declared and as written down. test_needed_actions.py shows that they are enough and needed."""
+"""The IAM policies for operators, as declared and as documented. test_needed_actions.py shows that they are necessary and sufficient."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import pytest
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
-# Without them a check is left out, and nothing fails: the owner of a bucket says who may ask whether it exists.
+# Without these, a check is skipped and nothing fails: the owner of a bucket decides who may check whether it exists.
 OPTIONAL = {"s3:ListBucket"}
-# Calls whose names the code puts together. test_needed_actions.py shows that they are made
+# Calls whose names the code computes. test_needed_actions.py shows that the code makes them
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
-# Where the names of botocore, of IAM and of the local cloud's records differ
+# Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
 SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")
-# Actions that IAM calls otherwise than the API
+# Actions that have other names in IAM than in the API
 RENAMED = {
     "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
     "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
@@ -58,8 +58,8 @@ def renamed(action):
 
 
 def called_in(source, actions):
-    """The IAM actions of the calls that a file's text names: C(client.method), C(("service", "method")),
-    C(client.get_paginator("method")) or a lone C("method")."""
+    """Return the IAM actions of the calls in a file's source: C(client.method), C(("service", "method")),
+    C(client.get_paginator("method")) or C("method") alone."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         names = []
@@ -83,7 +83,7 @@ def sources(*folders):
 
 
 def declared(tool, path):
-    """Return what the component or module that a file belongs to declares. What components share is for all of them."""
+    """Return the actions that a file's component or module declares. Files that components share may use the actions of all of them."""
     if path.name == "iam_actions.py":
         calls = declarations(tool, path)
     elif path.stem == "validators" or path.parent.name == "validators":
@@ -112,7 +112,7 @@ def test_every_call_in_the_code_is_declared(tool, actions):
 
 
 def users(path):
-    """Return the files that make the calls of a declaration: those beside it, and those that its package shares with others."""
+    """Return the files that make the declared calls: those in the declaration's directory, and those that its package shares."""
     shared = path.parents[1].glob("*.py") if path.parents[1].name != "_aws" else ()
     return [*path.parent.glob("*.py"), *shared]
 
@@ -158,19 +158,19 @@ def test_policies_are_for_the_clusters_that_are_named(tool):
 
 
 def statements(tool, playbook, action, account=None):
-    """What a playbook's policy says about an action, by statement."""
+    """Return the statements about an action in a playbook's policy, by statement id."""
     found = tool.statements(tool.playbooks()[playbook], account or tool.Account())
     return {each["Sid"]: each for each in found if action in each["Action"]}
 
 
 def test_reading_mount_targets_reads_their_interfaces(tool):
-    """EFS asks for it in the caller's name (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
+    """EFS requires this permission of the caller (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
     for playbook in ("validate", "provision", "train", "destroy"):
         assert statements(tool, playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
 
 
 def test_session_manager_opens_ssh_and_no_shell(tool):
-    """Without the check a session without a document is a shell, allowed or not: Systems Manager User Guide."""
+    """Without this condition, a session that names no document opens a shell, even if not allowed (Systems Manager User Guide)."""
     opened = statements(tool, "session_manager", "ssm:StartSession")
     assert opened.keys() == {"ConnectToNodes", "ConnectBySsh"}
     for statement in opened.values():
@@ -184,7 +184,7 @@ IAM_CHANGES = re.compile(r"iam:(Add|Attach|Create|Delete|Detach|Pass|Put|Remove|
 
 @pytest.mark.parametrize("playbook", ["provision", "train", "destroy"])
 def test_roles_of_others_are_out_of_reach(tool, playbook):
-    """By path and by tag, so that the name alone opens nothing (security.md, H5)."""
+    """Path and tag restrict access, so a matching name alone gives none (security.md, H5)."""
     for statement in tool.statements(tool.playbooks()[playbook], tool.Account()):
         changes = [each for each in statement["Action"] if IAM_CHANGES.match(each)]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
@@ -208,7 +208,7 @@ def test_roles_can_be_bound(tool):
 
 
 def test_interfaces_of_others_are_out_of_reach(tool):
-    """The caller changes those of Lustre alone, EFS and FSx theirs in the caller's name (security.md, M7; aws.md, S2)."""
+    """The caller may change only Lustre's interfaces. EFS and FSx change theirs on the caller's behalf (security.md, M7; aws.md, S2)."""
     for action in tool.INTERFACES:
         conditions = {name: each["Condition"] for name, each in statements(tool, "train", action).items()}
         assert conditions.pop("InterfacesOfFileSystems") == {"Bool": {"aws:ViaAWSService": "true"}}

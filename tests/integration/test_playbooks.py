@@ -1,4 +1,4 @@
-"""What playbooks find out before they ask AWS or a host for anything."""
+"""What playbooks check before they send requests to AWS or to hosts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
 def test_the_name_of_an_ended_job_is_refused_before_aws_is_asked(
     cloud: LocalCloud, play: Run, tmp_path: Path, name: str, known: str, refused: bool
 ) -> None:
-    """Only nodes that this controller has configured are asked."""
+    """The playbook checks the name early only on nodes that this controller has configured."""
     (tmp_path / "done/status").mkdir(parents=True)
     (tmp_path / "done/status/over").touch()
     (tmp_path / "known_hosts").write_text(f"{known} ssh-ed25519 AAAA\n")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An SDK that does not know what the collection asks AWS is refused, before anything is asked."""
+"""An SDK that is older than the required version is refused before the first API call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_needed_sdk_is_documented(repository):
 
 
 def test_what_a_client_of_s3_does_to_its_model_does_not_reach_others(cloud):
-    """Clients take the bucket out of the paths of operations. A cloud in this process routes by them."""
+    """S3 clients remove the bucket from the paths of operations. A cloud in this process routes requests by these paths."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket="models")
     assert s3.meta.service_model.operation_model("CreateBucket").http["requestUri"] == ""

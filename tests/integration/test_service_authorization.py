@@ -14,7 +14,7 @@ from importlib.resources import files
 import permissions
 import pytest
 
-# Where other documents of AWS say more than the reference
+# What only other AWS documents mention
 ELSEWHERE = {
     ("LaunchFromTemplate", "arn:aws:ec2:*:*:spot-instances-request/*"): "EC2 User Guide, tags of Spot Instance requests",
     ("UseOwnSessions", "ssmmessages:OpenDataChannel"): "Systems Manager User Guide, SSH connections through Session Manager",
@@ -25,7 +25,7 @@ ELSEWHERE = {
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    """Nothing here asks a cloud."""
+    """Overrides the fixture of conftest.py, because these tests use no cloud."""
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def reference():
 
 
 def overlap(first, second):
-    """Whether two patterns with * have a text in common."""
+    """Return whether some text matches both patterns, which may contain *."""
     if not first or not second:
         return not (first + second).strip("*")
     if first[0] == "*":
@@ -45,7 +45,7 @@ def overlap(first, second):
 
 
 def same_arns(first, second):
-    """Whether two patterns of ARNs have one in common, part by part."""
+    """Return whether some ARN matches both patterns, which are compared part by part."""
     return all(map(overlap, first.split(":", 5), second.split(":", 5)))
 
 
@@ -54,12 +54,12 @@ def pattern(arn):
 
 
 def key_of(name):
-    """A condition key without the tag's or the value's own name, as the reference writes it."""
+    """Return a condition key in lower case without the part after the slash, such as the name of a tag."""
     return re.sub(r"/.*", "", name).lower()
 
 
 def resources_of(action):
-    """The ARNs of what an action is about, as patterns; none where it has no resources."""
+    """Return the ARN patterns of the resources that an action applies to: an empty set if it supports none."""
     service, name = action.split(":")
     kinds = reference()[service]["privileges"][name]["resource_types"]
     return {pattern(reference()[service]["resources"][kind]["arn"]) for kind in kinds if kind}
@@ -79,7 +79,7 @@ def is_known(action):
 
 
 def statements():
-    """The statements of all policies by their names, with the actions of all playbooks."""
+    """Return the statements of all policies, merged by id: each has the actions from all playbooks."""
     tool = permissions.tool()
     account = tool.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
     found, actions = {}, defaultdict(set)
@@ -91,7 +91,7 @@ def statements():
 
 
 def unknown():
-    """What the reference does not know, by statement."""
+    """Yield each action, resource and condition key that the reference does not confirm, with its statement's id."""
     for statement in statements():
         name, actions = statement["Sid"], statement["Action"]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
@@ -105,7 +105,7 @@ def unknown():
             for each in resources:
                 if not any(same_arns(pattern(each), other) for arns in about.values() for other in arns):
                     yield name, each
-        # Keys that begin with aws: are all services', but for tags, which each action has or has not
+        # Keys that begin with aws: apply to all services, except keys for tags, which depend on the action
         keys = {key for conditions in statement.get("Condition", {}).values() for key in conditions}
         for key in keys:
             known = [key_of(key) in keys_of(action) for action in actions if is_known(action)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which nodes the playbooks end: not those that run a job, nor those that cannot be asked for jobs, as instances here have no hosts."""
+"""The playbooks do not terminate nodes that run a job, or nodes whose jobs cannot be listed. Instances here have no hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .conftest import REGION
 
 @pytest.fixture
 def command(definition, name, tmp_path):
-    """Returns the command of a playbook for this cluster."""
+    """Returns a function that builds the command of a playbook for this cluster."""
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(
         json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})
@@ -38,7 +38,7 @@ def command(definition, name, tmp_path):
 
 @pytest.fixture
 def play(cloud, command, repository):
-    """Runs a playbook without a terminal and returns its status and words."""
+    """Runs a playbook without a terminal and returns its exit status and output."""
 
     def run(playbook, **variables):
         done = subprocess.run(
@@ -57,13 +57,13 @@ def play(cloud, command, repository):
 
 @pytest.fixture
 def shrink(play):
-    """Runs playbooks/provision.yml for one worker."""
+    """Runs playbooks/provision.yml with one worker."""
     return lambda **variables: play("provision", deeplearning_worker_count=1, **variables)
 
 
 @pytest.fixture
 def asked_here(tmp_path, name):
-    """Lets this machine answer for the master, with a running job on the last worker."""
+    """Returns variables that make this machine act as the master, with a running job on the last worker."""
     job = tmp_path / "jobs" / "long"
     (job / "status").mkdir(parents=True)
     now = time.time()
@@ -133,7 +133,7 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
 
 
 def on_terminal(command, cloud, repository, answer):
-    """Run a command on a terminal of its own, type the answer to its question, and return its status and words."""
+    """Run a command on a pseudo-terminal, type the answer to its question, and return its exit status and output."""
     main, terminal = pty.openpty()
     started = subprocess.Popen(
         command,
@@ -155,7 +155,7 @@ def on_terminal(command, cloud, repository, answer):
                 break
             shown += part
             if b"yes and press Enter" in shown and answer:
-                time.sleep(0.2)  # what is typed before Ansible reads is discarded
+                time.sleep(0.2)  # Ansible discards input that arrives before it reads
                 os.write(main, answer.encode() + b"\r")
                 answer = ""
     os.close(main)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage: modes of EFS, FSx for Lustre, file systems of somebody else, and two clusters on one of them."""
+"""Shared storage: modes of EFS, FSx for Lustre, file systems of other owners, and two clusters that share one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def writes(cloud):
 
 
 def same(run, options, expected):
-    """Runs with what changed: predicted, made, and then nothing more to do."""
+    """Run with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the result."""
     assert steps(run("cluster", **options, check=True)) == expected
     result = run("cluster", **options)
     assert steps(result) == expected
@@ -75,7 +75,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot be changed to 'SCRATCH_2'"):
         run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
 
-    # Data stays, and with it what it lies in
+    # The data is kept, and so are the resources that it depends on
     predicted = run("cluster", cluster=name, state="absent", check=True)
     gone = run("cluster", cluster=name, state="absent")
     assert steps(gone) == steps(predicted)
@@ -93,7 +93,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
 
 
 def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
-    """Its mount is on tags and in the boot script, its rights are in the role, and nothing of it is the cluster's."""
+    """The mount is in tags and in the boot script, and the permissions are in the role. The bucket is not a resource of the cluster."""
     options = {**definition, "bucket_mount": f"s3://{bucket}/train"}
     predicted, made = run("cluster", **options, check=True), run("cluster", **options)
     assert steps(made) == steps(predicted)
@@ -107,7 +107,7 @@ def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
     allowed = {each["Sid"]: each for each in policy["properties"]["policy"]["Statement"]}
     assert allowed["ReadMountedBucket"]["Resource"] == [f"arn:aws:s3:::{bucket}/train/*"]
 
-    # Nodes keep what they have mounted until they are replaced, and the role loses the rights at once
+    # Nodes keep the mount until they are replaced, but the role loses the permissions immediately
     without = run("cluster", **definition)
     assert ("update", "role nodes") in steps(without)
     assert {change["kind"] for change in without["deferred"]} == {"launch_template", "nodes"}
@@ -163,7 +163,7 @@ def test_without_efs(cloud, run, definition, name):
 
 
 def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definition):
-    """EFS answers the second call with an error, not with what the first one made; a target has no interface at first."""
+    """EFS rejects the second call instead of returning the file system of the first. A mount target has no network interface at first."""
     lost = {"service": "elasticfilesystem", "action": "CreateFileSystem", "code": "InternalServerError", "status": 500, "after": True}
     early = {"action": "DescribeMountTargetSecurityGroups", "code": "IncorrectMountTargetState", "status": 409}
     cloud.control.set_faults([{**lost, "nth": 1}])
@@ -215,7 +215,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
     def mounts():
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
 
-    # The nodes go on mounting as they were launched to, also for the role that looks after their mounts
+    # Nodes keep the mount options that they were launched with, also in cluster_info
     assert steps(run("cluster", **definition)) == {POLICY}
     assert mounts() == {1: "true", 2: "true", 3: "true"}
     run("cluster", **definition, replace_nodes=True)
@@ -224,7 +224,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """A cluster whose nodes mount by plain NFS, as all did before, keeps that until the definition says otherwise."""
+    """Nodes that mount through plain NFS, as all nodes did before, keep doing so. Only a new launch of all nodes uses the new default."""
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()
     again = run("cluster", **definition, replace_nodes=True)
@@ -240,7 +240,7 @@ POLICY = ("update", "file_system_policy main")
 
 
 def policy(cloud, file_system):
-    """The effects of the statements in the policy of a file system."""
+    """Return the effects of the statements in the policy of a file system."""
     found = cloud.client("efs").describe_file_system_policy(FileSystemId=file_system)["Policy"]
     return [statement["Effect"] for statement in json.loads(found)["Statement"]]
 
@@ -256,7 +256,7 @@ def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     assert not run("cluster", **definition)["changed"]
     assert writes(cloud) == []
 
-    # What somebody has changed in it is put right, what somebody has taken away comes back
+    # Changes to the policy are reverted, and a deleted policy is created again
     efs = cloud.client("efs")
     document = json.loads(efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     document["Statement"][0]["Principal"] = {"AWS": "arn:aws:iam::123456789012:root"}
@@ -267,7 +267,7 @@ def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     wait_until(lambda: has_no_policy(efs, file_system))
     same(run, definition, {("create", "file_system_policy main")})
 
-    # It goes with the data, and stays with it
+    # The policy is kept or deleted together with the data
     gone = run("cluster", cluster=name, state="absent")
     assert "file_system_policy main" not in {resource for _action, resource in steps(gone)}
     assert policy(cloud, file_system) == ["Allow"]
@@ -287,7 +287,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
     assert policy(cloud, made) == ["Allow", "Deny"]
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
-    # A tag that somebody has taken off a node is no reason to drop it, the definition is
+    # A tag that is missing from a node does not remove the Deny statement, but the definition does
     tag = {"Key": "deeplearning:file-system-tls"}
     cloud.client("ec2").delete_tags(Resources=[next(iter(instances(cloud, name)))], Tags=[tag])
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
@@ -296,7 +296,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
 
 
 def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, name):
-    """A policy counts for what is mounted, too: of this cluster and of others."""
+    """A policy also affects existing mounts, of this cluster and of others."""
     network = run("cluster", **definition)["resources"]
     file_system = network["file_system"]["main"]
     other = {
@@ -335,13 +335,13 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
 
 
 def access_points(cloud, file_system):
-    """The directories of the access points that a file system has, by their ids."""
+    """Return the directories of the available access points of a file system, by access point id."""
     found = cloud.client("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {item["AccessPointId"]: item["RootDirectory"]["Path"] for item in found if item["LifeCycleState"] == "available"}
 
 
 def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
-    """The nodes mount it through an access point of the cluster's, which goes with the cluster."""
+    """The nodes mount the directory through an access point of the cluster, which is deleted with the cluster."""
     theirs = foreign_file_system(cloud, name)
     efs = cloud.client("efs")
     other = efs.create_access_point(FileSystemId=theirs, RootDirectory={"Path": "/teams/bert"})["AccessPointId"]
@@ -368,7 +368,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     asked = {"file_system_id": theirs, "file_system_directory": "/teams/bert"}
     assert not run("node_group", **nodes, **asked, group="workers")["changed"]
 
-    # Another directory: nodes see the old one until they are replaced
+    # Another directory: nodes keep the old one until they are replaced
     moved = {**options, "file_system_directory": "/teams/gpt"}
     result = run("cluster", **moved)
     assert steps(result) == {("create", "access_point /teams/gpt")}
@@ -381,7 +381,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     new = result["resources"]["access_point"]["/teams/gpt"]
     assert {tags["deeplearning:file-system-access-point"] for tags in instances(cloud, name).values()} == {new}
 
-    # It goes also where nobody says of which file system it is
+    # The access point is deleted even if no option names its file system
     with pytest.raises(ModuleFailed, match=r"still in use. First delete auto_scaling_group"):
         run("file_system", cluster=name, state="absent")
     gone = run("cluster", cluster=name, state="absent")
@@ -470,7 +470,7 @@ def test_bad_input_changes_nothing(cloud, run, definition, change, message):
     assert writes(cloud) == []
 
 
-# File systems of somebody else
+# File systems of other owners
 
 
 def foreign_file_system(cloud, name, **more):
@@ -481,7 +481,7 @@ def foreign_file_system(cloud, name, **more):
 
 
 def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
-    """A mount target behind a group of its owner's, which lets a range in."""
+    """Create a mount target with a security group of its owner that allows NFS from `cidr`. Return its id, its address and the group."""
     ec2 = cloud.client("ec2")
     group = ec2.create_security_group(GroupName=f"{file_system}-{cidr}", Description="theirs", VpcId=vpc)["GroupId"]
     if cidr:
@@ -522,7 +522,7 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
 
 @pytest.fixture
 def owner(run, definition, name):
-    """Another cluster, with both kinds of shared storage, in a network of its own."""
+    """Another cluster, with both kinds of shared storage, in its own network."""
     return run("cluster", **{**definition, "cluster": f"{name}-owner", "network_cidr": "10.9.0.0/16", "worker_count": 1}, lustre=True)
 
 
@@ -556,18 +556,18 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
     assert f"{target['IpAddress']}:/ /efs nfs4 " in boot_script(cloud, name)
     assert f"{node['lustre_source']} /fsx lustre " in boot_script(cloud, name)
 
-    # The owner cannot take them away from under the other's nodes
+    # The owner cannot delete file systems that nodes of the other cluster use
     cloud.control.forget_calls()
     for more in ({}, {"delete_data": True}):
         with pytest.raises(ModuleFailed, match=rf"fs-\w+ is used by nodes of other clusters \({name}\). Delete those nodes first"):
             run("cluster", cluster=f"{name}-owner", state="absent", **more)
     assert writes(cloud) == []
 
-    # A module of the nodes alone has to be told what cannot be found by the cluster's own parts
+    # The module node_group needs the ids of file systems that are not the cluster's own
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
     assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
 
-    # And the other leaves without a trace
+    # The other cluster is deleted completely, and the owner's resources stay unchanged
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
     assert gone["kept"] == []
     assert not run("cluster", **{**definition, "cluster": f"{name}-owner", "network_cidr": "10.9.0.0/16", "worker_count": 1}, lustre=True)[
@@ -637,7 +637,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
-    # Without nodes it can, and what is left of the other's goes
+    # Without nodes, the file system can be changed, and the mount target of the former one is deleted
     for group in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=group)
     changed = run("cluster", **definition, file_system_id=theirs)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the account, the module that asks all validators, and the page about them."""
+"""Validators of the account, the module that runs all validators, and the documentation page about them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_all_findings_at_once_and_none_that_is_suppressed(cloud, run, definition
 
 
 def test_what_cannot_be_told_without_an_answer_hides_no_other_finding(run, definition):
-    """Which zones offer the type is what others build on."""
+    """Other validators depend on the list of zones that offer the type."""
     with pytest.raises(ModuleFailed) as failure:
         run("cluster_validation", **{**definition, "instance_type": "p99.large", "key_name": "nobody"})
     assert findings(failure) == [("key_pair", "error"), ("instance_type_offered", "error")]
@@ -105,7 +105,7 @@ def test_a_quota_that_suffices(cloud, run, definition, quotas, change):
 
 
 def running_vcpus(cloud, lifecycle):
-    """What other tests have left running."""
+    """Return the number of vCPUs of all pending and running instances with this lifecycle."""
     ec2 = cloud.client("ec2")
     pages = ec2.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}])
     types = [

@@ -1,4 +1,4 @@
-"""Jobs on shared storage, with records that hosts could have written."""
+"""Job directories with records that hosts could have written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORD = {
 
 
 class Jobs:
-    """A directory of jobs as the module training_job_info sees it."""
+    """A directory of jobs, listed as the module training_job_info lists them."""
 
     def __init__(self, directory):
         self.directory = directory

@@ -1,4 +1,4 @@
-"""The Python of a hostile node: runs what it is asked to with the real one and adds to every module's answer what /etc/lies.json says."""
+"""A hostile node's Python: runs everything with the real Python, and merges /etc/lies.json into the result of every module."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ REAL = "/usr/bin/python3.real"
 
 
 def merged(honest, lies):
-    """Return an answer with the lies in it; those about members of a list are for each of them."""
+    """Return a module result with the lies merged into it. An object of lies about a list applies to each of its members."""
     if isinstance(honest, dict) and isinstance(lies, dict):
         return {**honest, **{key: merged(honest.get(key), lie) for key, lie in lies.items()}}
     if isinstance(honest, list) and isinstance(lies, dict):

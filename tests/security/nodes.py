@@ -1,4 +1,4 @@
-"""Nodes that answer what a test has them answer."""
+"""Nodes that return the results that a test specifies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-#: Modules that run on nodes, with arguments that each of them takes.
+#: Modules that run on nodes, with valid arguments for each.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
     "node_health": {"user": "ubuntu"},
@@ -38,14 +38,14 @@ ON_NODES = {
 
 
 class Nodes:
-    """Plays against nodes whose Python prints an answer of the test's, whatever it is asked to run."""
+    """Plays against nodes whose Python always prints the result that the test specifies."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\n")
 
     def run(self, tasks: list[dict], *answers: object, inject: bool = False, is_honest: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run the tasks on as many nodes as there are answers: worker 2, worker 3 and so on. Honest ones answer themselves."""
+        """Run the tasks on one node per answer: worker 2, worker 3 and so on. Honest nodes run the real modules."""
         hosts = {f"bert-worker{number}": self.node(number, answer) for number, answer in enumerate(answers, 2)}
         for host in hosts.values() if is_honest else ():
             del host["ansible_python_interpreter"]
@@ -64,7 +64,7 @@ class Nodes:
         return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
 
     def node(self, number: int, answer: object) -> dict[str, object]:
-        """The variables of a node. Its interpreter does not look at what it is asked to run."""
+        """Return the variables of a node whose interpreter ignores its input and prints the answer."""
         text, python = self.folder / f"answer{number}", self.folder / f"python{number}"
         text.write_text(answer if isinstance(answer, str) else json.dumps(answer))
         python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\n")

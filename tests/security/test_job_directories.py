@@ -1,4 +1,4 @@
-"""What root does with the directories of jobs, while their users change what the names in them mean (M2, L2 and L3 of the review)."""
+"""What root does in job directories while the jobs' users exchange the files behind the names (M2, L2 and L3 of the review)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = 200
 
 @pytest.fixture
 def folder():
-    """A folder that other users reach."""
+    """A directory that other users can access."""
     with tempfile.TemporaryDirectory() as path:
         os.chmod(path, 0o755)
         yield Path(path)
@@ -48,7 +48,7 @@ def code(folder):
 
 @pytest.fixture
 def outside(folder):
-    """What is root's, and must stay so."""
+    """Files of root. Verifies after the test that they have not changed."""
     for number in range(FILES):
         (folder / "outside").mkdir(exist_ok=True)
         (folder / "outside" / f"{number}.py").write_text("root's")
@@ -67,7 +67,7 @@ def give(path, user):
 
 @contextlib.contextmanager
 def exchanging(one, other):
-    """Let the job's user exchange two names all the time."""
+    """Have the job's user exchange two names continuously."""
     child = os.fork()
     if not child:
         os.setuid(USER.pw_uid)
@@ -106,7 +106,7 @@ def test_the_copy_is_the_users(folder, code):
 
 
 def test_a_link_is_not_followed(folder, code, outside):
-    """Neither to a folder that exists nor to one that root would make."""
+    """Neither a link to an existing directory nor one to a directory that root would create is followed."""
     home = folder / "home"
     home.mkdir()
     for number, target in enumerate((outside, folder / "made/ssh.service.d")):
@@ -137,7 +137,7 @@ def test_a_directory_that_becomes_a_link_is_not_emptied(folder, code, outside):
 
 
 def test_a_race_gives_nothing_away(folder, code, outside):
-    """The user exchanges a directory of the copy and a link, while it is made."""
+    """While root copies the code, the user exchanges a directory of the copy with a link."""
     home = folder / "home"
     (home / "place").mkdir(parents=True)
     (home / "link").symlink_to(outside)
@@ -164,7 +164,7 @@ def test_code_that_becomes_a_link_is_not_read_as_root(folder, code, outside):
 
 
 def archive(folder):
-    """An archive of code that the login user has sent."""
+    """An archive of code that the login user has transferred."""
     path = folder / "code.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         for name, mode in (("train.py", 0o600), ("run.sh", 0o700)):
@@ -230,7 +230,7 @@ def test_the_jobs_user_reads_the_code_and_cannot_change_it(folder, paths):
 
 
 def test_what_the_jobs_user_puts_in_the_way_of_a_second_preparation_is_replaced(folder, paths):
-    """The login user may be tricked no more than root."""
+    """Links of the job's user do not mislead the login user either."""
     install(folder, paths)
     theirs = folder / "theirs"
     theirs.mkdir()
@@ -267,7 +267,7 @@ def test_a_job_directory_of_another_user_is_not_used(folder, paths):
     ],
 )
 def test_an_environment_that_others_can_change_is_not_used(folder, folders, mode, refused):
-    """As where a job has made the directory first, on a disk on which everybody can write."""
+    """A job may have created the directory first, on a disk to which everybody can write."""
     directory = folder / "environments"
     place = Place(str(directory / "bert/x86_64-python3.10"), "d1ge57")
     Path(place.path).mkdir(parents=True)
@@ -300,7 +300,7 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
 
 
 def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkeypatch):
-    """L2: and nobody else can hold it."""
+    """L2: waiting for the lock has a time limit, and only root can open the lock file."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
     monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
@@ -311,7 +311,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
 
 
 def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
-    """L3: only notes of root's own are read, and none of them ends a start."""
+    """L3: a broken note does not fail the start of another job, and is deleted."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
     monkeypatch.setattr(systemd, "STARTED", str(tmp_path / "started"))

@@ -1,4 +1,4 @@
-"""What a job writes, holds and leaves behind keeps nobody else from working: sizes, times, memory, processes, profiles."""
+"""A job's files, memory and leftovers do not keep others from working: sizes, times, memory, processes, profiles."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     ids=["stopped", "long"],
 )
 def test_a_user_cannot_keep_root_waiting(monkeypatch, work, words):
-    """A job's user may stop what root has left to a child process with that uid."""
+    """A job's user can stop the child process that does root's work under that uid."""
     monkeypatch.setattr(users, "PATIENCE", 0.4)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(20)
@@ -139,7 +139,7 @@ def test_memory_files_and_processes_are_left_for_root(memory):
 
 @pytest.fixture
 def deep(memory):
-    """A tree of directories that is deeper than Python's stack, and than any path may be long."""
+    """A directory tree that is deeper than Python's recursion limit, and whose path is longer than PATH_MAX."""
     tree = memory / "shm" / "greedy"
     tree.mkdir(parents=True)
     script = "import os\nfor _ in range(2500):\n    os.mkdir('a')\n    os.chdir('a')\nopen('end', 'w').close()"

@@ -1,4 +1,4 @@
-"""M4: a job's files are data. A bad one is skipped and named, and the honest rest is shown."""
+"""M4: the files of jobs are untrusted data. Invalid ones are skipped and reported, and the valid ones are shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def jobs(tmp_path):
 
 @pytest.fixture(autouse=True)
 def in_time():
-    """Whatever the files hold, nothing takes long."""
+    """Verifies that each test takes less than 5 s of CPU time, whatever the files contain."""
     start = time.process_time()
     yield
     assert time.process_time() - start < 5

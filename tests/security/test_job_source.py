@@ -1,4 +1,4 @@
-"""M6 and L4: git on the controller does nothing that a source says, and shows nobody a password."""
+"""M6 and L4: git on the controller runs no program that a source configures, and reveals no password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_co
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Run git in a work tree with one commit."""
+    """Runs git in a work tree with one commit."""
     folder = tmp_path / "source"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -59,7 +59,7 @@ def test_nothing_runs_that_the_configuration_of_a_source_names(git, tmp_path, se
 
 
 def test_nothing_is_fetched_for_a_source(git, tmp_path):
-    """A partial clone asks its remote for what it lacks, by a program that its configuration names."""
+    """A partial clone fetches missing objects from its remote with a program that its configuration specifies."""
     proof = tmp_path / "proof"
     digest = git("rev-parse", "HEAD^{tree}")
     git("config", "remote.origin.url", f"ext::touch {proof}")
@@ -153,7 +153,7 @@ def test_what_is_shown_of_an_address_has_no_credentials(repository, shown):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Asks for a password and notes which it is given."""
+    """A server that asks for a password and records the credentials that it receives."""
 
     def do_GET(self):
         self.server.given.append(self.headers.get("Authorization"))

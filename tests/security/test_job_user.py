@@ -12,7 +12,7 @@ from local_cloud.testing import wait_until
 
 USER = {"launcher": "command", "python": "/usr/bin/python3"}
 
-# Tries what a job must not do, each attempt by itself, and writes down which ones worked.
+# Tries what a job must not do, each attempt separately, and records which attempts worked.
 HOSTILE = """
     import json, os, pathlib, socket, subprocess, sys
 
@@ -90,7 +90,7 @@ def cluster(tmp_path_factory):
             host.ssh("sudo useradd --create-home --uid 2001 researcher")
         for host in result.hosts:
             host.ssh(f"cat >> ~/.ssh/authorized_keys <<'END'\n{public}END\n")
-        first.ssh("ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new deeplearning-worker2 true")  # what the login user can do
+        first.ssh("ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new deeplearning-worker2 true")  # SSH works for the login user
         done = result.train("theirs", "print('hello')\n", user="researcher", **USER)
         assert done.returncode == 0, done.stdout + done.stderr
         assert first.ssh("stat -c %U /efs/jobs/theirs/status/rank0.json").stdout == "researcher\n"
@@ -102,7 +102,7 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
         for port in (2049, 20048, 20049):
             host.ssh(f"sudo systemd-run --quiet --unit=listener-{port} python3 -m http.server {port}")
     for host in cluster.hosts:
-        for port in (2049, 20049):  # others are not kept from them
+        for port in (2049, 20049):  # other users can use these ports
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
     result = cluster.train("hostile", HOSTILE, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -143,7 +143,7 @@ def test_the_login_user_reads_and_writes_what_belongs_to_a_job(cluster):
 
 
 def test_nobody_logs_in_as_the_jobs_user(cluster):
-    """Neither with a key that a script has put there, nor from the outside."""
+    """A key that a script has added gives no access, and the user's password is locked."""
     public = cluster.hosts[0].key_file.with_suffix(".pub").read_text().strip()
     script = f"""
         import os, pathlib
@@ -187,7 +187,7 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
 
 @pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
-    """Where images have theirs, and the role python_environment its local ones. Homes are for their users alone on most distributions."""
+    """Images and the role python_environment create environments there. On most distributions, home directories are private."""
     for host in cluster.hosts:
         host.ssh("chmod 0700 ~ && test -x ~/environments/mine/bin/python || python3 -m venv ~/environments/mine")
     python = "/home/ubuntu/environments/mine/bin/python"
@@ -218,7 +218,7 @@ def test_a_user_that_cannot_be_used_is_refused(cluster, user, message):
 
 
 def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
-    """L2 and L3: a lock that is held, and what root reads of a job that runs."""
+    """L2 and L3: a running job replaces the specification of its process, which root reads."""
     script = """
         import fcntl, glob, os, pathlib, time
         spec, = glob.glob("/run/deeplearning/jobs/breaks-*/spec.json")
@@ -237,7 +237,7 @@ def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
 
 
 def test_mpi_reaches_other_hosts_without_a_key(cluster):
-    """The system's own Open MPI, started by a user who cannot log in anywhere. What it leaves on other hosts ends with the job."""
+    """The distribution's Open MPI runs as a user who cannot log in to any host. Its processes on other hosts end with the job."""
     host = "echo $OMPI_COMM_WORLD_RANK $DEEPLEARNING_HOST $(id -un) $TOKEN"
     variables = {"launcher": "mpi", "python": "/usr/bin/python3", "processes_per_host": 2, "secrets": {"TOKEN": "t0ken"}}
     result = cluster.train("ranks", "", command=["sh", "-c", host], **variables)
@@ -251,7 +251,7 @@ def test_mpi_reaches_other_hosts_without_a_key(cluster):
     groups = second.ssh("cat /proc/$(pgrep -o sleep)/cgroup; ss -Htlnp 'sport >= 20500 and sport < 32000'").stdout
     assert "deeplearning-waits-orted1.service" in groups
     assert second.private_ip + ":" in groups
-    # No secret and no key where others see them.
+    # No secret and no key is visible to other users
     key = json.loads(second.ssh("sudo cat /run/deeplearning/jobs/waits-orted1/spec.json").stdout)["key"]
     for each in cluster.hosts:
         visible = each.ssh("ps -eo args; systemctl show 'deeplearning-waits-*'; journalctl --no-pager").stdout

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whoever may make a version of a cluster's launch template cannot have nodes launched from it with rights that are not theirs."""
+"""An operator who may create launch template versions cannot use them to launch nodes with a role that the operator may not pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _group(cloud, name):
 
 
 def _profile(cloud, name):
-    """An instance profile of somebody else's, with a role that the operator may not pass."""
+    """Create an instance profile that has a role that the operator may not pass. Return its name."""
     iam = cloud.client("iam")
     iam.create_role(RoleName=f"{name}-theirs", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.create_instance_profile(InstanceProfileName=f"{name}-theirs")
@@ -41,7 +41,7 @@ def _profile(cloud, name):
 
 
 def test_groups_launch_one_version(cloud, run, definition, name):
-    """Also those that an earlier release made, which launch the newest one, and those whose run was killed before they were changed."""
+    """This includes groups of earlier releases, which launch the newest version, and groups that a killed run did not update."""
     run("cluster", **definition)
     group = _group(cloud, name)
     assert group["LaunchTemplate"]["Version"] == "1"
@@ -81,5 +81,5 @@ def test_operators_cannot_launch_with_the_role_of_others(cloud, run, definition,
                 AutoScalingGroupName=f"{name}-workers", LaunchTemplate={"LaunchTemplateId": template, "Version": wanted}
             )
     assert _group(cloud, name)["LaunchTemplate"]["Version"] == "1"
-    # What a group launches may stay, and its size may change
+    # Other properties of the group may change
     autoscaling.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", HealthCheckGracePeriod=200)

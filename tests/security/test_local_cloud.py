@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The local cloud is no way to its machine: not for web pages, not for other users, not for what runs on its hosts (H3, L14)."""
+"""The local cloud gives nobody access to its machine: neither web pages, nor other users, nor programs on its hosts (H3, L14)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 def ask(
     cloud: LocalCloud, method: str = "POST", path: str = "/", body: str = DESCRIBE, **headers: str
 ) -> tuple[int, http.client.HTTPMessage, str]:
-    """Status, headers and body of the answer to a request; `headers` replace those of an ordinary one."""
+    """Send a request and return the status, headers and body of the response. `headers` override the default headers."""
     usual = {"Authorization": SIGNED, "Content-Type": FORM}
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cloud.cloud.setup.port, timeout=120)) as connection:
         connection.request(method, path, body, {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}})
@@ -55,7 +55,7 @@ def test_a_browser_is_told_that_no_page_may_ask(cloud: LocalCloud) -> None:
 
 
 def test_no_answer_is_meant_for_other_origins(cloud: LocalCloud) -> None:
-    """moto says so with every answer."""
+    """By default, moto sends headers with every response that allow other origins to read it."""
     for service, call in (("ec2", "describe_vpcs"), ("s3", "list_buckets"), ("iam", "list_roles"), ("ssm", "describe_parameters")):
         headers = getattr(cloud.client(service), call)()["ResponseMetadata"]["HTTPHeaders"]
         assert [name for name in headers if name.lower().startswith("access-control")] == []
@@ -68,12 +68,12 @@ def test_a_browser_that_leaves_out_the_origin_gets_no_answer(cloud: LocalCloud, 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1", "127.0.0.1:{port}.evil.example", ""])
 def test_a_name_that_leads_here_is_no_name_of_the_cloud(cloud: LocalCloud, host: str) -> None:
-    """Else a page could have its own name changed to this machine's address, and be of one origin with the cloud."""
+    """Otherwise a page could rebind its own host name to this machine's address, and have the same origin as the cloud."""
     assert ask(cloud, Host=host.format(port=cloud.cloud.setup.port))[0] == 403
 
 
 def test_the_cloud_s_own_names_are_let_in(cloud: LocalCloud) -> None:
-    """As far as the signature, which is of nobody."""
+    """These requests get as far as the signature check, which fails."""
     for name in ("127.0.0.1", "localhost"):
         status, _headers, body = ask(cloud, Host=f"{name}:{cloud.cloud.setup.port}")
         assert (status, "<Code>IncompleteSignature</Code>" in body) == (400, True)
@@ -116,7 +116,7 @@ def test_each_cloud_has_a_token_of_its_own(cloud: LocalCloud, tmp_path: Path) ->
 
 
 def test_nobody_else_can_read_what_the_cloud_keeps(tmp_path: Path) -> None:
-    """Whatever the umask says, and from the first moment on: nothing is written and hidden later."""
+    """Files are private whatever the umask is."""
     home, before = tmp_path / "home", os.umask(0)
     try:
         with LocalCloud(home, hosts=False) as cloud:
@@ -143,7 +143,7 @@ def test_a_cloud_of_before_is_closed_up(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("theirs", ["state.pickle", "."])
 def test_state_that_somebody_else_wrote_is_not_loaded(tmp_path: Path, theirs: str) -> None:
-    """Loading it runs what is in it."""
+    """Loading a pickle runs code that it contains."""
     home, proof = tmp_path / "home", tmp_path / "proof"
     home.mkdir()
     (home / "state.pickle").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
@@ -160,7 +160,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
         yield host
 
 
-# Opens for writing and writes nothing. A host that may do this sets what the kernel of the machine runs as root at the next crash.
+# Opens for writing and writes nothing. A host that can do this can set the program that the machine's kernel runs as root after a crash.
 KERNEL_SETTINGS = """
 import os, subprocess
 os.makedirs("/mnt/proc", exist_ok=True)
@@ -187,7 +187,7 @@ def test_root_of_a_host_cannot_set_what_the_machine_s_kernel_runs(host: BareHost
 
 
 def test_root_of_a_host_is_not_root_of_the_machine(host: BareHost) -> None:
-    """Not even what can be mounted again, or created as a device, leads out."""
+    """Neither remounted file systems nor device files give access to the machine."""
     inside, outside, _count = map(int, host.ssh("cat /proc/self/uid_map").stdout.splitlines()[0].split())
     assert inside == 0
     assert outside != 0

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""H1: whoever may tag instances makes none of them a node, takes no node's place, and writes nothing into fstab."""
+"""H1: tags alone do not make an instance a node or a node's replacement, and add nothing to fstab."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _fast(cloud):
 
 @pytest.fixture
 def inventory(cloud, name, tmp_path):
-    """Returns what the inventory plugin lists, or the error that it ends with."""
+    """Runs the inventory plugin, and returns its list of hosts or its error."""
 
     def read(**more):
         path = tmp_path / "nodes.yml"
@@ -45,7 +45,7 @@ def inventory(cloud, name, tmp_path):
 
 @pytest.fixture
 def outsider(cloud):
-    """Launches an instance that no group of the cluster launched, with the tags of a node, and returns its id."""
+    """Launches an instance with the tags of a node outside the cluster's Auto Scaling groups, and returns its id."""
 
     def launch(name, **tags):
         ec2 = cloud.client("ec2")
@@ -87,7 +87,7 @@ def _node(cloud, name, number):
     [{"NodeType": "Worker"}, {"NodeType": "Worker", NUMBER: "2"}, {"NodeType": "Master"}, {"NodeType": "Master", NUMBER: "1"}],
 )
 def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, name, inventory, outsider, tags):
-    # The first of all, which the oldest instance won
+    # This instance is older than all nodes. The oldest one used to become the node
     theirs = outsider(name, **tags)
     made = run("cluster", **definition)
     assert ("create", "nodes master") in steps(made)
@@ -98,7 +98,7 @@ def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, nam
     assert theirs not in json.dumps(run("cluster_info", cluster=name)["nodes"])
     assert not run("cluster", **definition)["changed"]
     assert instances(cloud, name)[theirs] == {"deeplearning:cluster": name, "deeplearning:component": "nodes", **tags}
-    # Nor does the end of the cluster wait for it
+    # Deleting the cluster does not wait for it either
     run("cluster", cluster=name, state="absent", delete_data=True)
     assert _state(cloud.client("ec2"), theirs) == "running"
 
@@ -134,7 +134,7 @@ def test_a_group_with_the_clusters_tags_is_left_alone(cloud, run, definition, na
 
 
 def _refused(run, definition, inventory, *words):
-    """Both the inventory and the next run end with an error that has these words."""
+    """Verify that both the inventory and the next run fail with an error that contains these words."""
     listed, error = inventory()
     assert listed is None
     with pytest.raises(ModuleFailed) as caught:
@@ -173,7 +173,7 @@ def test_a_node_of_another_cluster(cloud, run, definition, name, inventory):
     node = _node(cloud, name, 2)
     _tag(cloud, node, "deeplearning:cluster", "theirs")
     _refused(run, definition, inventory, f"Instance {node}: the tag deeplearning:cluster is 'theirs'", f"Set the tag to {name}")
-    # It can be deleted all the same, with its data
+    # The cluster can still be deleted, with its data
     run("cluster", cluster=name, state="absent", delete_data=True)
     wait_until(lambda: _state(cloud.client("ec2"), node) == "terminated")
 
@@ -276,7 +276,7 @@ def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, nam
 
 
 def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
-    """By the tags of instances the inventory knows what they mount."""
+    """The inventory takes from the tags of instances what they mount."""
     root = Path(__file__).resolve().parents[2]
     policies = {path.stem: json.loads(path.read_text()) for path in (root / "docs/policies").glob("*.json")}
     policies["nodes"] = role.policy(REGION, ["read"], ["write"], session_manager=True)

@@ -1,6 +1,6 @@
-"""Hundreds of damaged inputs from hosts, tags and AWS: the errors that are meant for them and no others, in time, beside honest ones.
+"""Hundreds of damaged inputs from hosts, tags and AWS cause only the errors meant for them, cause no hangs, and do not affect valid inputs.
 
-Each input is an honest one with a few mutations. They are the same in each run: a seed makes them.
+Each input is a valid one with a few mutations. A fixed seed makes them the same in each run.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ BYTES = [
 
 @pytest.fixture(autouse=True)
 def in_time():
-    """Nothing that is read hangs."""
+    """Fails a test that takes too long."""
 
     def late(*_unused):
         raise AssertionError(f"still busy after {SECONDS} s")
@@ -96,7 +96,7 @@ def in_time():
 
 
 def mutated_bytes(content: bytes, noise: random.Random) -> bytes:
-    """Return bytes with one to six places cut out, doubled, turned or replaced."""
+    """Return the bytes with one to six mutations: parts deleted, repeated, inserted, replaced or reversed."""
     result = bytearray(content)
     for _unused in range(noise.randint(1, 6)):
         start = noise.randrange(len(result) + 1)
@@ -120,7 +120,7 @@ def mutated_text(content: str, noise: random.Random) -> str:
 
 
 def mutated_value(value, noise: random.Random):
-    """Return a JSON value with one to four members replaced, left out, added or moved."""
+    """Return a JSON value with one to four mutations: members replaced, removed or added."""
     result = json.loads(json.dumps(value))
     for _unused in range(noise.randint(1, 4)):
         places = list(containers(result))
@@ -149,7 +149,7 @@ def is_harmless(line: str) -> bool:
     return not re.search("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202e]", line)
 
 
-# The files of jobs
+# Job files
 
 DESCRIPTION = {
     "name": "bad",
@@ -193,7 +193,7 @@ NOTES = "1790000001.000 100\n1790000005.000 300\n"
 
 @pytest.fixture
 def jobs(tmp_path):
-    """A directory with an honest job and one whose files a test damages."""
+    """A directory with a valid job and one whose files a test damages."""
     contents = {
         "job.json": json.dumps(DESCRIPTION),
         "status/agent0.json": json.dumps(RECORD),
@@ -211,7 +211,7 @@ def jobs(tmp_path):
 
 
 def see(jobs):
-    """Look at the jobs in all ways there are; the honest one is as it should be, and nothing shown controls a terminal."""
+    """Read the jobs in all available ways. Verify that the honest job is intact and that the output contains no control characters."""
     found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60})
     shown = [*listing.some(problems), *(line for job in found for line in job["lines"])]
     honest = next(job for job in found if job["name"] == "honest")
@@ -241,7 +241,7 @@ def see(jobs):
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch):
-    """Drawing is matplotlib's, and takes a second."""
+    """Disables drawing, which matplotlib does and which takes a second."""
     monkeypatch.setattr(charts, "can_draw", lambda: False)
 
 
@@ -300,7 +300,7 @@ def test_damaged_archives_of_data(tmp_path, kind, name, seed):
     assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
 
 
-# Tags, AWS's texts and the console
+# Tags, texts from AWS and the console
 
 
 def instance(number: int) -> dict:
@@ -322,7 +322,7 @@ def instance(number: int) -> dict:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_instances_with_other_tags(seed):
-    """EC2 gives keys and values of tags as text, whatever is in them; nobody sets those that begin with C(aws:)."""
+    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with C(aws:)."""
     noise = random.Random(seed)
     instances = [instance(number) for number in (1, 2, 3)]
     for tag in noise.sample(instances[2]["Tags"][1:], noise.randint(1, 3)):
@@ -375,7 +375,7 @@ def test_texts_of_scaling_activities(seed):
     assert "Service Quotas" in message
 
 
-# What hosts answer
+# Responses of hosts
 
 SNAPSHOT = "root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n644 0 0\ndGV4dA==\n-\n\n0\ncG9ydCAyMg==\n"
 

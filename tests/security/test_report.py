@@ -1,4 +1,4 @@
-"""Who answers for a job's report cannot keep the controller busy: it draws no more than the module can send."""
+"""A node cannot keep the controller busy with a job report: the controller draws no more than the module can send."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def honest():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Which charts are drawn: none of them takes time."""
+    """The names of the charts drawn, in order. The charts are replaced by stubs, which take no time."""
     found = []
     for name in ("curve", "rates"):
         monkeypatch.setattr(charts, name, lambda *arguments, name=name: found.append(name) or "data:,")
@@ -96,7 +96,7 @@ def test_what_the_module_cannot_have_sent_is_refused_before_anything_is_drawn(ho
 
 
 def test_the_most_that_the_module_sends_is_drawn(drawn):
-    """Its times and steps go up and down, in more entries than a curve has points, with more values than there are curves."""
+    """Times and steps go up and down. There are more entries than a curve has points, and more values than there are curves."""
     entries = [
         (0, {"step": step % 7 + step / 9, "time": START + (step if step < 990 else 1), **{f"value{i}": float(step) for i in range(130)}})
         for step in range(999)

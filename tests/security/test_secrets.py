@@ -1,4 +1,4 @@
-"""L1 and L9: what is secret stays out of the nodes' logs, and what is unpacked brings no privileges."""
+"""L1 and L9: secrets stay out of the nodes' logs, and unpacked files have no setuid or setgid bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 
 def test_no_module_on_nodes_writes_its_arguments_to_the_syslog(monkeypatch):
     class Action(NodeAction, module="dataset"):
-        """Any action whose module runs on a node."""
+        """An action whose module runs on a node."""
 
     def update(self, module_name, module_args, task_vars, *_unused, **_options):
         module_args["_ansible_no_log"] = False

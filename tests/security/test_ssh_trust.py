@@ -1,4 +1,4 @@
-"""Trust by SSH certificates among hosts that lie, leave, are expelled, or come back late, with real ssh on real hosts."""
+"""Trust by SSH certificates with hosts that lie, leave, are removed or come back late, with real ssh on real hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POISON = f"{KEY}\ni-0ccc {OTHER}\n@cert-authority * {OTHER}"
 
 
 def learn(text: str, **changed: Any) -> str:
-    """Return the known_hosts file that follows on one, for a cluster of one node."""
+    """Return the known_hosts file that the action derives from an existing one, for a cluster of one node."""
     nodes = ssh_files.read_nodes({"bert-worker2": NODE})
     known, gone = action.learn(ssh_files.parse_known_hosts(text), nodes, {**ARGUMENTS, **changed})
     return ssh_files.known_hosts_file(known, ["i-0bbb", *gone])
@@ -128,7 +128,7 @@ def test_the_configuration_uses_no_host_keys_of_the_machine():
 
 
 class Trust(Project):
-    """Two hosts whose authority is in AWS. Their addresses are in /etc/hosts."""
+    """Two hosts whose certificate authority is in AWS. Their addresses are in /etc/hosts."""
 
     cloud: LocalCloud
 
@@ -156,7 +156,7 @@ class Trust(Project):
         return certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
 
 
-FRESH = ("-e", "ansible_ssh_args=-C")  # no connection that an earlier run has left open
+FRESH = ("-e", "ansible_ssh_args=-C")  # does not reuse a connection of an earlier run
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_a_certificate_opens_nothing_from_another_address(trust: Trust, tmp_path
 
 
 def test_nothing_is_done_in_the_home_of_the_user(trust: Trust) -> None:
-    """A key that came with the image is not signed, and no path is followed that the user may have changed."""
+    """A key that came with the image is not signed, and links that the user may have created are not followed."""
     host = trust.hosts[1]
     host.ssh("ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; sudo mkdir /etc/trap; ln -s /etc/trap/x ~/.ssh/id_ed25519-cert.pub")
     baked = "sudo ssh-keygen -q -t ed25519 -N '' -C ubuntu@i-0other -f /etc/ssh/deeplearning/user_ed25519"
@@ -302,7 +302,7 @@ def test_the_authority_is_rotated(trust: Trust) -> None:
 
 @pytest.mark.exhaustive
 def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
-    """Its last step was the new authority in AWS. The one before took the old authority out of the controller's file."""
+    """The last step stored the new authority in AWS. The step before it removed the old one from the controller's file."""
     path = trust.directory / "known_hosts"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("@")))
     private = generate()
@@ -318,7 +318,7 @@ def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
 
 @pytest.mark.exhaustive
 def test_another_controller_follows_a_rotation(trust: Trust) -> None:
-    """It has files of its own, which name the old authority."""
+    """The other controller has its own files, which contain the old authority."""
     saved = {name: (trust.directory / name).read_bytes() for name in os.listdir(trust.directory) if (trust.directory / name).is_file()}
     trust.run("deeplearning.cluster.rotate_authority", FRESH)
     for name, content in saved.items():

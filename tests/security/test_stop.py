@@ -1,4 +1,4 @@
-"""M4: a job is stopped by asking each host's systemd, whatever its files say and whether the shared storage answers."""
+"""M4: stopping a job uses systemd on each host, independently of the job's files and of the shared storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_running_jobs_are_those_with_a_service_that_has_not_ended():
-    """Of a job that has ended, its slice may still be active, and a failed service is still listed."""
+    """The slice of a job that has ended may still be active, and systemd still lists failed services."""
     states = [
         ("deeplearning-digits.slice", "active"),
         ("deeplearning-digits.slice", "failed"),

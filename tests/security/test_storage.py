@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage as a way from one host to another, and the network around it."""
+"""Shared storage and its network do not let one host attack another."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ PLAIN = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
 TLS = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
 CLIENT = "/usr/local/sbin/mount.efs"
 POINT = "fsap-0123456789abcdef0"
-#: What the collection wrote before it had any thought of this.
+#: The fstab entry of earlier versions of the collection, without nosuid and nodev.
 OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """Two hosts whose mounts, fstab and boot scripts are as an earlier version of the collection left them."""
+    """Two hosts with the mounts, fstab and boot scripts of an earlier version of the collection."""
     folder = tmp_path_factory.mktemp("storage")
     script = boot.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
     with bare_hosts(folder, count=2) as (runtime, booted):
         runtime.export(FILE_SYSTEM, [PLAIN.source.split(":", maxsplit=1)[0]])
         for host in booted:
-            # Hosts without the client of EFS: the connection stays the plain one
+            # Hosts without the EFS client keep using plain NFS
             host.ssh(
                 f"sudo mv {CLIENT} {CLIENT}.away && sudo mkdir -p /efs"
                 f" && echo {shlex.quote(OLD)} | sudo tee -a /etc/fstab && sudo mount /efs && sudo chown ubuntu: /efs"
@@ -58,26 +58,26 @@ def configure(cluster, *arguments, fails=False):
 
 
 def entries(host):
-    """Return the lines of /etc/fstab for the storage."""
+    """Return the lines of /etc/fstab for the shared storage."""
     return [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line]
 
 
 def becomes_root(host):
-    """Whether a file that another host's root has left on the storage makes an ordinary user root here."""
+    """Return whether a file that root of another host has left on the storage makes an ordinary user root on this host."""
     return host.ssh("sudo -u nobody /efs/become-root -u", check=False).stdout.strip() == "0"
 
 
 def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
     first, second = hosts.hosts
     first.ssh("sudo cp /usr/bin/id /efs/become-root && sudo chmod 4755 /efs/become-root")
-    # Root of a host of the local cloud cannot make devices, as root of a real one can.
+    # Unlike root on a real host, root on a host of the local cloud cannot create devices
     subprocess.run(as_root("mknod", "--mode=666", str(hosts.folder / "file-systems" / FILE_SYSTEM / "null"), "c", "1", "3"), check=True)
     assert becomes_root(second), "the mount of the earlier version lets it"
     assert second.ssh("cat /efs/null").returncode == 0
     predicted = configure(hosts, "--check", "--diff")
     assert "nosuid,nodev" in predicted
     assert becomes_root(second), "check mode changes nothing"
-    # A job that has a file open does not notice
+    # A job that has a file open is not affected
     second.ssh("nohup sh -c 'exec 3>/efs/held; exec sleep 600' >/dev/null 2>&1 & echo $! >/tmp/job")
     configure(hosts)
     assert not becomes_root(second)
@@ -89,7 +89,7 @@ def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
 
 
 def test_a_boot_mounts_as_safely_as_the_role(hosts):
-    """Also where the host was launched with the boot script of an earlier version."""
+    """This also applies to a host that was launched with the boot script of an earlier version."""
     host = hosts.hosts[1]
     configure(hosts)
     host.ssh("sudo umount /efs && sudo timeout 300 " + boot.SCRIPT_PATH)
@@ -99,7 +99,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
 
 
 def test_a_host_that_has_the_client_mounts_through_tls(hosts):
-    """The other one does not, and what is mounted when the client comes is left to the jobs that use it."""
+    """The other host has no client and uses plain NFS. Existing mounts stay when the client is installed, because jobs may use them."""
     host = hosts.hosts[0]
     configure(hosts)
     host.ssh(f"sudo mv {CLIENT}.away {CLIENT}")
@@ -112,21 +112,21 @@ def test_a_host_that_has_the_client_mounts_through_tls(hosts):
     configure(hosts)
     assert [entries(each) for each in hosts.hosts] == [[TLS.entry], [PLAIN.entry]]
     assert configure(hosts).count("changed=0") == 2
-    # What the definition demands, a host does not do without
+    # If the definition requires TLS, a host without the client fails
     second = hosts.hosts[1]
     second.ssh("sudo umount /efs")
     refused = configure(hosts, "-e", '{"deeplearning_encrypt_in_transit": true}', fails=True)
     assert "amazon-efs-utils, which encrypts data in transit, is not installed on this host" in refused
     assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
     configure(hosts)
-    # The way back, for the tests that follow
+    # Restore the hosts for the next tests
     host.ssh(f"sudo umount /efs && sudo mv {CLIENT} {CLIENT}.away")
     configure(hosts)
     assert [entries(each) for each in hosts.hosts] == [[PLAIN.entry]] * 2
 
 
 def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
-    """The message says whose refusal it is, and what to do."""
+    """The message says that the file system denies access, and what to do."""
     first, second = hosts.hosts
     configure(hosts)
     first.ssh(f"sudo umount /efs && sudo mv {CLIENT}.away {CLIENT}")
@@ -147,7 +147,7 @@ def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
 
 @pytest.mark.exhaustive
 def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
-    """What is demanded is not done without: not where the tag is gone, and not where the whole is mounted."""
+    """The role fails if the tag of the access point is missing, or if the whole file system is mounted instead."""
     first, second = hosts.hosts
     configure(hosts)
     servers = [PLAIN.source.split(":", maxsplit=1)[0]]
@@ -173,7 +173,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
         assert first.ssh("stat -c '%u:%g %a' /efs; ls /efs; touch /efs/mine; cat /efs/others", check=False).stdout == "1000:1000 755\n"
         assert second.ssh("ls /efs/teams/bert").stdout == "mine\n"
         assert f"accesspoint={POINT}" in entries(first)[0]
-        # The owner lets in through access points only: nothing else leads there
+        # The file system allows mounts through access points only
         assert "access denied" in first.ssh(f"sudo mkdir -p /mnt/w && sudo mount -t efs -o tls {FILE_SYSTEM}:/ /mnt/w", check=False).stderr
         mounted = configure(hosts, *through, "-e", "deeplearning_file_system_access_point=fsap-00000000000000000", fails=True)
         assert f"instead of {FILE_SYSTEM}:/ as efs through fsap-00000000000000000" in mounted
@@ -209,7 +209,7 @@ def test_without_lustre_nothing_outside_reaches_the_nodes():
 
 
 def test_an_adopted_file_system_keeps_its_owner(hosts):
-    """The role says where the login user cannot write, in place of taking the folder."""
+    """The role reports that the login user cannot write there, and does not change the owner of the directory."""
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
     refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)
@@ -234,7 +234,7 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
     ],
 )
 def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
-    """The inventory says nothing then, and the role goes by the definition."""
+    """Without the tag, the inventory sets no value and the role uses the definition."""
     instance = {
         "InstanceId": "i-0123456789abcdef0",
         "InstanceType": "c5.large",

@@ -1,4 +1,4 @@
-"""L15: who answers on TensorBoard's port is TensorBoard's own service, and no job that was there first."""
+"""L15: only TensorBoard's own service may use TensorBoard's port, not a job that took the port first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# Listens on a port of its own under a name that looks like what ss tells of the process in its argument.
+# Listens on a port under a process name that imitates how ss shows the process whose id is the argument.
 FOREIGN = """
 import ctypes, socket, sys, time
 ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)
@@ -31,7 +31,7 @@ def block():
 
 @pytest.fixture
 def is_own(block, tmp_path):
-    """Whether the port counts as the service's own, whose main process systemd says is this or that."""
+    """Returns a function that tells whether the role accepts a port if systemd reports a certain main process for the service."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
     program = tmp_path / "systemctl"
 

@@ -1,4 +1,4 @@
-"""M5: nothing that a terminal obeys reaches the operator."""
+"""M5: no terminal control sequences reach the operator."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def tasks(content):
 
 
 def builtin_tasks():
-    """Yield the role or playbook, the module and the task of each builtin module that meets a node: there, or by an ssh of its own."""
+    """Yield the role or playbook, the module and the task of each builtin module that runs on a node or connects to one with ssh."""
     places = [(path.parts[-3], yaml.safe_load(path.read_text())) for path in sorted(ROOT.glob("roles/*/tasks/*.yml"))]
     for path in sorted(ROOT.glob("playbooks/*.yml")):
         places += [(path.name, play.get("tasks")) for play in yaml.safe_load(path.read_text()) if play.get("hosts") != "localhost"]
@@ -161,7 +161,7 @@ def test_every_builtin_module_that_runs_on_nodes_is_documented():
 def test_every_builtin_module_that_runs_on_nodes_has_a_limit_of_time():
     found = list(builtin_tasks())
     assert [task["name"] for _role, _module, task in found if "timeout" not in task] == []
-    # The retries of one task are limited each by itself.
+    # The time limit applies to each retry separately
     assert [task["name"] for _role, _module, task in found if "until" in task and task["timeout"] != 60] == []
 
 
@@ -170,7 +170,7 @@ def test_no_builtin_module_leaves_files_on_nodes_that_ansible_removes_without_a_
 
 
 def test_no_play_asks_nodes_for_facts():
-    """That is a task of Ansible's own, without a limit of time."""
+    """Ansible's own task for gathering facts has no time limit."""
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
         plays = yaml.safe_load(path.read_text())
         assert [play["name"] for play in plays if "hosts" in play and play.get("gather_facts") is not False] == [], path.name

@@ -1,4 +1,4 @@
-"""A real browser, in a container, so that nothing needs to be installed on this machine."""
+"""A real browser in a container, so that this machine needs none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from local_cloud.hosts.podman import LABEL, Podman
 from local_cloud.image.builder import BUILD_TIMEOUT, node_image
 
 SOURCES = Path(__file__).parent
-# Enough to load what a page fetches and to run its scripts; the clock is the page's own.
+# Virtual time, enough to load a page and to run its scripts
 PAGE_MILLISECONDS = 20_000
 
 
 class Browser:
-    """Chromium without a window. It sees this machine's network, and pages in `folder` as file:///pages."""
+    """Headless Chromium. It uses this machine's network, and can open the pages in `folder` under file:///pages."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Browser:
         )
 
     def document(self, url: str) -> str:
-        """Return a page's HTML as it is when its scripts have done their work."""
+        """Return a page's HTML after its scripts have run."""
         return self._podman(
             *("run", "--rm", "--network=host", f"--label={LABEL}=browser", f"--volume={self._folder}:/pages:ro", self._image),
             *("chromium-headless-shell", "--no-sandbox", "--disable-gpu", "--window-size=1600,1600"),

@@ -1,4 +1,4 @@
-"""What can go wrong with a job on real hosts, the same for every launcher."""
+"""Faults of jobs on real hosts, which every launcher has to survive."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BESIDE = "beside"
 
 
 class Endless(NamedTuple):
-    """A job that trains for ever, with the processes on all hosts talking to each other all the time.
+    """A job that trains indefinitely, with continuous communication between the processes on all hosts.
 
-    C(variables) are those of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pgrep -f) that find,
-    on the host with the index C(victim), the process that starts or leads the others there, and one that trains. C(training) tells
-    whether all are training. C(variant) is part of the jobs' names, where a file tries a launcher in several ways.
+    C(variables) are the variables of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pkill -f) on
+    the host with the index C(victim): for the process that starts or leads the others there, and for a process that trains. C(training)
+    returns whether all processes are training. C(variant) is part of the job names if a file tests a launcher in several ways.
     """
 
     script: str
@@ -35,7 +35,7 @@ class Endless(NamedTuple):
 
 
 def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
-    """The job goes on, and can be waited for and stopped by another controller."""
+    """Kill ansible-playbook while the job trains, and check that the job continues."""
     playbook = cluster.playbook(name, job.script, heartbeat_timeout=HEARTBEAT_TIMEOUT, **job.variables)
     command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
     with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as run:
@@ -58,7 +58,7 @@ def kill_rank(cluster: Cluster, name: str, job: Endless) -> None:
 
 
 def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
-    """Cut a host off from the others and from the storage; the controller still reaches it."""
+    """Cut a host off from the other hosts and from the storage. The controller can still reach it."""
     _begin(cluster, name, job)
     victim = cluster.hosts[job.victim]
     peers = ", ".join(host.private_ip for host in cluster.hosts if host is not victim)
@@ -68,7 +68,7 @@ def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
         f" && sudo nft 'add rule ip cut in ip saddr {{ {peers} }} drop' && sudo nft 'add rule ip cut out ip daddr {{ {peers} }} drop'"
     )
     try:
-        # The processes of a unit have a view of their own of what is mounted, and a file that is open there for writing keeps it so.
+        # Each unit has its own mount namespace, and an open file prevents remounting the storage read-only.
         pids = f"systemctl show --property=MainPID --value 'deeplearning-{name}-*.service'"
         read_only = "mount --bind /efs /efs && until mount -o remount,bind,ro /efs; do sleep 0.1; done"
         victim.ssh(f"for pid in $({pids}); do sudo nsenter -t $pid -m sh -c '{read_only}'; done")
@@ -83,7 +83,7 @@ def _begin(cluster: Cluster, name: str, job: Endless) -> None:
 
 
 def _pattern(text: str) -> str:
-    """The pattern in a form that the shell which carries it does not match."""
+    """Return the pattern in a form that does not match the shell whose command line contains it."""
     return f"[{text[0]}]{text[1:]}"
 
 
@@ -92,7 +92,7 @@ FAULTS = {function.__name__: function for function in (kill_controller, kill_lau
 
 @pytest.fixture(params=sorted(FAULTS))
 def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None]:
-    """Bring a fault about, then stop the job: the state is clear, nothing is left of it on any host, and another job beside it lives."""
+    """Causes a fault and stops the job. Verifies that the job has ended, no process of it remains, and a concurrent job still runs."""
 
     def check(cluster: Cluster, job: Endless) -> None:
         name = "-".join(filter(None, [request.param.replace("_", "-"), job.variables["launcher"], job.variant]))

@@ -1,15 +1,15 @@
-"""Ranks under mpirun that share their cores with other hosts, and whether they train."""
+"""Settings for ranks under mpirun that share their cores with other hosts, and a check that they train."""
 
 from __future__ import annotations
 
 from local_cloud.testing import wait_until
 
-# Ranks that wait for others look for messages all the time: here they share their cores with other hosts.
+# Waiting ranks poll for messages. Let them yield the cores, which they share with other hosts here.
 CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 def is_training(cluster, name):
-    """Whether the sums of all ranks go on."""
+    """Wait until the log of mpirun grows, and return whether it contains a sum of rank 0."""
 
     def size():
         return int(cluster.hosts[0].ssh(f"stat -c %s /efs/jobs/{name}/logs/mpirun.log", check=False).stdout or 0)

@@ -1,4 +1,4 @@
-"""jax on two hosts with two processes each: they compute together, and what can go wrong."""
+"""jax on two hosts with two processes each: joint computation, and faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.frameworks
 
 VARIABLES = {"launcher": "jax", "python": "/opt/jax/bin/python", "processes_per_host": 2}
 
-# Linear regression on rows that the processes have made on their own, with a sum over all of them in each step.
+# Linear regression. Each process generates its own rows, and each step sums over all processes.
 REGRESSION = """
     import socket
     import sys
@@ -77,7 +77,7 @@ def is_training(cluster, name):
 
 
 def test_survives(cluster, survive):
-    # A rank is its own launcher, so its supervisor stands in for that.
+    # A rank has no separate launcher process, so the test kills its supervisor instead.
     survive(
         cluster,
         Endless(

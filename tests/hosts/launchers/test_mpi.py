@@ -1,4 +1,4 @@
-"""MPI on two real hosts, each with a bridge that has the same address on both, as Docker makes it."""
+"""MPI on two real hosts. Both have a bridge with the same address, as Docker creates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster(tmp_path_factory):
 
 
 def ranks(log, pattern):
-    """Return what follows the pattern in the lines of each rank. Tags may also stand in the middle of lines and at their ends."""
+    """Return the text after the pattern in the output of each rank. Rank tags may also be in the middle or at the end of lines."""
     return {int(rank): text for rank, text in re.findall(rf"\[1,(\d+)\]<stdout>:{pattern}(.*?)(?=\[1,\d+\]<|$)", log, re.MULTILINE)}
 
 
@@ -52,7 +52,7 @@ def test_ranks_talk_to_each_other_on_all_hosts_and_have_their_environment(cluste
 
 
 def test_without_the_choice_of_network_the_bridge_would_stop_it(cluster):
-    """What makes the other tests here mean something."""
+    """This shows that the other tests depend on the choice of network."""
     script = """
         from mpi4py import MPI
         MPI.COMM_WORLD.allreduce(1)

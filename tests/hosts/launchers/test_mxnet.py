@@ -1,4 +1,4 @@
-"""mxnet on three real hosts with two parameter servers: the example, and what can go wrong."""
+"""mxnet on three real hosts with two parameter servers: the example, and faults."""
 
 from __future__ import annotations
 
@@ -117,15 +117,15 @@ def test_a_killed_server_leaves_nothing_behind(cluster):
 
 
 def test_survives(cluster, survive):
-    # A worker is its own launcher, so its supervisor stands in for that.
+    # A worker has no separate launcher process, so the test kills its supervisor instead.
     launcher, rank = "supervisor.zip run /run/deeplearning/jobs/.*-worker", "/opt/mxnet/bin/python -c"
     survive(cluster, Endless(ENDLESS, {**MXNET, "stop_timeout": 5}, launcher, rank, is_training))
 
 
 def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(cluster):
-    """`launch.py` as users of the former stacks type it. Its servers bind to what the list contains, so it has to be addresses.
+    """Users of the former stacks run `launch.py` like this. Its servers bind to the entries of the list, so these have to be addresses.
 
-    MXNet's last release calls a method of threads that Python 3.9 removed.
+    MXNet's last release calls a method of `threading.Thread` that Python 3.9 removed.
     """
     cluster.trust()
     variables = {"worker_metadata_workers_content": "addresses", "worker_metadata_user": "ubuntu"}

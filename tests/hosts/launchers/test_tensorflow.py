@@ -1,4 +1,4 @@
-"""tensorflow on two hosts: each strategy with a script of its kind, the example with parameter servers, and what can go wrong."""
+"""tensorflow on two hosts: a script for each strategy, the example with parameter servers, and faults."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.frameworks
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 TENSORFLOW = {"launcher": "tensorflow", "python": "/opt/tensorflow/bin/python", "stop_timeout": 5}
 
-# All find these weights from inputs of their own.
+# All processes learn these weights, each from its own inputs.
 TRUTH = [1.0, -2.0, 3.0]
 
-# In the manner of its time, when generate_trainer.py started such scripts.
+# A script in the style of TensorFlow 1, as generate_trainer.py started them.
 TENSORFLOW_1 = f"""
     import os
     import socket
@@ -138,7 +138,7 @@ def cluster(tmp_path_factory):
 
 
 def train(cluster, name, script, **variables):
-    """Run a job to its end and return its logs by process."""
+    """Run a job until it ends and return its logs by process."""
     result = cluster.play(cluster.playbook(name, script, **variables), timeout=600)
     directory = f"/efs/jobs/{name}/logs"
     logs = {Path(path).stem: cluster.read(path) for path in cluster.hosts[0].ssh(f"ls {directory}/*", check=False).stdout.split()}

@@ -1,4 +1,4 @@
-"""torchrun on three hosts: an elastic job loses one, workers are restarted, lines have ranks, and what can go wrong."""
+"""torchrun on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_elastic_job_goes_on_without_a_host(cluster):
     assert [process["state"] for process in found["processes"]] == ["succeeded", "succeeded", "failed"]
     assert found["state"] == "succeeded"
     assert epochs(cluster, "elastic")[-1] == 30
-    # Another world went on where the one before had stopped.
+    # The remaining ranks continued after the last checkpoint.
     logs = [cluster.read(f"/efs/jobs/elastic/logs/agent{index}.log") for index in range(2)]
     for log in logs:
         assert re.search(r"^\[rank \d\] rank \d of 3 on ", log, re.MULTILINE)
@@ -72,7 +72,7 @@ def test_workers_are_restarted_together_and_arguments_arrive_as_given(cluster):
     logs = "".join(cluster.read(f"/efs/jobs/again/logs/agent{index}.log") for index in range(3)).splitlines()
     for rank in range(6):
         lines = [line for line in logs if line.startswith(f"[rank {rank}] ")]
-        # Wherever rank 3 failed before another had begun, that one has begun only once.
+        # A rank that had not begun when rank 3 failed has begun only once.
         assert set(lines[:-1]) <= {f"[rank {rank}] begins with {arguments}", "[rank 3] a passing fault"}
         assert lines[-1] == f"[rank {rank}] ends"
     assert logs.count("[rank 3] a passing fault") == 1
