@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import FIRST_WITH_SERVICE_RULE, release
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE
@@ -86,14 +87,18 @@ def _lets_in(service: Mapping[str, Any], master: str) -> bool:
 
 
 class EmrPublicAccess(Validator):
-    """Checks that EMR's block public access permits the rules of the named groups. EMR starts no cluster with other rules."""
+    """Checks that EMR's block public access permits the rules of the named groups. EMR starts no cluster with other rules.
+
+    Existing clusters are not affected, unless the run may replace them.
+    """
 
     name = "emr_public_access"
     components = frozenset({EMR_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, subnet = request.cloud, described_subnet(request)
-        groups = described_groups(request)
+        exists = any(item.address == CLUSTER for item in found)
+        groups = {} if exists and not request.options["emr_replace"] else described_groups(request)
         if not groups or (subnet and not is_public(cloud, subnet)):
             return
         settings = cloud.emr.get_block_public_access_configuration()["BlockPublicAccessConfiguration"]
