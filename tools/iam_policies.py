@@ -46,6 +46,8 @@ EMR_CHECKS = (
     "ec2:DescribeRouteTables",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
+    "ec2:DescribeVpcAttribute",
+    "ec2:DescribeVpcs",
 )
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
@@ -379,7 +381,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        Scope("ReadEmrRoles", ("iam:GetRole",), account.arns("iam:role/*"), because=_EMR),
+        Scope("ReadEmrRoles", ("iam:GetRole", "iam:ListAttachedRolePolicies"), account.arns("iam:role/*"), because=_EMR),
         Scope(
             "PassEmrServiceRole",
             ("iam:PassRole",),

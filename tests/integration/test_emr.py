@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -57,8 +58,8 @@ def emr(name, bucket):
     """The options of an EMR cluster of three nodes."""
     return {
         "cluster": name,
-        "emr_release_label": "emr-5.8.0",
-        "emr_instance_type": "c5.large",
+        "emr_release_label": "emr-7.9.0",
+        "emr_instance_type": "c5.xlarge",
         "emr_core_count": 2,
         "emr_key_name": KEY_NAME,
         "emr_log_uri": f"s3://{bucket}/logs",
@@ -77,6 +78,10 @@ def described(cloud, name, *states):
 def sizes(cloud, cluster_id):
     groups = cloud.client("emr").list_instance_groups(ClusterId=cluster_id)["InstanceGroups"]
     return {each["InstanceGroupType"]: (each["InstanceType"], each["RunningInstanceCount"]) for each in groups}
+
+
+def listed_groups(cloud, cluster):
+    return cloud.client("emr").list_instance_groups(ClusterId=cluster["Id"])["InstanceGroups"]
 
 
 def writes(cloud):
@@ -102,17 +107,17 @@ def test_life_of_a_cluster(cloud, run, emr, name):
     cluster_id = result["resources"]["emr_cluster"]["main"]
     (cluster,) = described(cloud, name)
     assert (cluster["Id"], cluster["Status"]["State"]) == (cluster_id, "WAITING")
-    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 2)}
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.xlarge", 1), "CORE": ("c5.xlarge", 2)}
     assert {"Key": "deeplearning:cluster", "Value": name} in cluster["Tags"]
 
     cloud.control.forget_calls()
     assert not run("emr_cluster", **emr)["changed"]
     assert writes(cloud) == [], "an unchanged cluster is only read"
 
-    same(run, {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_task_instance_type": "m5.large"}, {("update", "emr_cluster main")})
-    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 3), "TASK": ("m5.large", 1)}
+    same(run, {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_task_instance_type": "m5.xlarge"}, {("update", "emr_cluster main")})
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.xlarge", 1), "CORE": ("c5.xlarge", 3), "TASK": ("m5.xlarge", 1)}
     same(run, {**emr, "tags": {"team": "speech"}, "emr_termination_protection": True}, {("update", "emr_cluster main")})
-    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.large", 1), "CORE": ("c5.large", 2), "TASK": ("m5.large", 0)}
+    assert sizes(cloud, cluster_id) == {"MASTER": ("c5.xlarge", 1), "CORE": ("c5.xlarge", 2), "TASK": ("m5.xlarge", 0)}
 
     with pytest.raises(ModuleFailed, match=rf"emr_termination_protection: EMR cluster {cluster_id} is protected"):
         run("emr_cluster", cluster=name, state="absent")
@@ -186,11 +191,11 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
 
 
 CHANGES = {
-    "emr_release_label": "emr-5.36.0",
+    "emr_release_label": "emr-7.8.0",
     "emr_image_id": lambda cloud, _landlord: amazon_linux(cloud),
-    "emr_instance_type": "c5.xlarge",
-    "emr_core_instance_type": "m5.large",
-    "emr_task_instance_type": "m5.xlarge",
+    "emr_instance_type": "c5.2xlarge",
+    "emr_core_instance_type": "m5.xlarge",
+    "emr_task_instance_type": "m5.2xlarge",
     "emr_service_role": lambda cloud, _landlord: other_role(cloud),
     "emr_instance_profile": lambda cloud, _landlord: other_profile(cloud),
     "emr_key_name": lambda cloud, _landlord: other_key(cloud),
@@ -238,8 +243,9 @@ def test_every_option_has_its_policy():
 def values(cloud, owner):
     """Return the options that EMR cannot change, with values that exist in the account."""
     found = {option: value(cloud, owner) if callable(value) else value for option, value in CHANGES.items()}
-    service = owner.group("emr-service")
-    return {**found, "emr_subnet_id": owner.private[0], "emr_security_group_ids": {**found["emr_security_group_ids"], "service": service}}
+    groups = found["emr_security_group_ids"]
+    service = owner.group("emr-service", ("tcp", 9443, 9443, groups["master"]))
+    return {**found, "emr_subnet_id": owner.private[0], "emr_security_group_ids": {**groups, "service": service}}
 
 
 @pytest.mark.exhaustive
@@ -279,7 +285,7 @@ def test_what_emr_does_not_change_is_refused_or_replaces_the_cluster(cloud, run,
     assert cloud.client("emr").describe_cluster(ClusterId=first)["Cluster"]["Status"]["State"] == "TERMINATED"
     (cluster,) = described(cloud, name)
     assert cluster["CustomAmiId"] == changed["emr_image_id"]
-    assert sizes(cloud, second) == {"MASTER": ("c5.xlarge", 1), "CORE": ("m5.large", 2), "TASK": ("m5.xlarge", 1)}
+    assert sizes(cloud, second) == {"MASTER": ("c5.2xlarge", 1), "CORE": ("m5.xlarge", 2), "TASK": ("m5.2xlarge", 1)}
     assert [each["Name"] for each in cloud.client("emr").list_steps(ClusterId=second)["Steps"]] == ["prepare"]
 
 
@@ -305,7 +311,7 @@ def test_drift_is_put_right(cloud, run, emr, name):
     client.remove_tags(ResourceId=cluster["Id"], TagKeys=["Name"])
     result = same(run, emr, {("update", "emr_cluster main")})
     assert {"core_count", "tags"} <= result["changes"][0]["after"].keys()
-    assert sizes(cloud, cluster["Id"])["CORE"] == ("c5.large", 2)
+    assert sizes(cloud, cluster["Id"])["CORE"] == ("c5.xlarge", 2)
     client.add_tags(ResourceId=cluster["Id"], Tags=[{"Key": "theirs", "Value": "stays"}])
     assert not run("emr_cluster", **emr)["changed"]
     assert {"Key": "theirs", "Value": "stays"} in described(cloud, name)[0]["Tags"]
@@ -341,16 +347,16 @@ def test_why_a_cluster_does_not_start(cloud, run, emr, name, bucket):
 
 @pytest.mark.exhaustive
 def test_missing_capacity_is_told(cloud, run, emr, landlord):
-    cloud.control.set_capacity({"c5.large": {"us-east-1a": 2}})
-    with pytest.raises(ModuleFailed, match=r"ended \(VALIDATION_ERROR\): .*do not have sufficient c5.large capacity"):
+    cloud.control.set_capacity({"c5.xlarge": {"us-east-1a": 2}})
+    with pytest.raises(ModuleFailed, match=r"ended \(VALIDATION_ERROR\): .*do not have sufficient c5.xlarge capacity"):
         run("emr_cluster", **emr, emr_subnet_id=landlord(nat=False).public[0])
 
 
 def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, name):
-    groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.large", "InstanceCount": 1}]
+    groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}]
     theirs = cloud.client("emr").run_job_flow(
         Name=name,
-        ReleaseLabel="emr-5.8.0",
+        ReleaseLabel="emr-7.9.0",
         ServiceRole=ROLE,
         JobFlowRole=PROFILE,
         Instances={"InstanceGroups": groups, "KeepJobFlowAliveWhenNoSteps": True},
@@ -373,8 +379,15 @@ def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, n
         ({"emr_service_role": PROFILE}, f"emr_service_role: the trust policy of the role '{PROFILE}' does not allow elasticmapreduce"),
         ({"emr_instance_profile": "no-such"}, "emr_instance_profile: there is no instance profile 'no-such'. Create it"),
         ({"emr_instance_type": "c5.tiny"}, "emr_instance_type: c5.tiny is not offered in any zone"),
+        ({"emr_instance_type": "c5.large"}, "emr_instance_type: EMR does not support c5.large with emr-7.9.0"),
+        ({"emr_task_instance_type": "r5.large"}, "emr_task_instance_type: EMR does not support r5.large with emr-7.9.0"),
+        ({"emr_release_label": "emr-7.99.0"}, "emr_release_label: there is no release 'emr-7.99.0' in us-east-1"),
+        (
+            {"emr_image_id": "amazon", "emr_release_label": "emr-6.15.0"},
+            "emr_image_id: ami-.* is based on Amazon Linux 2023, but emr-6.15.0 requires Amazon Linux 2. Specify",
+        ),
         ({"emr_image_id": "ami-00000000000000000"}, "emr_image_id: there is no image ami-00000000000000000"),
-        ({"emr_image_id": "arm64"}, "emr_image_id: ami-.* is for arm64, but c5.large is x86_64"),
+        ({"emr_image_id": "arm64"}, "emr_image_id: ami-.* is for arm64, but c5.xlarge is x86_64"),
         ({"emr_image_id": "ubuntu"}, "emr_image_id: ami-.* is not an Amazon Linux image"),
         ({"emr_image_id": "amazon", "emr_root_volume_size": 12}, "emr_root_volume_size: 12 GiB is too small for ami-.*, which needs 15"),
         ({"emr_key_name": "no-such"}, "emr_key_name: there is no key pair 'no-such'"),
@@ -415,8 +428,96 @@ def test_a_private_subnet_needs_a_group_for_emr(run, emr, landlord):
     emr |= {"emr_subnet_id": owner.private[0], "emr_security_group_ids": {**groups, "service": None}}
     with pytest.raises(ModuleFailed, match=rf"emr_security_group_ids.service: missing, because the subnet {owner.private[0]}"):
         run("emr_cluster", **emr)
-    run("emr_cluster", **{**emr, "emr_security_group_ids": groups}, check=True)
     run("emr_cluster", **{**emr, "emr_subnet_id": owner.public[0]}, check=True)
+    emr["emr_security_group_ids"] = groups
+    message = rf"service: {groups['service']} has no inbound rule for TCP port 9443 from the group of the master, {groups['master']}"
+    with pytest.raises(ModuleFailed, match=message):
+        run("emr_cluster", **emr)
+    run("emr_cluster", **{**emr, "emr_release_label": "emr-5.29.0", "emr_instance_type": "m4.large"}, check=True)
+    emr["emr_security_group_ids"] = {**groups, "service": owner.group("emr-open", ("tcp", 9000, 9999, groups["master"]))}
+    run("emr_cluster", **emr)
+
+
+def test_a_network_without_dns_is_refused(run, emr, landlord):
+    owner = landlord(nat=False, dns=False)
+    with pytest.raises(
+        ModuleFailed, match=rf"emr_subnet_id: {owner.vpc}, .*modify-vpc-attribute --vpc-id {owner.vpc} --enable-dns-hostnames"
+    ):
+        run("emr_cluster", **emr, emr_subnet_id=owner.public[0])
+
+
+def test_groups_that_let_everybody_in_are_refused(cloud, run, emr, landlord):
+    owner, client = landlord(nat=False), cloud.client("emr")
+    group = owner.group("emr-open", ("tcp", 22, 22, "0.0.0.0/0"), ("tcp", 8000, 8888, "0.0.0.0/0"), ("udp", 53, 53, "10.0.0.0/8"))
+    emr |= {"emr_subnet_id": owner.public[0], "emr_additional_security_group_ids": {"master": [group]}}
+    with pytest.raises(
+        ModuleFailed, match=rf"ids.master: {group} lets all addresses in on ports 8000-8888, which EMR's block public access"
+    ):
+        run("emr_cluster", **emr)
+    run("emr_cluster", **{**emr, "emr_subnet_id": owner.private[0]}, check=True)
+    default = client.get_block_public_access_configuration()["BlockPublicAccessConfiguration"]
+    more = [*default["PermittedPublicSecurityGroupRuleRanges"], {"MinRange": 8000, "MaxRange": 9000}]
+    for changed in ({"PermittedPublicSecurityGroupRuleRanges": more}, {"BlockPublicSecurityGroupRules": False}):
+        client.put_block_public_access_configuration(BlockPublicAccessConfiguration={**default, **changed})
+        run("emr_cluster", **emr, check=True)
+    client.put_block_public_access_configuration(BlockPublicAccessConfiguration=default)
+
+
+def test_the_scoped_policy_of_aws_needs_tags(cloud, run, emr, landlord):
+    owner, tag = landlord(nat=False), {"for-use-with-amazon-emr-managed-policies": "true"}
+    make_role(cloud, "emr-scoped", "elasticmapreduce")
+    policy = "arn:aws:iam::aws:policy/service-role/AmazonEMRServicePolicy_v2"
+    cloud.client("iam").attach_role_policy(RoleName="emr-scoped", PolicyArn=policy)
+    emr |= {"emr_service_role": "emr-scoped", "emr_subnet_id": owner.public[0]}
+    groups = {each: owner.group(f"emr-{each}") for each in ("master", "workers")}
+    with pytest.raises(ModuleFailed) as caught:
+        run("emr_cluster", **emr)
+    for untagged in ("tags: for-use-with-amazon-emr-managed-policies is not 'true'", f"emr_subnet_id: {owner.public[0]}", owner.vpc):
+        assert untagged in str(caught.value)
+    with pytest.raises(ModuleFailed, match=f"ids.master: {groups['master']} has no tag for-use-with-amazon-emr-managed-policies") as caught:
+        run("emr_cluster", **emr, emr_security_group_ids=groups, tags=tag)
+    assert owner.vpc not in str(caught.value), "EMR creates no groups"
+    tags = [{"Key": key, "Value": value} for key, value in tag.items()]
+    cloud.client("ec2").create_tags(Resources=[owner.public[0], owner.vpc], Tags=tags)
+    run("emr_cluster", **emr, tags=tag)
+
+
+def test_several_task_groups(cloud, run, emr, name):
+    """EMR never deletes a task group. Those without nodes do not count, and of two with nodes none is chosen."""
+    emr["emr_task_count"] = 1
+    run("emr_cluster", **emr)
+    (cluster,) = described(cloud, name)
+    group = {"InstanceRole": "TASK", "InstanceType": "m5.xlarge", "InstanceCount": 1}
+    client = cloud.client("emr")
+    (added,) = client.add_instance_groups(JobFlowId=cluster["Id"], InstanceGroups=[group])["InstanceGroupIds"]
+    message = rf"emr_task_count: EMR cluster {cluster['Id']} has several task groups with nodes: ig-\w+, {added}"
+    with pytest.raises(ModuleFailed, match=message):
+        run("emr_cluster", **emr)
+    client.modify_instance_groups(InstanceGroups=[{"InstanceGroupId": added, "InstanceCount": 0}])
+    wait_until(lambda: not any(each["Id"] == added and each["RunningInstanceCount"] for each in listed_groups(cloud, cluster)))
+    assert not run("emr_cluster", **emr)["changed"]
+    client.modify_instance_groups(InstanceGroups=[{"InstanceGroupId": added, "InstanceCount": 1}])
+    run("emr_cluster", cluster=name, state="absent")
+    assert described(cloud, name) == []
+
+
+def test_a_smaller_cluster(cloud, run, emr, name, monkeypatch):
+    """EMR keeps two of four core nodes, because HDFS has two copies of each block."""
+    emr["emr_core_count"] = 4
+    run("emr_cluster", **emr)
+    (cluster,) = described(cloud, name)
+    result = run("emr_cluster", **{**emr, "emr_core_count": 3})
+    assert re.search(
+        "emr_core_count: EMR removes 1 of 4 core nodes. It waits up to an hour .* copies of each block", str(result["warnings"])
+    )
+    monkeypatch.setattr(resources, "START_TIMEOUT", 0.5)
+    monkeypatch.setattr(resources, "SHRINK_TIMEOUT", 1.5)
+    with pytest.raises(
+        ModuleFailed, match=r"Timed out after 1.5 s waiting for EMR cluster .* EMR continues to remove nodes .*dfs.replication"
+    ):
+        run("emr_cluster", **{**emr, "emr_core_count": 1, "wait_timeout": 1})
+    assert sizes(cloud, cluster["Id"])["CORE"] == ("c5.xlarge", 2)
+    assert run("emr_cluster", **{**emr, "emr_core_count": 2})["changed"]
 
 
 def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
@@ -437,6 +538,10 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     attached = {name: [each["PolicyName"] for each in policies] for name, policies in listed.items()}
     assert attached == {ROLE: ["AmazonElasticMapReduceRole"], PROFILE: ["AmazonElasticMapReduceforEC2Role"]}
     iam.detach_role_policy(RoleName=ROLE, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonElasticMapReduceRole")
+    cloud.control.set_faults([{"service": "iam", "action": "AttachRolePolicy", "code": "PolicyNotAttachable", "status": 400}])
+    with pytest.raises(ModuleFailed, match=rf"IAM does not attach .*AmazonElasticMapReduceRole to {ROLE} any more. Create your own roles"):
+        run("emr_cluster", **emr, emr_create_default_roles=True)
+    cloud.control.set_faults([])
     same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})
     run("emr_cluster", **{**emr, "state": "absent"})
     assert iam.get_role(RoleName=ROLE), "the other clusters of the account need the roles"
@@ -469,8 +574,18 @@ def test_a_lost_response_creates_nothing_twice(cloud, run, emr, name, action):
     run("emr_cluster", **options)
     (cluster,) = described(cloud, name)
     assert len(cloud.client("emr").list_steps(ClusterId=cluster["Id"])["Steps"]) == 1
-    assert sizes(cloud, cluster["Id"]).get("TASK", ("c5.large", 0))[1] == options["emr_task_count"]
+    assert sizes(cloud, cluster["Id"]).get("TASK", ("c5.xlarge", 0))[1] == options["emr_task_count"]
     assert not run("emr_cluster", **options)["changed"]
+
+
+def test_a_lost_response_creates_no_second_cluster_if_emr_lists_the_first_one_late(cloud, run, emr, name, monkeypatch):
+    """The call has no client token, and names are not unique."""
+    own, calls = resources.own_cluster, itertools.count()
+    monkeypatch.setattr(resources, "own_cluster", lambda client: own(client) if next(calls) not in (1, 2, 3) else None)
+    cloud.control.set_faults([{"action": "RunJobFlow", "code": "InternalError", "status": 500, "after": True, "times": 1}])
+    run("emr_cluster", **emr)
+    assert next(calls) > 4
+    assert len(described(cloud, name)) == 1
 
 
 def test_throttled_calls_are_repeated(cloud, run, emr):
@@ -491,7 +606,7 @@ def test_denied_calls_are_told_and_leave_nothing_half_done(cloud, run, emr, name
     cloud.control.set_faults([{**denied, "action": "ModifyInstanceGroups"}])
     with pytest.raises(ModuleFailed, match="AccessDenied"):
         run("emr_cluster", **{**emr, "emr_core_count": 3})
-    assert sizes(cloud, described(cloud, name)[0]["Id"])["CORE"] == ("c5.large", 2)
+    assert sizes(cloud, described(cloud, name)[0]["Id"])["CORE"] == ("c5.xlarge", 2)
 
 
 def test_the_policy_of_emr_suffices_and_ends_at_clusters_of_others(cloud, run, emr, name, operators):

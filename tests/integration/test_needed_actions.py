@@ -322,11 +322,13 @@ def emr(witness):
         ec2.create_security_group(GroupName=f"emr-{each}", Description=each, VpcId=vpc)["GroupId"]
         for each in ("more", "master", "workers", "service")
     ]
+    from_master = {"IpProtocol": "tcp", "FromPort": 9443, "ToPort": 9443, "UserIdGroupPairs": [{"GroupId": managed[0]}]}
+    ec2.authorize_security_group_ingress(GroupId=managed[2], IpPermissions=[from_master])
     image = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
     options = {
         "cluster": CLUSTER,
         "emr_release_label": "emr-7.9.0",
-        "emr_instance_type": "c5.large",
+        "emr_instance_type": "c5.xlarge",
         "emr_core_count": 1,
         "emr_key_name": KEY_NAME,
         "emr_subnet_id": subnet,
@@ -336,6 +338,8 @@ def emr(witness):
     }
     cloud.control.set_delays(**FAST, emr_cluster=0.1)
     inventory(witness, "emr")
+    # Without a subnet, EMR chooses a public one, to which block public access applies
+    run_module("emr_cluster", **{**options, "emr_subnet_id": None}, check=True)
     run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
     run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
     run_module("emr_cluster", cluster=CLUSTER, state="absent", emr_termination_protection=False)

@@ -42,7 +42,7 @@ def launched(template, **more):
 
 def emr_request(cluster, **more):
     """Return a request for an EMR cluster of one node with the default roles."""
-    group = {"InstanceRole": "MASTER", "InstanceType": "c5.large", "InstanceCount": 1}
+    group = {"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}
     return {
         "Name": cluster,
         "ReleaseLabel": "emr-7.9.0",

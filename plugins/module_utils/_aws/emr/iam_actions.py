@@ -17,8 +17,11 @@ IAM_ACTIONS = IamActions(
     ),
     definition=(
         "ec2:DescribeKeyPairs",
+        "elasticmapreduce:GetBlockPublicAccessConfiguration",
+        "elasticmapreduce:ListSupportedInstanceTypes",
         "iam:GetInstanceProfile",
         "iam:GetRole",
+        "iam:ListAttachedRolePolicies",
     ),
     present=(
         "elasticmapreduce:AddInstanceGroups",
@@ -42,6 +45,5 @@ DEFAULT_ROLES = IamActions(
         "iam:AttachRolePolicy",
         "iam:CreateInstanceProfile",
         "iam:CreateRole",
-        "iam:ListAttachedRolePolicies",
     ),
 )

@@ -15,12 +15,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     CLUSTER_TAG,
     COMPONENT_TAG,
     DENIED_TIMEOUT,
+    SDK_ERRORS,
     AwsClient,
     ClientError,
     ClusterError,
     WaitTimeout,
     error_code,
     is_missing,
+    outcome_is_unknown,
     read_concurrently,
     tag_dict,
     tag_list,
@@ -37,8 +39,17 @@ STARTED = ("RUNNING", "WAITING")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
 START_TIMEOUT = 1800
 """The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images."""
+SHRINK_TIMEOUT = 3600 + START_TIMEOUT
+"""The minimum time in seconds to wait while a group shrinks: YARN gives the containers of a node 3600 s to end. Source: Amazon EMR
+Management Guide, "Cluster scale-down"."""
+LISTED_TIMEOUT = 60
+"""Seconds after which EMR lists a new cluster at the latest."""
 PAUSE = 2
 """Seconds between two checks of a cluster at first. EMR allows few calls per second."""
+STILL_SHRINKING = (
+    "EMR continues to remove nodes whose containers have not ended. It keeps as many core nodes as HDFS has copies of each block "
+    "(dfs.replication), and as much space as the data in HDFS needs. Run again to wait longer, or specify more nodes."
+)
 NEW_ROLE = "InstanceProfile"
 """Part of the message with which EMR refuses an instance profile that it does not see yet."""
 Description = Mapping[str, Any]
@@ -58,7 +69,9 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     if described is None:
         return
     listed = {"ClusterId": described["Id"]}
-    groups = cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", **listed)
+    groups = _listed_groups(cloud, described["Id"])
+    if request.present:
+        groups = managed_groups(described["Id"], groups)
     actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
     roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
     yield Found(CLUSTER, described["Id"], cluster_properties(request, described, groups, actions), roles)
@@ -188,8 +201,25 @@ def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
 def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request = definition.run_job_flow_request(cloud.cluster, properties)
     run = partial(cloud.create, "emr", "run_job_flow", **request, Tags=tag_list(properties["tags"]))
-    created = _once_roles_are_visible(cloud, run, properties["instance_profile"])
-    return Found(address, created["JobFlowId"], properties)
+    try:
+        cluster_id = _once_roles_are_visible(cloud, run, properties["instance_profile"])["JobFlowId"]
+    except SDK_ERRORS as error:
+        if not outcome_is_unknown(error):
+            raise
+        cluster_id = _created_after_all(cloud, error)
+    return Found(address, cluster_id, properties)
+
+
+def _created_after_all(cloud: AwsClient, error: Exception) -> str:
+    """Return the id of the cluster that a call may have created although its response was lost. Raises `error` if no cluster appears.
+
+    RunJobFlow accepts no client token and names are not unique, so a call that is made too early creates a second cluster.
+    """
+    cloud.progress(f"EMR did not answer. Looking for a new EMR cluster {cloud.cluster}")
+    try:
+        return str(cloud.wait_until("the new EMR cluster", lambda: own_cluster(cloud), LISTED_TIMEOUT, pause=PAUSE)["Id"])
+    except WaitTimeout:
+        raise error from None
 
 
 def _once_roles_are_visible(cloud: AwsClient, run: Callable[[], dict[str, Any]], profile: str) -> dict[str, Any]:
@@ -273,12 +303,21 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
                 raise ClusterError(f"EMR no longer launches {GROUPS[group['InstanceGroupType']]} nodes of {found.id}: {reason}")
         return state(described, groups) == READY
 
-    _wait(cloud, found.id, is_ready)
+    shrinks = any(group["RunningInstanceCount"] > group["RequestedInstanceCount"] for group in _groups(cloud, found.id))
+    try:
+        _wait(cloud, found.id, is_ready, SHRINK_TIMEOUT if shrinks else START_TIMEOUT)
+    except WaitTimeout as error:
+        raise WaitTimeout(f"{error} {STILL_SHRINKING}" if shrinks else str(error)) from error
     return found
 
 
-def _wait(cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool]) -> None:
-    """Wait until the cluster and its groups suit. Raises ClusterError, with EMR's reason, if the cluster ends."""
+def _wait(
+    cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool], timeout: float = START_TIMEOUT
+) -> None:
+    """Wait until the cluster and its groups suit. Raises ClusterError, with EMR's reason, if the cluster ends.
+
+    `timeout` is the minimum time in seconds.
+    """
 
     started = time.monotonic()
 
@@ -293,11 +332,30 @@ def _wait(cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Seque
         cloud.progress(text, time.monotonic() - started)
         return suits(described, groups)
 
-    cloud.wait_until(f"EMR cluster {cluster_id} to become ready", probe, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
+    cloud.wait_until(f"EMR cluster {cluster_id} to become ready", probe, max(cloud.wait_timeout, timeout), pause=PAUSE)
 
 
 def _groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
+    return managed_groups(cluster_id, _listed_groups(cloud, cluster_id))
+
+
+def _listed_groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
     return cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", ClusterId=cluster_id)
+
+
+def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the groups that the definition describes: one for each role. EMR never deletes groups, so empty task groups do not count.
+
+    Raises ClusterError if several task groups have nodes.
+    """
+    tasks = [group for group in groups if group["InstanceGroupType"] == "TASK"]
+    used = [group for group in tasks if group["RequestedInstanceCount"] or group["RunningInstanceCount"]]
+    if len(used) > 1:
+        raise ClusterError(
+            f"emr_task_count: EMR cluster {cluster_id} has several task groups with nodes: {', '.join(group['Id'] for group in used)}. "
+            "Set the number of nodes to 0 in all but one: aws emr modify-instance-groups"
+        )
+    return [*(group for group in groups if group["InstanceGroupType"] != "TASK"), *(used or tasks[:1])]
 
 
 def ended(described: Description) -> str:
@@ -350,7 +408,15 @@ def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> 
 
 
 def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    cloud.once_visible(cloud.iam.attach_role_policy, RoleName=found.id, PolicyArn=properties["policy"])
+    try:
+        cloud.once_visible(cloud.iam.attach_role_policy, RoleName=found.id, PolicyArn=properties["policy"])
+    except ClientError as error:
+        if error_code(error) != "PolicyNotAttachable":
+            raise
+        raise ClusterError(
+            f"emr_create_default_roles: IAM does not attach {properties['policy']} to {found.id} any more. Create your own roles, and "
+            "specify them with emr_service_role and emr_instance_profile."
+        ) from error
 
 
 def _create_profile(cloud: AwsClient, address: Address, properties: Properties) -> Found:

@@ -10,32 +10,31 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import offering
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.network_validators import EmrNetwork, EmrPublicAccess
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.node_validators import EmrImageSystem, EmrNodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import (
+    FIRST_WITH_CUSTOM_IMAGES,
+    FIRST_WITH_LARGER_ROOT,
+    LARGEST_ROOT,
+    release,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.role_validators import EmrRoles, EmrServicePolicy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
-RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
-FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
-FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 LOG_URI = re.compile(r"(?i:s3[an]?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/.*)?")
 SCRIPT = re.compile(r"(s3[an]?|file)://.+|/.+", re.IGNORECASE)
 MOST_BOOTSTRAP_ACTIONS = 16
 MOST_STEPS = 256
 MOST_CHARACTERS = 256
+MOST_CHARACTERS_OF_STEP = 10240
+"""Source: Amazon EMR API Reference, AddJobFlowSteps."""
+MOST_ADDITIONAL_GROUPS = 4
 COUNTS = {"emr_core_count": "core", "emr_task_count": "task"}
-FOREIGN_SYSTEMS = re.compile(r"ubuntu|debian|rhel|suse|windows", re.IGNORECASE)
-
-
-def release(label: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of a release label, or None for a label in another form."""
-    found = RELEASE.fullmatch(label or "")
-    return tuple(map(int, found.groups())) if found else None
 
 
 class EmrOptions(Validator):
@@ -70,6 +69,8 @@ def _check_release(options: Mapping[str, Any]) -> Iterator[str]:
     smallest = 15 if version and version >= FIRST_WITH_LARGER_ROOT else 10
     if size is not None and size < smallest:
         yield f"emr_root_volume_size: {size} GiB is too small. Specify at least {smallest} GiB for {label}."
+    if size is not None and size > LARGEST_ROOT:
+        yield f"emr_root_volume_size: {size} GiB is too large. Specify at most {LARGEST_ROOT} GiB."
 
 
 def _check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
@@ -91,6 +92,12 @@ def _check_groups(options: Mapping[str, Any]) -> Iterator[str]:
     if named and not {"master", "workers"} <= named:
         missing = " and ".join(sorted({"master", "workers"} - named))
         yield f"emr_security_group_ids: {missing} missing. EMR needs the groups of the master and the workers together. Set both, or none."
+    for name, groups in options["emr_additional_security_group_ids"].items():
+        if len(groups or ()) > MOST_ADDITIONAL_GROUPS:
+            yield (
+                f"emr_additional_security_group_ids.{name}: {len(groups)} groups exceed the limit. "
+                f"Specify at most {MOST_ADDITIONAL_GROUPS}."
+            )
 
 
 def _check_bootstrap_actions(actions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -112,165 +119,19 @@ def _check_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _check_duplicates("emr_steps", [each["name"] for each in steps])
     if any(not 0 < len(each["name"]) <= MOST_CHARACTERS for each in steps):
         yield f"emr_steps: a step has no valid name. Use 1 to {MOST_CHARACTERS} characters."
+    for each in steps:
+        characters = sum(map(len, (each["jar"], *each["args"])))
+        if characters > MOST_CHARACTERS_OF_STEP:
+            yield (
+                f"emr_steps: jar and args of '{each['name']}' have {characters} characters. EMR allows {MOST_CHARACTERS_OF_STEP} in total. "
+                "Put long arguments into a file in S3."
+            )
 
 
 def _check_duplicates(option: str, names: Sequence[str]) -> Iterator[str]:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         yield f"{option}: {', '.join(map(repr, repeated))} is named more than once. Names identify entries. Use each name once."
-
-
-class EmrRoles(Validator):
-    """Checks that the roles exist, and that EMR and EC2 may assume them. A cluster with other roles ends while it starts."""
-
-    name = "emr_roles"
-    components = frozenset({EMR_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cloud, options = request.cloud, request.options
-        creates = options["emr_create_default_roles"]
-        name = options["emr_service_role"]
-        role = resources.described_role(cloud, name)
-        if role:
-            yield from _check_trust("emr_service_role", name, role, "elasticmapreduce")
-        elif not (creates and name == definition.DEFAULT_SERVICE_ROLE):
-            yield f"emr_service_role: there is no role '{name}'. {_advice(name == definition.DEFAULT_SERVICE_ROLE)}"
-        name = options["emr_instance_profile"]
-        profile = next(iter(resources.described_profile(cloud, name)), None)
-        if profile and profile["Roles"]:
-            yield from _check_trust("emr_instance_profile", profile["Roles"][0]["RoleName"], profile["Roles"][0], "ec2")
-        elif creates and name == definition.DEFAULT_PROFILE:
-            return
-        elif profile:
-            yield f"emr_instance_profile: {name} contains no role. Add a role to it, or specify another profile."
-        else:
-            yield f"emr_instance_profile: there is no instance profile '{name}'. {_advice(name == definition.DEFAULT_PROFILE)}"
-
-
-def _advice(is_default: bool) -> str:
-    return "To create it, set emr_create_default_roles: true." if is_default else "Create it, or specify another one."
-
-
-def _check_trust(option: str, name: str, role: Mapping[str, Any], service: str) -> Iterator[str]:
-    document = role.get("AssumeRolePolicyDocument")
-    if document and not definition.trusts(document, service):
-        yield (
-            f"{option}: the trust policy of the role '{name}' does not allow {service}.amazonaws.com to assume it. "
-            "Change the trust policy, or specify another role."
-        )
-
-
-class EmrNodes(Validator):
-    """Checks instance types, the image and the key pair. Other validators check whether the options are set."""
-
-    name = "emr_nodes"
-    components = frozenset({EMR_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cloud, options = request.cloud, request.options
-        zone = next((item["AvailabilityZone"] for item in _subnet(request)), None)
-        types: list[instance_types.InstanceType] = []
-        for option in ("emr_instance_type", "emr_core_instance_type", "emr_task_instance_type"):
-            name = options[option]
-            offered = offering(cloud, name) if name else set()
-            if name and not offered:
-                yield f"{option}: {name} is not offered in any zone of {cloud.region}. Check the name."
-            elif name and zone and zone not in offered:
-                yield f"{option}: {name} is not offered in {zone}, the zone of {options['emr_subnet_id']}. Choose another type or subnet."
-            elif name:
-                types += filter(None, [instance_types.find(cloud, name)])
-        yield from _check_image(request, types)
-        yield from _check_key_pair(request)
-
-
-def _check_image(request: Request, types: Sequence[instance_types.InstanceType]) -> Iterator[str]:
-    image_id, size = request.options["emr_image_id"], request.options["emr_root_volume_size"]
-    if not image_id:
-        return
-    image = images.find(request.cloud, image_id)
-    if image is None:
-        region = request.cloud.region
-        yield f"emr_image_id: there is no image {image_id} in {region} that this account is allowed to use. Specify another image."
-        return
-    name = image.get("Name", "")
-    if image.get("RootDeviceType", "ebs") != "ebs" or image.get("VirtualizationType", "hvm") != "hvm":
-        yield f"emr_image_id: {image_id} ({name}) is not an HVM image with an EBS root volume, which EMR requires. Specify another image."
-    if FOREIGN_SYSTEMS.search(f"{name} {image.get('Platform', '')}"):
-        yield f"emr_image_id: {image_id} ({name}) is not an Amazon Linux image, which EMR requires. Specify another image."
-    for kind in types:
-        if image.get("Architecture", kind.architecture) not in kind.architectures:
-            yield (
-                f"emr_image_id: {image_id} is for {image['Architecture']}, but {kind.name} is {kind.architecture}. "
-                "Choose an image and instance types with the same architecture."
-            )
-    smallest = images.root_volume_size(image)
-    if size is not None and size < smallest:
-        yield f"emr_root_volume_size: {size} GiB is too small for {image_id}, which needs {smallest} GiB. Specify at least that size."
-
-
-def _check_key_pair(request: Request) -> Iterator[str]:
-    name, cloud = request.options["emr_key_name"], request.cloud
-    if not name:
-        return
-    try:
-        pairs = cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name])
-    except ClientError as error:
-        if not is_missing(error):
-            raise
-        pairs = []
-    if not pairs:
-        yield f"emr_key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or specify another one."
-
-
-class EmrNetwork(Validator):
-    name = "emr_network"
-    components = frozenset({EMR_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cloud, subnet_id = request.cloud, request.options["emr_subnet_id"]
-        subnet = next(iter(_subnet(request)), None)
-        if subnet_id and not subnet:
-            yield f"emr_subnet_id: there is no subnet '{subnet_id}' in {cloud.region}. Specify an existing subnet."
-        if subnet:
-            yield from _check_service_access(request, subnet)
-        named = list(_named_groups(request.options))
-        existing = {item["GroupId"]: item["VpcId"] for item in adopted.groups(cloud, [identifier for _option, identifier in named])}
-        for option, identifier in named:
-            if identifier not in existing:
-                yield f"{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing group."
-            elif subnet and existing[identifier] != subnet["VpcId"]:
-                yield (
-                    f"{option}: {identifier} is in {existing[identifier]}, but the subnet {subnet_id} (emr_subnet_id) is in "
-                    f"{subnet['VpcId']}. Specify a group of that VPC."
-                )
-
-
-def _check_service_access(request: Request, subnet: Mapping[str, Any]) -> Iterator[str]:
-    """Check that EMR can reach nodes in a private subnet. It creates no group for this if the definition names the others."""
-    groups = request.options["emr_security_group_ids"]
-    if not groups.get("master"):
-        return
-    table = adopted.route_table(request.cloud, subnet["VpcId"], subnet["SubnetId"])
-    if not groups.get("service") and not adopted.leads_to_the_internet(table):
-        yield (
-            f"emr_security_group_ids.service: missing, because the subnet {subnet['SubnetId']} (emr_subnet_id) has no route to an internet "
-            "gateway. Specify the group through which EMR reaches the nodes, or remove emr_security_group_ids."
-        )
-
-
-def _subnet(request: Request) -> list[dict[str, Any]]:
-    subnet_id = request.options["emr_subnet_id"]
-    return adopted.subnets(request.cloud, [subnet_id] if subnet_id else [])
-
-
-def _named_groups(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the security groups in the definition, each with its option."""
-    for name, identifier in options["emr_security_group_ids"].items():
-        if identifier:
-            yield f"emr_security_group_ids.{name}", identifier
-    for name, identifiers in options["emr_additional_security_group_ids"].items():
-        for identifier in identifiers or ():
-            yield f"emr_additional_security_group_ids.{name}", identifier
 
 
 class EmrLogBucket(Validator):
@@ -293,6 +154,25 @@ def _is_missing(cloud: AwsClient, bucket: str) -> bool:
     return False
 
 
+class EmrShrinking(Validator):
+    """Warns of a decrease in the number of nodes, which takes long or stops where it would lose data."""
+
+    name = "emr_shrinking"
+    level = Level.WARNING
+    components = frozenset({EMR_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        sizes = next((item.properties for item in found if item.address == CLUSTER), {})
+        for option, role in COUNTS.items():
+            before, after = sizes.get(f"{role}_count", 0), request.options[option]
+            if after is not None and after < before:
+                copies = " It keeps as many core nodes as HDFS has copies of each block: up to 3." if role == "core" else ""
+                yield (
+                    f"{option}: EMR removes {before - after} of {before} {role} nodes. It waits up to an hour for the containers on them."
+                    f"{copies}"
+                )
+
+
 class EmrFailedSteps(Validator):
     """Warns of steps of the definition that have failed, because a run does not repeat them."""
 
@@ -313,4 +193,15 @@ class EmrFailedSteps(Validator):
                     )
 
 
-VALIDATORS = (EmrOptions(), EmrRoles(), EmrNodes(), EmrNetwork(), EmrLogBucket(), EmrFailedSteps())
+VALIDATORS = (
+    EmrOptions(),
+    EmrRoles(),
+    EmrServicePolicy(),
+    EmrNodes(),
+    EmrImageSystem(),
+    EmrNetwork(),
+    EmrPublicAccess(),
+    EmrLogBucket(),
+    EmrShrinking(),
+    EmrFailedSteps(),
+)

@@ -33,8 +33,9 @@ OPTIONS = (
         "emr_image_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "Id of a custom image for all nodes. The image must be based on the Amazon Linux version of the release. Requires release 5.7.0 or"
-        " later.",
+        "Id of a custom image for all nodes. Requires release 5.7.0 or later.",
+        "The image must be based on Amazon Linux 2023 for release 7.0.0 or later, on Amazon Linux 2 for release 5.30.0 or later, and on"
+        " Amazon Linux 1 for earlier releases. It must have one EBS volume of at most 100 GiB.",
         "By default, EMR uses the image of the release.",
     ),
     _option(
@@ -42,6 +43,7 @@ OPTIONS = (
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
         "Instance type of the master and, by default, of all other nodes. Required with O(state=present).",
+        "The release must support the type: C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
     ),
     _option(
         "emr_core_instance_type",
@@ -54,7 +56,9 @@ OPTIONS = (
         {"type": "int"},
         in_place("but a change from 0 or to 0 requires O(emr_replace)"),
         "Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only node.",
-        "If you decrease the number, EMR chooses the nodes that it terminates.",
+        "If you decrease the number, EMR chooses the nodes that it terminates. It waits up to an hour for the containers on them, and keeps"
+        " as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9,"
+        " and 3 with 10 or more.",
     ),
     _option(
         "emr_task_instance_type",
@@ -66,13 +70,18 @@ OPTIONS = (
         "emr_task_count",
         {"type": "int", "default": 0},
         IN_PLACE,
-        "Number of task nodes, which store no data. If you decrease the number, EMR chooses the nodes that it terminates.",
+        "Number of task nodes, which store no data. If you decrease the number, EMR chooses the nodes that it terminates, and waits up to"
+        " an hour for the containers on them.",
+        "The cluster must not have several task groups with nodes.",
     ),
     _option(
         "emr_service_role",
         {"type": "str", "default": "EMR_DefaultRole"},
         REPLACES_EMR_CLUSTER,
         "Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.",
+        "If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and the named security"
+        " groups need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true). If EMR creates the security groups, the"
+        " VPC needs it as well.",
     ),
     _option(
         "emr_instance_profile",
@@ -87,6 +96,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
+        "AWS calls these policies deprecated. If IAM no longer attaches them, create your own roles.",
         "EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run again.",
     ),
     _option(
@@ -99,14 +109,16 @@ OPTIONS = (
         "emr_subnet_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "Id of the subnet of all nodes. Nodes in a public subnet have public addresses.",
+        "Id of the subnet of all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
         "By default, EMR chooses a subnet of the default VPC.",
     ),
     _option(
         "emr_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs.",
+        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups of the nodes, but not"
+        " to the group for service access.",
+        "In a public subnet, EMR's block public access refuses groups that let all addresses in, except on ports that the account permits.",
         "By default, EMR creates groups, which all clusters in a VPC share and which remain after the clusters.",
         suboptions=(
             Suboption("master", {"type": "str"}, "Group of the master. Requires O(emr_security_group_ids.workers)."),
@@ -114,7 +126,8 @@ OPTIONS = (
             Suboption(
                 "service",
                 {"type": "str"},
-                "Group through which EMR reaches nodes in a private subnet. Required there, together with the other two groups.",
+                "Group through which EMR reaches nodes in a private subnet. Required there, together with the other two groups. For release"
+                " 5.30.0 or later, it needs an inbound rule for TCP port 9443 from the group of the master.",
             ),
         ),
     ),
@@ -122,7 +135,8 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system let in.",
+        "Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system let in. At most 4 in"
+        " each list.",
         suboptions=(
             Suboption("master", {"type": "list", "elements": "str", "default": []}, "Groups of the master."),
             Suboption("workers", {"type": "list", "elements": "str", "default": []}, "Groups of the core and task nodes."),
@@ -143,7 +157,7 @@ OPTIONS = (
         "emr_root_volume_size",
         {"type": "int"},
         REPLACES_EMR_CLUSTER,
-        "Size of the nodes' root volumes in GiB.",
+        "Size of the nodes' root volumes in GiB, at most 100.",
         "By default, EMR uses the smallest size for the release and the image.",
     ),
     _option(
@@ -174,7 +188,11 @@ OPTIONS = (
         suboptions=(
             Suboption("name", {"type": "str", "required": True}, "Name of the step, which is unique in the cluster."),
             Suboption("jar", {"type": "str", "default": "command-runner.jar"}, "JAR file of the step."),
-            Suboption("args", {"type": "list", "elements": "str", "default": []}, "Arguments."),
+            Suboption(
+                "args",
+                {"type": "list", "elements": "str", "default": []},
+                "Arguments. O(emr_steps[].jar) and the arguments have at most 10,240 characters in total.",
+            ),
             Suboption(
                 "on_failure",
                 {"type": "str", "choices": ["continue", "cancel_and_wait", "terminate_cluster"], "default": "continue"},

@@ -23,6 +23,16 @@ STATEMENT_KEYS = ("Sid", "Effect", "Action", "NotAction", "Resource", "NotResour
 SID = re.compile(r"[A-Za-z0-9]*")
 ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[A-Za-z0-9*?]+")
 RESOURCE = re.compile(r"\*|arn:.+")
+# Source: IAM User Guide, "IAM JSON policy elements: Condition operators"
+ORDERED = ("Equals", "NotEquals", "LessThan", "LessThanEquals", "GreaterThan", "GreaterThanEquals")
+OPERATORS = (
+    *(f"String{each}" for each in ("Equals", "NotEquals", "EqualsIgnoreCase", "NotEqualsIgnoreCase", "Like", "NotLike")),
+    *(f"Numeric{each}" for each in ORDERED),
+    *(f"Date{each}" for each in ORDERED),
+    *(f"Arn{each}" for each in ("Equals", "NotEquals", "Like", "NotLike")),
+    *("Bool", "BinaryEquals", "IpAddress", "NotIpAddress"),
+)
+OPERATOR = re.compile(rf"(?:ForAllValues:|ForAnyValue:)?(?:(?:{'|'.join(OPERATORS)})(?:IfExists)?|Null)")
 LONGEST_POLICY = 10240  # IAM's limit for the inline policies of a role, without white space
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"
@@ -95,8 +105,7 @@ def _problems(statement: Mapping[str, Any]) -> Iterator[str]:
         yield f"Effect is {statement.get('Effect')!r}. Use Allow or Deny."
     if not SID.fullmatch(str(statement.get("Sid", ""))):
         yield f"Sid {statement['Sid']!r} is not valid. Use letters and digits."
-    if not isinstance(statement.get("Condition", {}), Mapping):
-        yield "Condition is not a dictionary. Specify operators, such as StringEquals, and their keys and values."
+    yield from _problems_of_condition(statement.get("Condition", {}))
     for key, pattern, example in (("Action", ACTION, "s3:GetObject"), ("Resource", RESOURCE, "arn:aws:s3:::my-bucket/*")):
         given = [name for name in (key, f"Not{key}") if name in statement]
         if len(given) != 1:
@@ -107,6 +116,17 @@ def _problems(statement: Mapping[str, Any]) -> Iterator[str]:
         if wrong or values == []:
             shown = f"{wrong[0]!r} is not valid" if wrong else "is empty"
             yield f"{given[0]} {shown}. Specify a value such as {example}, or a list."
+
+
+def _problems_of_condition(condition: Any) -> Iterator[str]:
+    if not isinstance(condition, Mapping):
+        yield "Condition is not a dictionary. Specify operators, such as StringEquals, and their keys and values."
+        return
+    for operator, values in condition.items():
+        if not OPERATOR.fullmatch(str(operator)):
+            yield f"{operator!r} is not an operator of conditions. Use an operator such as StringEquals or ForAnyValue:StringLike."
+        elif not isinstance(values, Mapping):
+            yield f"{operator} in Condition is not a dictionary. Specify the keys and their values."
 
 
 def check_policy(policy: Mapping[str, Any]) -> Iterator[str]:

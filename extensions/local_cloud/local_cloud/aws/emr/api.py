@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
@@ -12,6 +13,7 @@ from moto.emr.responses import ElasticMapReduceResponse as Response
 
 from ..context import CLOUD
 from ..override import override
+from .block_public_access import configuration
 from .checks import check_creation, check_groups, check_steps, normal_request
 from .clusters import ENDING, STARTED, Cluster, clusters
 from .errors import invalid, unknown
@@ -20,6 +22,8 @@ from .nodes import CORE, MASTER, TASK, InstanceGroup
 PAGE = 50
 """The number of results on a page."""
 MOST_TASK_GROUPS = 48
+CREATION = datetime(2019, 7, 1)
+"""The time of configurations that accounts have from the beginning."""
 
 Response.PROTOCOL_PARSER_MAP_TYPE = dict
 
@@ -45,12 +49,41 @@ def _clusters(response: Response) -> list[Cluster]:
 def _page(response: Response, name: str, found: list[dict[str, Any]]) -> ActionResult:
     """Return a page of descriptions. The marker is the id or the name of the last description on the previous page."""
     marker = response._get_param("Marker")
-    start = next((number + 1 for number, each in enumerate(found) if each.get("Id", each.get("Name")) == marker), None if marker else 0)
+    start = next((number + 1 for number, each in enumerate(found) if _mark(each) == marker), None if marker else 0)
     if start is None:
         raise unknown("Marker is not valid.")
     page = found[start : start + PAGE]
     more = start + PAGE < len(found)
-    return ActionResult({name: page, "Marker": page[-1].get("Id", page[-1].get("Name")) if more else None})
+    return ActionResult({name: page, "Marker": _mark(page[-1]) if more else None})
+
+
+def _mark(description: dict[str, Any]) -> str:
+    return next(str(description[name]) for name in ("Id", "Type", "Name") if name in description)
+
+
+@override(Response)
+def list_supported_instance_types(self: Response) -> ActionResult:
+    label = self._get_param("ReleaseLabel")
+    if label not in self.backend.list_release_labels():
+        raise unknown(f"The supplied release label is invalid: {label}.")
+    return _page(self, "SupportedInstanceTypes", self.backend.list_supported_instance_types(label))
+
+
+@override(Response)
+def get_block_public_access_configuration(self: Response) -> ActionResult:
+    stored = self.backend.block_public_access_configuration
+    created = {"creation_date_time": CREATION, "created_by_arn": f"arn:aws:iam::{self.backend.account_id}:root"}
+    metadata = stored.get("block_public_access_configuration_metadata") or created
+    found = configuration(self.backend)
+    return ActionResult({"BlockPublicAccessConfiguration": found, "BlockPublicAccessConfigurationMetadata": metadata})
+
+
+@override(Response)
+def put_block_public_access_configuration(self: Response) -> EmptyResult:
+    given = self._get_param("BlockPublicAccessConfiguration")
+    ranges = given.get("PermittedPublicSecurityGroupRuleRanges")
+    self.backend.put_block_public_access_configuration(given["BlockPublicSecurityGroupRules"], ranges)
+    return EmptyResult()
 
 
 @override(Response)
@@ -144,7 +177,7 @@ def add_instance_groups(self: Response) -> ActionResult:
     """Add task groups. Other groups can be specified only when the cluster is created."""
     cluster, requests = _cluster(self, "JobFlowId"), copy.deepcopy(self._get_param("InstanceGroups", []))
     _check_started(cluster, "Instance groups can only be added")
-    check_groups(requests)
+    check_groups(self.backend, cluster.request["ReleaseLabel"], requests)
     if any(each["InstanceRole"] != TASK for each in requests):
         raise invalid("Only TASK instance groups can be added to a running cluster.")
     if all(group.role != CORE for group in cluster.groups):

@@ -12,10 +12,16 @@ from .steps import MOST_ACTIVE
 
 RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
+FIRST_WITH_SERVICE_RULE = (5, 30, 0)
+"""The first release whose master connects to the service through the group for service access."""
 MOST_BOOTSTRAP_ACTIONS = 16
+MOST_ADDITIONAL_GROUPS = 4
+MOST_CHARACTERS_OF_STEP = 10240
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 SMALLEST_ROOT_VOLUMES = (10, 15)
 """GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+LARGEST_ROOT_VOLUME = 100
+"""GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume"."""
 IMPLEMENTED = {
     "Applications",
     "BootstrapActions",
@@ -75,7 +81,7 @@ def check_creation(backend: Any, request: dict[str, Any]) -> None:
             raise invalid(f"{name} is required for creating cluster.")
     check_profile(backend.account_id, request["JobFlowRole"])
     groups = request["Instances"].get("InstanceGroups") or []
-    check_groups(groups)
+    check_groups(backend, request["ReleaseLabel"], groups)
     roles = [group["InstanceRole"] for group in groups]
     if roles.count(MASTER) != 1 or roles.count(CORE) > 1:
         raise invalid("A cluster must have exactly one MASTER instance group and at most one CORE instance group.")
@@ -90,40 +96,58 @@ def _check_rest(request: dict[str, Any]) -> None:
     instances = request["Instances"]
     if bool(instances.get("EmrManagedMasterSecurityGroup")) != bool(instances.get("EmrManagedSlaveSecurityGroup")):
         raise invalid("EmrManagedMasterSecurityGroup and EmrManagedSlaveSecurityGroup must be specified together.")
-    smallest = SMALLEST_ROOT_VOLUMES[_version(request["ReleaseLabel"]) >= FIRST_WITH_LARGER_ROOT]
-    if request.get("EbsRootVolumeSize", smallest) < smallest:
-        raise invalid(f"EbsRootVolumeSize must be at least {smallest} GiB.")
+    for name in ("AdditionalMasterSecurityGroups", "AdditionalSlaveSecurityGroups"):
+        if len(instances.get(name) or []) > MOST_ADDITIONAL_GROUPS:
+            raise invalid(f"{name} can have at most {MOST_ADDITIONAL_GROUPS} security groups.")
+    smallest = SMALLEST_ROOT_VOLUMES[version(request["ReleaseLabel"]) >= FIRST_WITH_LARGER_ROOT]
+    if not smallest <= request.get("EbsRootVolumeSize", smallest) <= LARGEST_ROOT_VOLUME:
+        raise invalid(f"EbsRootVolumeSize must be at least {smallest} GiB and at most {LARGEST_ROOT_VOLUME} GiB.")
     if len(request.get("BootstrapActions", [])) > MOST_BOOTSTRAP_ACTIONS:
         raise invalid(f"Too many bootstrap actions. Maximum: {MOST_BOOTSTRAP_ACTIONS}.")
     check_steps(0, request.get("Steps", []))
 
 
-def check_groups(groups: list[dict[str, Any]]) -> None:
-    """Raise the EMR error for instance groups that are invalid in every cluster."""
+def check_groups(backend: Any, label: str, groups: list[dict[str, Any]]) -> None:
+    """Raise the EMR error for instance groups that cannot be created in any cluster of the release."""
+    supported = {each["Type"] for each in backend.list_supported_instance_types(label)}
     for group in groups:
         _check_implemented(group, GROUP)
         if group["InstanceRole"] not in ROLES or group.get("Market", "ON_DEMAND") != "ON_DEMAND":
             raise invalid("The local cloud implements only On-Demand Instances.")
         if group["InstanceCount"] < 1:
             raise invalid(f"The {group['InstanceRole']} instance group must have at least one instance.")
+        if group["InstanceType"] not in supported:
+            raise invalid(f"Instance type '{group['InstanceType']}' is not supported.")
 
 
 def check_steps(active: int, steps: list[dict[str, Any]]) -> None:
-    """Raise the EMR error for steps that exceed the limit. `active` is the number of active steps of the cluster."""
+    """Raise the EMR error for steps that exceed a limit. `active` is the number of active steps of the cluster."""
     if active + len(steps) > MOST_ACTIVE:
         active_states = "(State = 'Running', 'Pending' or 'Cancel_Pending')"
         raise invalid(f"Maximum number of active steps{active_states} for cluster exceeded: {MOST_ACTIVE}.")
+    for step in steps:
+        if _characters(step["HadoopJarStep"]) > MOST_CHARACTERS_OF_STEP:
+            raise invalid(f"The strings of HadoopJarStep exceed {MOST_CHARACTERS_OF_STEP} characters.")
+
+
+def _characters(value: Any) -> int:
+    """Return the length of all strings in a part of a request."""
+    if isinstance(value, str):
+        return len(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(_characters, parts))
 
 
 def _check_release(backend: Any, request: dict[str, Any]) -> None:
     label = request.get("ReleaseLabel") or ""
     if label not in backend.list_release_labels():
         raise invalid(f"The supplied release label is invalid: {label}.")
-    if request.get("CustomAmiId") and _version(label) < FIRST_WITH_CUSTOM_IMAGES:
+    if request.get("CustomAmiId") and version(label) < FIRST_WITH_CUSTOM_IMAGES:
         raise invalid("Custom AMI is not allowed")
 
 
-def _version(label: str) -> tuple[int, ...]:
+def version(label: str) -> tuple[int, ...]:
+    """Return the numbers of a release label."""
     found = RELEASE.fullmatch(label)
     return tuple(map(int, found.groups())) if found else ()
 

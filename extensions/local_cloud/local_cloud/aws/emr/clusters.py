@@ -17,11 +17,13 @@ from moto.emr.utils import random_cluster_id
 from ..context import CLOUD
 from ..ec2.launch import check as check_launch
 from ..ec2.launch import choose_subnet, launch
+from .block_public_access import open_group
+from .checks import FIRST_WITH_SERVICE_RULE, version
 from .images import image_of_release
-from .managed_security_groups import ManagedGroups, is_public, manage
-from .nodes import JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node
+from .managed_security_groups import ManagedGroups, is_public, lets_master_in, manage
+from .nodes import CORE, JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node, replication_of
 from .objects import is_missing
-from .roles import check_service_role
+from .roles import SCOPED_TAG, check_service_role, needs_tags
 from .steps import Step
 
 LOG = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ ENDING = ("TERMINATING", *OVER)
 SERVICE_GROUP_MISSING = (
     "You must also specify a ServiceAccessSecurityGroup if you use custom security groups when creating a cluster in a private subnet."
 )
+SERVICE_RULE_MISSING = "ServiceAccessSecurityGroup is missing ingress rule from EmrManagedMasterSecurityGroup on port 9443"
 
 
 class Invalid(Exception):
@@ -48,7 +51,10 @@ class Cluster:
         self.reason: dict[str, str] = {}
         self.tags: dict[str, str] = {each["Key"]: each.get("Value", "") for each in request.get("Tags", [])}
         self.protected: bool = self.instances.get("TerminationProtected", False)
-        self.groups = [InstanceGroup(each) for each in self.instances["InstanceGroups"]]
+        self.groups = [
+            InstanceGroup(each, replication_of(each["InstanceCount"]) if each["InstanceRole"] == CORE else 0)
+            for each in self.instances["InstanceGroups"]
+        ]
         self.groups.sort(key=lambda group: ROLES.index(group.role))
         self.steps = [Step(each) for each in request.get("Steps", [])]
         self.subnet_id: str | None = None
@@ -195,9 +201,36 @@ class Cluster:
             for name in ("EmrManagedMasterSecurityGroup", "EmrManagedSlaveSecurityGroup", "ServiceAccessSecurityGroup")
         )
         named = ManagedGroups(master, slave, service) if master and slave else None
-        if named and not service and not is_public(self._ec2, subnet):
+        public = is_public(self._ec2, subnet)
+        if named and not service and not public:
             raise Invalid(SERVICE_GROUP_MISSING)
-        return self.managed or manage(self._ec2, subnet, named)
+        if self.managed:
+            return self.managed
+        self._check_tags(subnet, named)
+        managed = manage(self._ec2, subnet, named)
+        if not public and version(self.request["ReleaseLabel"]) >= FIRST_WITH_SERVICE_RULE and not lets_master_in(self._ec2, managed):
+            raise Invalid(SERVICE_RULE_MISSING)
+        opened = open_group(self.backend, self._ec2, [managed.master, managed.slave, *self._additional_groups]) if public else None
+        if opened:
+            raise Invalid(f"Block public access does not permit the rules of the security group {opened} for all sources.")
+        return managed
+
+    @property
+    def _additional_groups(self) -> list[str]:
+        lists = (self.instances.get(f"Additional{side}SecurityGroups") or [] for side in ("Master", "Slave"))
+        found = [group for groups in lists for group in groups]
+        return [group for group in found if self._ec2.get_security_group_from_id(group)]
+
+    def _check_tags(self, subnet: Any, named: ManagedGroups | None) -> None:
+        """Raise `Invalid` if the service role may use only tagged resources, and one has no tag."""
+        role, ec2 = self.request["ServiceRole"], self._ec2
+        if not needs_tags(self.backend.account_id, role):
+            return
+        groups = [ec2.get_security_group_from_id(each) for each in [*filter(None, named or ()), *self._additional_groups]]
+        resources = [subnet, *filter(None, groups), *([] if named else [ec2.get_vpc(subnet.vpc_id)])]
+        tags = [self.tags, *({tag["key"]: tag["value"] for tag in each.get_tags()} for each in resources)]
+        if any(each.get(SCOPED_TAG) != "true" for each in tags):
+            raise Invalid(f"Service role {role.rpartition('/')[2]} has insufficient EC2 permissions.")
 
     def _bootstrap(self) -> None:
         for node in [each for each in self.nodes if each.is_bootstrapped]:

@@ -1,6 +1,7 @@
-"""The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to all groups.
+"""The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to the groups of nodes.
 
-Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups".
+EMR adds no rule to a group for service access that a request names. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed
+security groups".
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 from moto.ec2.exceptions import InvalidPermissionDuplicateError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.subnets import Subnet
+
+from .roles import SCOPED_TAG
 
 NAMES = {
     True: ("ElasticMapReduce-master", "ElasticMapReduce-slave"),
@@ -43,10 +46,8 @@ def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
 
 def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> ManagedGroups:
     """Return the groups of a cluster, with EMR's rules. Raises the EC2 error for a named group that does not exist."""
-    public = is_public(backend, subnet)
     if named is None:
-        master, slave = (_own_group(backend, subnet.vpc_id, name) for name in NAMES[public])
-        named = ManagedGroups(master, slave, None if public else _own_group(backend, subnet.vpc_id, SERVICE_NAME))
+        return _manage_own(backend, subnet)
     for identifier in filter(None, named):
         found = backend.get_security_group_from_id(identifier)
         if found is None or found.vpc_id != subnet.vpc_id:
@@ -55,9 +56,29 @@ def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> 
     return named
 
 
+def _manage_own(backend: EC2Backend, subnet: Subnet) -> ManagedGroups:
+    public = is_public(backend, subnet)
+    master, slave = (_own_group(backend, subnet.vpc_id, name) for name in NAMES[public])
+    groups = ManagedGroups(master, slave, None if public else _own_group(backend, subnet.vpc_id, SERVICE_NAME))
+    _add_rules(backend, groups, subnet.vpc_id)
+    if groups.service:
+        _allow(backend, subnet.vpc_id, groups.service, ("tcp", SECURE_CONTROL_PORT, SECURE_CONTROL_PORT), [master])
+    return groups
+
+
+def lets_master_in(backend: EC2Backend, groups: ManagedGroups) -> bool:
+    """Return whether the group for service access, if there is one, has a rule for the master."""
+    service = groups.service and backend.get_security_group_from_id(groups.service)
+    return not service or any(
+        rule.source_group.get("GroupId") == groups.master
+        and (rule.ip_protocol == "-1" or (rule.ip_protocol == "tcp" and rule.from_port <= SECURE_CONTROL_PORT <= rule.to_port))
+        for rule in service.ingress_rules
+    )
+
+
 def _own_group(backend: EC2Backend, vpc_id: str, name: str) -> str:
     found = backend.get_security_group_from_name(name, vpc_id)
-    return str((found or backend.create_security_group(name, f"{name} of Amazon EMR", vpc_id)).id)
+    return str((found or backend.create_security_group(name, f"{name} of Amazon EMR", vpc_id, {SCOPED_TAG: "true"})).id)
 
 
 def _add_rules(backend: EC2Backend, groups: ManagedGroups, vpc_id: str) -> None:
@@ -67,8 +88,6 @@ def _add_rules(backend: EC2Backend, groups: ManagedGroups, vpc_id: str) -> None:
             _allow(backend, vpc_id, group, ports, nodes)
         if groups.service:
             _allow(backend, vpc_id, group, ("tcp", CONTROL_PORT, CONTROL_PORT), [groups.service])
-    if groups.service:
-        _allow(backend, vpc_id, groups.service, ("tcp", SECURE_CONTROL_PORT, SECURE_CONTROL_PORT), [groups.master])
 
 
 def _allow(backend: EC2Backend, vpc_id: str, group: str, ports: tuple[str, int, int], sources: list[str]) -> None:

@@ -82,11 +82,21 @@ class Node:
         }
 
 
+def replication_of(count: int) -> int:
+    """Return the number of copies of each block in HDFS for a cluster that starts with so many core nodes.
+
+    Source: Amazon EMR Management Guide, "Cluster scale-down".
+    """
+    return 1 if count < 4 else 2 if count < 10 else 3
+
+
 class InstanceGroup:
     """A uniform instance group."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any], replication: int = 0) -> None:
         self.id = f"ig-{random_id()}"
+        self.replication = replication
+        """The number of copies of each block in HDFS, below which the group does not shrink."""
         self.role = str(request["InstanceRole"])
         self.instance_type = str(request["InstanceType"])
         self.name = str(request.get("Name") or self.role)
@@ -121,7 +131,7 @@ class InstanceGroup:
     def shrink(self, chosen: list[str]) -> None:
         """Terminate surplus nodes: the chosen EC2 instances first, then the newest ones."""
         ordered = sorted(self.live, key=lambda node: (node.instance.id in chosen, node.created))
-        for node in ordered[self.requested :]:
+        for node in ordered[max(self.requested, self.replication) :]:
             node.end("USER_REQUEST", "Instance was terminated because of a resize request.")
 
     def end(self) -> None:

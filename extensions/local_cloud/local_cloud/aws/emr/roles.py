@@ -10,15 +10,30 @@ from moto.iam.models import iam_backends
 from .errors import invalid
 
 SERVICE = "elasticmapreduce.amazonaws.com"
+SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-emr-managed-policies"
+"""The AWS managed policy of service roles that allows EMR to use only resources with this tag, whose value is `true`.
+
+Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
+"""
 
 
 def check_service_role(account: str, name: str, error: type[Exception]) -> None:
     """Raise `error` for a role that does not exist or that EMR is not allowed to assume."""
-    iam: Any = iam_backends[account]["aws"]
-    found = next((each for each in iam.roles.values() if name in (each.name, each.arn)), None)
+    found = _role(account, name)
     if found is None or not _trusts(found.assume_role_policy_document, SERVICE):
         arn = name if name.startswith("arn:") else f"arn:aws:iam::{account}:role/{name}"
         raise error(f"EMR service role {arn} is invalid")
+
+
+def needs_tags(account: str, name: str) -> bool:
+    """Return whether the only policy of a service role is `SCOPED_POLICY`. Other policies may allow more."""
+    found = _role(account, name)
+    return bool(found) and not found.policies and [each.name for each in found.managed_policies.values()] == [SCOPED_POLICY]
+
+
+def _role(account: str, name: str) -> Any:
+    iam: Any = iam_backends[account]["aws"]
+    return next((each for each in iam.roles.values() if name in (each.name, each.arn)), None)
 
 
 def check_profile(account: str, name: str) -> None:

@@ -38,7 +38,7 @@ class Emr:
         """Create a cluster with a master and the given numbers of core and task nodes, and return its id."""
         counts = {"MASTER": 1, "CORE": core, "TASK": task}
         groups = [
-            {"InstanceRole": role, "InstanceType": "c5.large", "InstanceCount": count, "Name": role}
+            {"InstanceRole": role, "InstanceType": "c4.large", "InstanceCount": count, "Name": role}
             for role, count in counts.items()
             if count
         ]

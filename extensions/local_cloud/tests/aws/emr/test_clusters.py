@@ -16,13 +16,19 @@ from local_cloud.credentials import Credentials
 from local_cloud.testing import wait_until
 
 from ..conftest import Account, Hosts, refused
-from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap
+from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap, trust
 
 OVER = "A job flow that is shutting down, terminated, or finished may not be modified."
 
 
-def step(name: str, jar: str = "command-runner.jar", on_failure: str = "CONTINUE") -> dict[str, Any]:
-    return {"Name": name, "ActionOnFailure": on_failure, "HadoopJarStep": {"Jar": jar, "Args": ["true"]}}
+def step(
+    name: str, jar: str = "command-runner.jar", on_failure: str = "CONTINUE", arguments: tuple[str, ...] = ("true",)
+) -> dict[str, Any]:
+    return {"Name": name, "ActionOnFailure": on_failure, "HadoopJarStep": {"Jar": jar, "Args": list(arguments)}}
+
+
+def group(instance_type: str, role: str = "MASTER", count: int = 1) -> dict[str, Any]:
+    return {"InstanceRole": role, "InstanceType": instance_type, "InstanceCount": count}
 
 
 def step_states(emr: Emr, cluster: str) -> dict[str, str]:
@@ -104,12 +110,12 @@ def test_the_former_notation_and_the_default_network(account: Account, emr: Emr)
         ReleaseLabel="emr-7.9.0",
         JobFlowRole=PROFILE,
         ServiceRole=SERVICE_ROLE,
-        Instances={"MasterInstanceType": "m5.large", "SlaveInstanceType": "c5.large", "InstanceCount": 3},
+        Instances={"MasterInstanceType": "m5.xlarge", "SlaveInstanceType": "c5.xlarge", "InstanceCount": 3},
     )["JobFlowId"]
     wait_until(lambda: emr.state(cluster) == "TERMINATED")
     assert emr.describe(cluster)["Status"]["StateChangeReason"] == {"Code": "ALL_STEPS_COMPLETED", "Message": "Steps completed"}
     types = {role: (each["InstanceType"], each["RequestedInstanceCount"]) for role, each in emr.groups(cluster).items()}
-    assert types == {"MASTER": ("m5.large", 1), "CORE": ("c5.large", 2)}
+    assert types == {"MASTER": ("m5.xlarge", 1), "CORE": ("c5.xlarge", 2)}
     subnet = account.ec2.describe_subnets(SubnetIds=[emr.describe(cluster)["Ec2InstanceAttributes"]["Ec2SubnetId"]])["Subnets"][0]
     assert subnet["DefaultForAz"]
 
@@ -123,6 +129,11 @@ def test_the_former_notation_and_the_default_network(account: Account, emr: Emr)
         ({"JobFlowRole": "emr-empty"}, "Invalid InstanceProfile: emr-empty."),
         ({"EbsRootVolumeSize": 9}, "EbsRootVolumeSize must be at least 10 GiB"),
         ({"EbsRootVolumeSize": 14, "ReleaseLabel": "emr-7.9.0"}, "EbsRootVolumeSize must be at least 15 GiB"),
+        ({"EbsRootVolumeSize": 101}, "EbsRootVolumeSize must be at least 10 GiB and at most 100 GiB"),
+        ({"ReleaseLabel": "emr-7.9.0", "instances": {"InstanceGroups": [group("c5.large")]}}, "Instance type 'c5.large' is not supported"),
+        ({"instances": {"InstanceGroups": [group("c5.xlarge")]}}, "Instance type 'c5.xlarge' is not supported"),
+        ({"instances": {"AdditionalSlaveSecurityGroups": [f"sg-{number}" for number in range(5)]}}, "at most 4 security groups"),
+        ({"Steps": [step("long", "a" * 5000, arguments=("b" * 5000, "c" * 241))]}, "HadoopJarStep exceed 10240 characters"),
         ({"AutoScalingRole": SERVICE_ROLE}, "The local cloud does not implement AutoScalingRole"),
         ({"BootstrapActions": bootstrap("file:///bin/true") * 17}, "Too many bootstrap actions"),
         ({"Steps": [step(str(number)) for number in range(257)]}, "Maximum number of active steps"),
@@ -163,10 +174,10 @@ def test_what_ends_a_cluster_that_starts(emr: Emr, change: dict[str, Any], messa
 
 
 def test_no_capacity(emr: Emr, cloud: AwsApi, subnet: str) -> None:
-    cloud.capacity.update({"c5.large": {"us-east-1a": 2}})
+    cloud.capacity.update({"c4.large": {"us-east-1a": 2}})
     cluster = emr.run(2, instances={"Ec2SubnetId": subnet})
     reason = emr.reached(cluster, "TERMINATED_WITH_ERRORS")
-    assert "do not have sufficient c5.large capacity" in reason["Message"]
+    assert "do not have sufficient c4.large capacity" in reason["Message"]
     assert len(emr.nodes(cluster, "MASTER", "TERMINATED")) == 1, "what was launched is terminated"
 
 
@@ -216,7 +227,7 @@ def test_resizing(emr: Emr, hosts: Hosts) -> None:
     wait_until(lambda: emr.groups(cluster)["CORE"]["Status"]["State"] == "RUNNING")
     assert emr.nodes(cluster, "CORE") == others
 
-    task = {"InstanceRole": "TASK", "InstanceType": "m5.large", "InstanceCount": 1, "Name": "more"}
+    task = {"InstanceRole": "TASK", "InstanceType": "m4.large", "InstanceCount": 1, "Name": "more"}
     (added,) = emr.client.add_instance_groups(JobFlowId=cluster, InstanceGroups=[task])["InstanceGroupIds"]
     wait_until(lambda: len(emr.nodes(cluster, "TASK")) == 1)
     assert emr.groups(cluster)["TASK"]["Id"] == added
@@ -224,6 +235,11 @@ def test_resizing(emr: Emr, hosts: Hosts) -> None:
     wait_until(lambda: emr.groups(cluster)["TASK"]["Status"]["State"] == "RUNNING")
     assert emr.nodes(cluster, "TASK") == []
 
+    refused(
+        lambda: emr.client.add_instance_groups(JobFlowId=cluster, InstanceGroups=[{**task, "InstanceType": "c5.xlarge"}]),
+        "ValidationException",
+        "Instance type 'c5.xlarge' is not supported",
+    )
     refused(lambda: emr.resize(cluster, "CORE", 0), "ValidationException", "The CORE instance group cannot have 0 instances")
     refused(lambda: emr.resize(cluster, "MASTER", 1), "ValidationException", "The master instance group may not be modified")
     refused(
@@ -301,6 +317,19 @@ def test_pages(emr: Emr, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (set(made[2:]) <= set(ids), set(made[:2]) & set(ids)) == (True, set())
 
 
+def test_supported_instance_types(emr: Emr) -> None:
+    types, request = [], {"ReleaseLabel": "emr-7.9.0"}
+    while True:
+        page = emr.client.list_supported_instance_types(**request)
+        types += [each["Type"] for each in page["SupportedInstanceTypes"]]
+        if "Marker" not in page:
+            break
+        request["Marker"] = page["Marker"]
+    assert len(types) == len(set(types)) > api.PAGE
+    assert ("g5.2xlarge" in types, "c5.large" in types) == (True, False)
+    refused(lambda: emr.client.list_supported_instance_types(ReleaseLabel="emr-1"), "InvalidRequestException", "emr-1")
+
+
 def rules(account: Account, group: str) -> set[tuple[str, int, str]]:
     found = account.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
     return {(rule["IpProtocol"], rule["FromPort"], pair["GroupId"]) for rule in found for pair in rule["UserIdGroupPairs"]}
@@ -340,10 +369,78 @@ def test_security_groups_of_the_request(account: Account, emr: Emr, subnet: str)
         }
     )
     assert ("tcp", 8443, groups["service"]) in rules(account, groups["slave"])
+    assert rules(account, groups["service"]) == set(), "EMR does not change a group for service access that a request names"
     used = {
         role: {each["GroupId"] for each in account.instance(emr.nodes(cluster, role)[0])["SecurityGroups"]} for role in ("MASTER", "CORE")
     }
     assert used == {"MASTER": {groups["master"], groups["more"]}, "CORE": {groups["slave"]}}
+
+
+def test_a_service_group_of_the_request_lets_the_master_in(account: Account, emr: Emr, subnet: str) -> None:
+    """Since release 5.30.0. EMR adds the rule only to a group that it creates."""
+    vpc = account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
+    master, slave, service = (
+        account.ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"] for name in ("master", "slave", "service")
+    )
+    managed = {"EmrManagedMasterSecurityGroup": master, "EmrManagedSlaveSecurityGroup": slave, "ServiceAccessSecurityGroup": service}
+    groups = [group("c5.xlarge"), group("c5.xlarge", "CORE")]
+    request = {"instances": {"Ec2SubnetId": subnet, "InstanceGroups": groups, **managed}, "ReleaseLabel": "emr-5.30.0"}
+    reason = emr.reached(emr.run(**request), "TERMINATED_WITH_ERRORS")
+    message = "ServiceAccessSecurityGroup is missing ingress rule from EmrManagedMasterSecurityGroup on port 9443"
+    assert reason == {"Code": "VALIDATION_ERROR", "Message": message}
+    from_master = {"UserIdGroupPairs": [{"GroupId": master}], "IpProtocol": "tcp", "FromPort": 9443, "ToPort": 9443}
+    account.ec2.authorize_security_group_ingress(GroupId=service, IpPermissions=[from_master])
+    emr.waiting(**request)
+
+
+def test_public_access_is_blocked(account: Account, emr: Emr, public_subnet: str) -> None:
+    vpc = account.ec2.describe_subnets(SubnetIds=[public_subnet])["Subnets"][0]["VpcId"]
+    opened = account.ec2.create_security_group(GroupName="opened", Description="opened", VpcId=vpc)["GroupId"]
+    request = {"instances": {"Ec2SubnetId": public_subnet, "AdditionalMasterSecurityGroups": [opened]}}
+
+    def open_port(port: int) -> None:
+        ranges = {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+        rule = {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, **ranges}
+        account.ec2.authorize_security_group_ingress(GroupId=opened, IpPermissions=[rule])
+
+    open_port(22)
+    emr.waiting(**request)
+    open_port(8888)
+    assert f"rules of the security group {opened}" in emr.reached(emr.run(**request), "TERMINATED_WITH_ERRORS")["Message"]
+    default = emr.client.get_block_public_access_configuration()["BlockPublicAccessConfiguration"]
+    permitted = [*default["PermittedPublicSecurityGroupRuleRanges"], {"MinRange": 8000, "MaxRange": 9000}]
+    for changed in ({"PermittedPublicSecurityGroupRuleRanges": permitted}, {"BlockPublicSecurityGroupRules": False}):
+        emr.client.put_block_public_access_configuration(BlockPublicAccessConfiguration={**default, **changed})
+        emr.waiting(**request)
+    emr.client.put_block_public_access_configuration(BlockPublicAccessConfiguration=default)
+
+
+def test_a_scoped_service_role_needs_tags(account: Account, emr: Emr, subnet: str) -> None:
+    """The AWS managed policy allows EMR to use only resources with its tag."""
+    iam, name = account.client("iam"), account.name("role")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("elasticmapreduce"))
+    iam.attach_role_policy(RoleName=name, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonEMRServicePolicy_v2")
+    tags = [{"Key": "for-use-with-amazon-emr-managed-policies", "Value": "true"}]
+    vpc = account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
+    request = {"instances": {"Ec2SubnetId": subnet}, "ServiceRole": name}
+    for missing in ({}, {"Tags": tags}):
+        reason = emr.reached(emr.run(**request, **missing), "TERMINATED_WITH_ERRORS")
+        assert reason["Message"] == f"Service role {name} has insufficient EC2 permissions."
+    account.ec2.create_tags(Resources=[subnet, vpc], Tags=tags)
+    emr.waiting(**request, Tags=tags)
+    reason = emr.reached(emr.run(**request), "TERMINATED_WITH_ERRORS")
+    assert "insufficient EC2 permissions" in reason["Message"], "the cluster needs the tag as well"
+
+
+def test_core_nodes_stay_as_long_as_blocks_need_them(emr: Emr) -> None:
+    """A cluster that starts with four core nodes keeps two copies of each block."""
+    cluster = emr.waiting(4)
+    emr.resize(cluster, "CORE", 1)
+    wait_until(lambda: len(emr.nodes(cluster, "CORE")) == 2)
+    core = emr.groups(cluster)["CORE"]
+    assert (core["RequestedInstanceCount"], core["RunningInstanceCount"], core["Status"]["State"]) == (1, 2, "RESIZING")
+    emr.resize(cluster, "CORE", 2)
+    wait_until(lambda: emr.groups(cluster)["CORE"]["Status"]["State"] == "RUNNING")
 
 
 def test_permissions_depend_on_tags_and_roles(account: Account, emr: Emr) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import validators
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import release
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
-OPTIONS = {**DEFAULTS, "emr_release_label": "emr-7.9.0", "emr_instance_type": "c5.large", "emr_core_count": 1}
+OPTIONS = {**DEFAULTS, "emr_release_label": "emr-7.9.0", "emr_instance_type": "c5.xlarge", "emr_core_count": 1}
 
 
-def step(name):
-    return {"name": name, "jar": "command-runner.jar", "args": [], "on_failure": "continue"}
+def step(name, *arguments):
+    return {"name": name, "jar": "command-runner.jar", "args": list(arguments), "on_failure": "continue"}
 
 
 def action(path, name="a"):
@@ -32,6 +34,8 @@ def action(path, name="a"):
         ({"emr_root_volume_size": 14}, ["emr_root_volume_size: 14 GiB is too small. Specify at least 15 GiB"]),
         ({"emr_root_volume_size": 10, "emr_release_label": "emr-6.9.0"}, []),
         ({"emr_root_volume_size": 9, "emr_release_label": "emr-6.9.0"}, ["Specify at least 10 GiB for emr-6.9.0"]),
+        ({"emr_root_volume_size": 100}, []),
+        ({"emr_root_volume_size": 101}, ["emr_root_volume_size: 101 GiB is too large. Specify at most 100 GiB"]),
         ({"emr_instance_type": None}, ["emr_instance_type: missing"]),
         ({"emr_core_count": None}, ["emr_core_count: missing"]),
         ({"emr_core_count": -1}, ["emr_core_count: -1 is not valid"]),
@@ -43,6 +47,8 @@ def action(path, name="a"):
         ({"emr_security_group_ids": {"master": None, "workers": None, "service": None}}, []),
         ({"emr_security_group_ids": {"master": "sg-1", "workers": None}}, ["emr_security_group_ids: workers missing"]),
         ({"emr_security_group_ids": {"service": "sg-1"}}, ["emr_security_group_ids: master and workers missing"]),
+        ({"emr_additional_security_group_ids": {"master": list("abcd"), "workers": None}}, []),
+        ({"emr_additional_security_group_ids": {"workers": list("abcde")}}, ["ids.workers: 5 groups exceed the limit. Specify at most 4"]),
         ({"emr_log_uri": "s3://logs"}, []),
         ({"emr_log_uri": "S3://logs/emr/"}, []),
         ({"emr_log_uri": "logs"}, ["emr_log_uri: 'logs' is not a location in S3"]),
@@ -54,6 +60,8 @@ def action(path, name="a"):
         ({"emr_bootstrap_actions": [action("/a")] * 17}, ["17 actions exceed the limit. Specify at most 16"]),
         ({"emr_steps": [step("a"), step("b")]}, []),
         ({"emr_steps": [step("a"), step("a")]}, ["emr_steps: 'a' is named more than once"]),
+        ({"emr_steps": [step("a", "x" * 5120, "y" * 5102)]}, []),
+        ({"emr_steps": [step("a", "x" * 5120, "y" * 5103)]}, ["emr_steps: jar and args of 'a' have 10241 characters. EMR allows 10240"]),
         ({"emr_steps": [step("")]}, ["emr_steps: a step has no valid name"]),
         ({"emr_steps": [step(str(number)) for number in range(257)]}, ["257 steps exceed the limit"]),
     ],
@@ -66,11 +74,31 @@ def test_options(change, expected):
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((4, 2), (4, 2), []),
+        ((4, 2), (5, 3), []),
+        ((4, 2), (3, 2), ["emr_core_count: EMR removes 1 of 4 core nodes"]),
+        ((4, 2), (4, 0), ["emr_task_count: EMR removes 2 of 2 task nodes"]),
+        ((4, 2), (None, 2), []),
+    ],
+)
+def test_a_decrease_is_told(before, after, expected):
+    cluster = Found(CLUSTER, "j-1", {"core_count": before[0], "task_count": before[1]})
+    options = {**OPTIONS, "emr_core_count": after[0], "emr_task_count": after[1]}
+    messages = list(validators.EmrShrinking().check(Request(None, options), [cluster]))
+    assert len(messages) == len(expected)
+    assert all(message.startswith(text) for text, message in zip(expected, messages))
+    assert all(("copies of each block" in message) == ("core" in message) for message in messages)
+    assert list(validators.EmrShrinking().check(Request(None, options), [])) == [], "a new cluster does not shrink"
+
+
+@pytest.mark.parametrize(
     ("label", "expected"),
     [("emr-5.8.0", (5, 8, 0)), ("emr-spark-8.0.0", (8, 0, 0)), ("emr-5.8", None), ("", None), (None, None), ("emr-5.8.0a", None)],
 )
 def test_release_labels(label, expected):
-    assert validators.release(label) == expected
+    assert release(label) == expected
 
 
 @pytest.mark.parametrize("state", ["FAILED", "CANCELLED", "COMPLETED", "RUNNING"])

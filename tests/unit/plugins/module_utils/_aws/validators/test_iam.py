@@ -21,6 +21,10 @@ def without(key):
     [
         GOOD,
         {**GOOD, "Sid": "Decrypt1", "Condition": {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}},
+        *(
+            {**GOOD, "Condition": {operator: {"aws:TagKeys": ["a"]}}}
+            for operator in ("Null", "ForAllValues:StringLike", "ForAnyValue:StringEqualsIfExists", "NumericLessThanEquals", "ArnNotLike")
+        ),
         {**GOOD, "Action": ["ecr:Batch*", "ecr:GetAuthorizationToken"], "Resource": "*"},
         {**without("Action"), "Effect": "Deny", "NotAction": "*"},
         {**without("Resource"), "NotResource": ["arn:aws-cn:s3:::a", "arn:aws:s3:::b/*"]},
@@ -39,6 +43,13 @@ def test_statements_that_iam_accepts(statement):
         ({**GOOD, "Effect": "allow"}, "Effect is 'allow'. Use Allow or Deny."),
         ({**GOOD, "Sid": "with space"}, "Sid 'with space' is not valid. Use letters and digits."),
         ({**GOOD, "Condition": "always"}, "Condition is not a dictionary."),
+        (
+            {**GOOD, "Condition": {"StringEqual": {}}},
+            "'StringEqual' is not an operator of conditions. Use an operator such as StringEquals",
+        ),
+        ({**GOOD, "Condition": {"NullIfExists": {}}}, "'NullIfExists' is not an operator"),
+        ({**GOOD, "Condition": {"ForAnyValues:StringLike": {}}}, "'ForAnyValues:StringLike' is not an operator"),
+        ({**GOOD, "Condition": {"Bool": "true"}}, "Bool in Condition is not a dictionary. Specify the keys and their values."),
         (without("Action"), "Action is missing. Specify either Action or NotAction."),
         ({**GOOD, "NotAction": "s3:*"}, "Action and NotAction exclude each other. Specify either Action or NotAction."),
         ({**GOOD, "Action": ["kms:Decrypt", "Encrypt"]}, "Action 'Encrypt' is not valid. Specify a value such as s3:GetObject, or a list."),

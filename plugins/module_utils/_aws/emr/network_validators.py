@@ -1,0 +1,150 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Validators of the network of EMR clusters: the subnet, its VPC, and security groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import FIRST_WITH_SERVICE_RULE, release
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc import vpc_properties
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+
+SERVICE_PORT = 9443
+"""The port on which the master connects to EMR. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups"."""
+EVERYBODY = (ANYWHERE, "::/0")
+ALL_PORTS = (0, 65535)
+
+
+class EmrNetwork(Validator):
+    """Checks that the subnet and the groups exist in one VPC with DNS, and that EMR can reach the nodes."""
+
+    name = "emr_network"
+    components = frozenset({EMR_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, subnet_id = request.cloud, request.options["emr_subnet_id"]
+        subnet, groups = described_subnet(request), described_groups(request)
+        if subnet_id and not subnet:
+            yield f"emr_subnet_id: there is no subnet '{subnet_id}' in {cloud.region}. Specify an existing subnet."
+        if subnet:
+            yield from _check_dns(cloud, subnet)
+            yield from _check_service_access(request, subnet, groups)
+        for option, identifier in named_groups(request.options):
+            if identifier not in groups:
+                yield f"{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing group."
+            elif subnet and groups[identifier]["VpcId"] != subnet["VpcId"]:
+                yield (
+                    f"{option}: {identifier} is in {groups[identifier]['VpcId']}, but the subnet {subnet_id} (emr_subnet_id) is in "
+                    f"{subnet['VpcId']}. Specify a group of that VPC."
+                )
+
+
+def _check_dns(cloud: AwsClient, subnet: Mapping[str, Any]) -> Iterator[str]:
+    attributes = {"dns_support": "enable-dns-support", "dns_hostnames": "enable-dns-hostnames"}
+    for vpc in adopted.vpcs(cloud, subnet["VpcId"]):
+        properties = vpc_properties(cloud, vpc)
+        off = [flag for name, flag in attributes.items() if not properties[name]]
+        if off:
+            commands = "; ".join(f"aws ec2 modify-vpc-attribute --vpc-id {vpc['VpcId']} --{flag}" for flag in off)
+            yield (
+                f"emr_subnet_id: {vpc['VpcId']}, the VPC of {subnet['SubnetId']}, lacks DNS resolution or DNS hostnames, which EMR "
+                f"requires. Enable them: {commands}"
+            )
+
+
+def _check_service_access(request: Request, subnet: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Check that EMR and nodes in a private subnet reach each other. EMR creates no group for this if the definition names the others."""
+    groups = request.options["emr_security_group_ids"]
+    master, service, label = groups.get("master"), groups.get("service"), request.options["emr_release_label"]
+    if not master or is_public(request.cloud, subnet):
+        return
+    if not service:
+        yield (
+            f"emr_security_group_ids.service: missing, because the subnet {subnet['SubnetId']} (emr_subnet_id) has no route to an internet "
+            "gateway. Specify the group through which EMR reaches the nodes, or remove emr_security_group_ids."
+        )
+    elif (release(label) or ()) >= FIRST_WITH_SERVICE_RULE and service in described and not _lets_in(described[service], master):
+        yield (
+            f"emr_security_group_ids.service: {service} has no inbound rule for TCP port {SERVICE_PORT} from the group of the master, "
+            f"{master}, which {label} needs in a private subnet. Add this rule, because EMR does not add it."
+        )
+
+
+def _lets_in(service: Mapping[str, Any], master: str) -> bool:
+    ports = ("tcp", SERVICE_PORT, SERVICE_PORT)
+    return any(rule[3] == master and adopted.covers(rule, ports) for rule in rules(service["IpPermissions"]))
+
+
+class EmrPublicAccess(Validator):
+    """Checks that EMR's block public access permits the rules of the named groups. EMR starts no cluster with other rules.
+
+    Existing clusters are not affected, unless the run may replace them.
+    """
+
+    name = "emr_public_access"
+    components = frozenset({EMR_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, subnet = request.cloud, described_subnet(request)
+        exists = any(item.address == CLUSTER for item in found)
+        groups = {} if exists and not request.options["emr_replace"] else described_groups(request)
+        if not groups or (subnet and not is_public(cloud, subnet)):
+            return
+        settings = cloud.emr.get_block_public_access_configuration()["BlockPublicAccessConfiguration"]
+        ranges = settings.get("PermittedPublicSecurityGroupRuleRanges", [])
+        permitted = [(each["MinRange"], each.get("MaxRange", each["MinRange"])) for each in ranges]
+        for option, identifier in named_groups(request.options) if settings["BlockPublicSecurityGroupRules"] else ():
+            blocked = [ports for ports in open_ports(groups.get(identifier)) if not _is_permitted(ports, permitted)]
+            if blocked:
+                shown = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in sorted(set(blocked)))
+                yield (
+                    f"{option}: {identifier} lets all addresses in on ports {shown}, which EMR's block public access does not permit in a "
+                    "public subnet. Restrict the rules, or permit the ports: aws emr put-block-public-access-configuration"
+                )
+
+
+def open_ports(group: Mapping[str, Any] | None) -> list[tuple[int, int]]:
+    """Return the ranges of TCP and UDP ports on which a group lets all addresses in."""
+    public = [rule for rule in rules(group["IpPermissions"]) if rule[3] in EVERYBODY] if group else []
+    return [ALL_PORTS if protocol == "-1" else (first, last) for protocol, first, last, _who in public if protocol in ("-1", "tcp", "udp")]
+
+
+def _is_permitted(ports: tuple[int, int], permitted: Sequence[tuple[int, int]]) -> bool:
+    return any(least <= ports[0] and ports[1] <= most for least, most in permitted)
+
+
+def is_public(cloud: AwsClient, subnet: Mapping[str, Any]) -> bool:
+    return adopted.leads_to_the_internet(adopted.route_table(cloud, subnet["VpcId"], subnet["SubnetId"]))
+
+
+def described_subnet(request: Request) -> dict[str, Any] | None:
+    """Return EC2's description of the subnet in the definition, or None if it names none or the subnet does not exist."""
+    subnet_id = request.options["emr_subnet_id"]
+    return next(iter(adopted.subnets(request.cloud, [subnet_id] if subnet_id else [])), None)
+
+
+def described_groups(request: Request) -> dict[str, dict[str, Any]]:
+    """Return EC2's descriptions of the existing security groups in the definition, by id."""
+    named = [identifier for _option, identifier in named_groups(request.options)]
+    return {item["GroupId"]: item for item in adopted.groups(request.cloud, named)}
+
+
+def named_groups(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the security groups in the definition, each with its option."""
+    for name, identifier in options["emr_security_group_ids"].items():
+        if identifier:
+            yield f"emr_security_group_ids.{name}", identifier
+    for name, identifiers in options["emr_additional_security_group_ids"].items():
+        for identifier in identifiers or ():
+            yield f"emr_additional_security_group_ids.{name}", identifier

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The releases of EMR, and what depends on them. Pure."""
+
+from __future__ import annotations
+
+import re
+
+RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
+FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
+FIRST_WITH_SERVICE_RULE = (5, 30, 0)
+"""The first release whose master connects to EMR through the security group for service access, if the subnet is private."""
+FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+LARGEST_ROOT = 100
+"""GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume"."""
+AMAZON_LINUX = {
+    "Amazon Linux 1": re.compile(r"amzn-ami|amazon[ -]linux(?: ami|\)| 1\b| 201\d)", re.IGNORECASE),
+    "Amazon Linux 2": re.compile(r"amzn2-ami|amazon[ -]linux[ -]2\b", re.IGNORECASE),
+    "Amazon Linux 2023": re.compile(r"al2023-ami|amazon[ -]linux[ -]2023\b", re.IGNORECASE),
+}
+"""The versions of Amazon Linux, and patterns for the names of images that are based on them."""
+
+
+def release(label: str | None) -> tuple[int, ...] | None:
+    """Return the numbers of a release label, or None for a label in another form."""
+    found = RELEASE.fullmatch(label or "")
+    return tuple(map(int, found.groups())) if found else None
+
+
+def amazon_linux(version: tuple[int, ...]) -> str:
+    """Return the version of Amazon Linux that a release requires. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+    if version >= (7, 0, 0):
+        return "Amazon Linux 2023"
+    return "Amazon Linux 2" if version >= (5, 30, 0) else "Amazon Linux 1"
+
+
+def amazon_linux_of(*texts: str) -> str | None:
+    """Return the version of Amazon Linux that the first telling text names, or None. The texts are an image's name and description."""
+    for text in texts:
+        for name, pattern in AMAZON_LINUX.items():
+            if pattern.search(text):
+                return name
+    return None
