@@ -59,9 +59,7 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
 def test_the_commands_in_a_message_are_completed(run):
     here = run()
     run(inventory=(f"{here}/nodes.yml",))
-    text = (
-        "ansible-playbook deeplearning.cluster.stop, or: ansible-playbook deeplearning.cluster.destroy (add -e x). ansible-playbook my.yml"
-    )
+    text = "ansible-playbook deeplearning.cluster.stop, or: ansible-playbook deeplearning.cluster.destroy (-e x). ansible-playbook my.yml"
     assert commands.with_run_options(text) == (
         "ansible-playbook -i nodes.yml deeplearning.cluster.stop, or: ansible-playbook -i nodes.yml deeplearning.cluster.destroy"
         " (-e x). ansible-playbook my.yml"
