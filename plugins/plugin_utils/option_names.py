@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Replaces the names of options in messages of the provisioning modules with the names of the variables that users of roles set."""
+"""Replaces the names of options in messages of modules with the names of the variables that users of roles set."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import with_run_options
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import known_variables
 
+COLLECTION_NAME = "deeplearning.cluster"
 #: Roles that pass the variables of their users to a provisioning module.
-ROLES = ("deeplearning.cluster.emr_cluster", "deeplearning.cluster.provision")
+ROLES = (f"{COLLECTION_NAME}.emr_cluster", f"{COLLECTION_NAME}.provision")
 #: Users of roles set these options in the inventory file, or not at all.
 NOT_VARIABLES = ("cluster", "group", "private_key_file", "progress_file")
 #: These options have the names of kinds of resources. In messages, the key of the resource follows the kind, as in `placement_group main`.
@@ -45,6 +47,17 @@ def with_variables(text: str) -> str:
     also a word, so it is replaced only at the beginning of a line, and where the sentence says that it is an option (`MENTIONS`).
     """
     return _pattern().sub(lambda name: _variables()[name.group()], text)
+
+
+def of_host_role(task: Any, text: str) -> str:
+    """Return a message of a module that a role of this collection runs on hosts.
+
+    The message begins with the variable `<role>_<option>`, if the role has it, instead of the option.
+    """
+    collection, _dot, role = task._role.get_name().rpartition(".") if task._role is not None else ("", "", "")
+    option, colon, rest = text.partition(": ")
+    is_variable = collection == COLLECTION_NAME and option in task.args and f"{role}_{option}" in known_variables()
+    return f"{role}_{option}{colon}{rest}" if is_variable else text
 
 
 def of_run(task: Any, text: str) -> str:

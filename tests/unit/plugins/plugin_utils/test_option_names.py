@@ -52,6 +52,22 @@ def test_names_of_options_become_names_of_variables(text):
     assert option_names.of_run(PLAY, given) == given, "a module that is called directly names its own options"
 
 
+@pytest.mark.parametrize(
+    ("role", "text", "expected"),
+    [
+        ("deeplearning.cluster.training_job", "gpus: 9 does not exist: x", "training_job_gpus: 9 does not exist: x"),
+        ("deeplearning.cluster.training_job", "key: is missing.", "key: is missing."),
+        ("deeplearning.cluster.training_job", "name of nothing", "name of nothing"),
+        ("deeplearning.cluster.slurm", "gpus: 9", "gpus: 9"),
+        ("team.training.training_job", "gpus: 9", "gpus: 9"),
+        (None, "gpus: 9", "gpus: 9"),
+    ],
+)
+def test_a_message_of_a_host_begins_with_the_variable_of_the_role(role, text, expected):
+    task = SimpleNamespace(_role=role and SimpleNamespace(get_name=lambda: role), args={"name": "x", "gpus": [9], "key": "x"})
+    assert option_names.of_host_role(task, text) == expected
+
+
 def test_each_name_is_that_of_a_variable():
     for option in OPTIONS:
         translated = option_names.with_variables(f"{option.name}: wrong")
