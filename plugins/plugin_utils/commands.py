@@ -51,7 +51,7 @@ def _variables(given: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         if text.startswith("@"):
             yield "-e", f"@{_path(text[1:])}"
             continue
-        values = yaml_load(text) if text[:1] == "{" else parse_kv(text)  # as Ansible, which refuses everything else
+        values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # as Ansible, which refuses everything else
         for name in CLUSTER:
             if name in values:
                 value = str(values[name])

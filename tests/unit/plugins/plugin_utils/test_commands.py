@@ -10,6 +10,7 @@ import shlex
 
 import pytest
 from ansible import constants
+from ansible._internal._datatag._tags import Origin
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible_collections.deeplearning.cluster.plugins.filter.playbook_command import FilterModule
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands
@@ -42,6 +43,7 @@ def run(tmp_path, monkeypatch):
             "-e deeplearning_cluster=bert -e deeplearning_region=eu-west-1 ",
         ),
         ({"extra_vars": ('{"provision_cluster_name": "bert", "secret": "x"}',)}, "-e provision_cluster_name=bert "),
+        ({"extra_vars": ("{deeplearning_region: eu-west-1}",)}, "-e deeplearning_region=eu-west-1 "),
         ({"extra_vars": ("deeplearning_cluster='{{ team }}'",)}, '-e \'{"deeplearning_cluster": "{{ team }}"}\' '),
         ({"extra_vars": ("@{here}/my.yml", "deeplearning_cluster=bert")}, "-e @my.yml -e deeplearning_cluster=bert "),
         (
@@ -51,7 +53,9 @@ def run(tmp_path, monkeypatch):
     ],
 )
 def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options, expected):
-    run(**{name: tuple(value.replace("{here}", str(tmp_path)) for value in values) for name, values in options.items()})
+    # Ansible tags the words of the command line.
+    tag = Origin(description="command line").tag
+    run(**{name: tuple(tag(value.replace("{here}", str(tmp_path))) for value in values) for name, values in options.items()})
     assert commands.run_options() == expected
     assert FilterModule().filters()["playbook_command"]("logs") == f"ansible-playbook {expected}deeplearning.cluster.logs"
 
