@@ -68,7 +68,7 @@ def test_in_the_project_of_the_readme_the_cause_is_the_only_line(
     assert lines[0].startswith(f"[ERROR]: {tmp_path / file}: {cause}")
 
 
-@pytest.mark.parametrize("playbook", ["status", "destroy", "validate", "train"])
+@pytest.mark.parametrize("playbook", ["status", "destroy", "train"])
 def test_without_that_configuration_the_cause_is_the_last_message(run: Run, tmp_path: Path, playbook: str) -> None:
     status, lines = run(playbook, "[defaults]\ninject_facts_as_vars = false\n", "nodes.yml", FILE, **NO_CREDENTIALS)
     output = "\n".join(lines)
