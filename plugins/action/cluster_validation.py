@@ -12,6 +12,8 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, PRIVATE_KEY, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import result_of_run
 
 
 class ActionModule(NormalAction):
@@ -19,9 +21,10 @@ class ActionModule(NormalAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
+        refuse_failed_inventory(task_vars or {})
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        result = result_of_run(self._task, super().run(tmp, task_vars))
         for finding in own:
             if finding.level is Level.WARNING:
                 Display().warning(finding.message)

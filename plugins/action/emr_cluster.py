@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_run, result_of_run
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
 
@@ -21,5 +24,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         refuse_injected_facts()
+        refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
-        return {**result, **execute_watched(self, task_vars)}
+        found = execute_watched(self, task_vars, functools.partial(of_run, self._task))
+        return {**result, **result_of_run(self._task, found)}

@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Mapping
 from typing import Any
 
-from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
@@ -65,7 +62,7 @@ class ActionModule(NodeAction, module="training_job_info"):
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):
-            return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
+            return {**result, **interrupted(found["name"], question.answer)}
         with self.reading(task_vars):
             lines = formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
@@ -95,19 +92,11 @@ class Question:
             self.answer = {"s": STOP, "l": LEAVE}.get(typed[0], "")
 
 
-def inventory_options(task_vars: Mapping[str, Any]) -> str:
-    """Return the command-line options that select the inventory of this run, or an empty string for the default inventory."""
-    sources = task_vars.get("ansible_inventory_sources", [])
-    if list(sources) == list(constants.DEFAULT_HOST_LIST):
-        return ""
-    return "".join(f" -i {shlex.quote(source if ',' in source else os.path.relpath(source))}" for source in sources)
-
-
-def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
+def interrupted(name: str, answer: str) -> dict[str, Any]:
     """Return the task's result for a wait that ended before the job was over."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
-    again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))
+    again, stop = (f"{playbook_command(each)} -e training_job_name={name}" for each in ("logs", "stop"))
     message = f"Job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
     display.display(message)
     return {"interrupted": answer, "msg": message}

@@ -12,6 +12,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, EXPORT, JOB, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
 
 ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT], "default": JOB},
@@ -28,6 +29,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         refuse_injected_facts()
+        refuse_failed_inventory(task_vars or {})
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         findings = findings_of_task(self, task_vars or {}, arguments["subject"], needs_job=arguments["required"])
         for finding in findings:

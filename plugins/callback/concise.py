@@ -53,6 +53,9 @@ FOLDED = ("warnings", "failures", "unreachable")
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4
+# These modules change files of a job, but not the configuration of a host. The summary names the job's start and stop.
+JOB = "deeplearning.cluster.training_job"
+JOB_FILES = {f"{JOB}_export", f"{JOB}_report"}
 COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", changes.DELETE: "COLOR_DIFF_REMOVE"}
 
 
@@ -82,6 +85,8 @@ class Totals:
     provisions: bool = False
     changes: list[changes.Change] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
+    run_hosts: set[str] = field(default_factory=set)
+    stop_hosts: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
 
 
@@ -204,7 +209,13 @@ class CallbackModule(DefaultCallback):
             self._add(result, "changed", result.task_name)
             is_done = context.CLIARGS.get("check") or not self._events(result).is_check
             if is_done and not result.task.delegate_to and result.host.get_name() not in constants.LOCALHOST:
-                self._totals.hosts.add(result.host.get_name())
+                self._changed_hosts(result.task).add(result.host.get_name())
+
+    def _changed_hosts(self, task: Any) -> set[str]:
+        """Return the set of hosts in the summary to which a changed host belongs."""
+        if task.action == JOB:
+            return self._totals.stop_hosts if task.args.get("state") == "stopped" else self._totals.run_hosts
+        return set() if task.action in JOB_FILES else self._totals.hosts
 
     @concise
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
@@ -365,16 +376,23 @@ class CallbackModule(DefaultCallback):
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
         """Yield the summary lines with their colors. A run that only displays information has no summary."""
         totals = self._totals
-        hosts = f"{len(totals.hosts)} host" if len(totals.hosts) == 1 else f"{len(totals.hosts)} hosts"
-        parts = [*changes.totals(totals.changes), *([f"changed {hosts}"] if totals.hosts else [])]
+        verbs = {"changed": totals.hosts, "ran the job on": totals.run_hosts, "stopped the job on": totals.stop_hosts}
+        parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
         if is_failed:
             yield f"Failed after {seconds}: {done}. Use -v to show all tasks and results.", constants.COLOR_ERROR
         elif context.CLIARGS.get("check"):
             plan = [changes.counts(totals.changes)] if totals.provisions else []
-            yield f"Plan: {'; '.join([*plan, *([f'{hosts} to change'] if totals.hosts else [])]) or 'nothing to change'}", None
+            plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []
+            plan += [f"job to run on {count_hosts(totals.run_hosts)}"] if totals.run_hosts else []
+            yield f"Plan: {'; '.join(plan) or 'nothing to change'}", None
         elif totals.provisions or parts:
             yield f"Done in {seconds}: {done}.", None
+
+
+def count_hosts(hosts: set[str]) -> str:
+    """Return the number of hosts as text, such as `3 hosts`."""
+    return f"{len(hosts)} host" if len(hosts) == 1 else f"{len(hosts)} hosts"
 
 
 def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:

@@ -22,7 +22,9 @@ description:
     C(public_ip). With V(session_manager), nodes also have C(proxy_command).
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
     host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
-  - The file's name must end in C(nodes.yml) or C(nodes.yaml).
+  - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
+  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail with the cause. With
+    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every run ends at once, and shows only the cause.
 options:
   plugin:
     description: Name of this plugin.
@@ -83,13 +85,16 @@ connection_path: session_manager
 
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from ansible import constants
-from ansible.errors import AnsibleParserError
+from ansible import constants, context
+from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.utils.display import Display
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import connection_advice, sdk_problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
@@ -106,10 +111,21 @@ except ImportError:
     pass  # AWSInventoryBase reports the missing library
 
 IAM_ACTIONS = IamActions(reads=("ec2:DescribeInstances",))
+PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
+
+
+def names_plugin(path: str) -> bool:
+    """Return whether a YAML file has the key `plugin` with the name of this plugin."""
+    if not path.endswith((".yml", ".yaml")):
+        return False
+    try:
+        return PLUGIN.search(Path(path).read_text(encoding="utf-8")) is not None
+    except (OSError, ValueError):
+        return False
 
 
 class InventoryModule(AWSInventoryBase):
@@ -118,12 +134,29 @@ class InventoryModule(AWSInventoryBase):
     NAME = "deeplearning.cluster.nodes"
     INVENTORY_FILE_SUFFIXES = ("nodes.yml", "nodes.yaml")
 
+    def verify_file(self, path: str) -> bool:
+        """Return whether the file is for this plugin: its name ends in one of the suffixes, or its key `plugin` names this plugin."""
+        return bool(super().verify_file(path)) or names_plugin(path)
+
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        try:
+            self._parse(inventory, loader, path, cache)
+        except AnsibleError as error:
+            message = f"{path}: {error.message}"
+            # Ansible continues without hosts. The playbooks of this collection do not.
+            inventory.set_variable("all", "deeplearning_inventory_error", message)
+            # Ansible would end the run too, but with the cause in the middle of its own messages.
+            if constants.INVENTORY_ANY_UNPARSED_IS_FAILED and context.CLIARGS:
+                Display().error(message)
+                raise SystemExit(1) from None
+            raise
+
+    def _parse(self, inventory: Any, loader: Any, path: str, cache: bool) -> None:
+        self._check_options(loader.load_from_file(path, cache="none"))
         super().parse(inventory, loader, path, cache=cache)
         problem = sdk_problem()
         if problem:
             raise AnsibleParserError(problem)
-        self._check_options(loader.load_from_file(path, cache="none"))
         cluster, region = self.get_option("cluster"), self.get_option("region")
         for group in (MASTER, WORKERS, TRAINERS):
             self.inventory.add_group(group)
@@ -149,15 +182,20 @@ class InventoryModule(AWSInventoryBase):
         self.update_cached_result(path, cache, live)
         self._populate([Node(**node) for node in live])
 
-    def _check_options(self, given: Iterable[str]) -> None:
-        """Raise AnsibleParserError for an unknown option. Ansible ignores unknown options, so a misspelled option would have no effect."""
+    def _check_options(self, given: Any) -> None:
+        """Raise AnsibleParserError for unknown and missing options. Ansible ignores unknown options, so a misspelled one has no effect."""
+        if not isinstance(given, dict):
+            return  # the superclass reports it
         definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
         known = {"plugin", *definitions, *(alias for entry in definitions.values() for alias in entry.get("aliases", []))}
         for name in given:
             if name not in known:
-                similar = difflib.get_close_matches(name, known, n=1)
+                similar = difflib.get_close_matches(str(name), known, n=1)
                 advice = f"Did you mean '{similar[0]}'?" if similar else f"Use one of {', '.join(sorted(definitions))}."
                 raise AnsibleParserError(f"'{name}' is not an option of deeplearning.cluster.nodes. {advice}")
+        for name, example in (("cluster", "bert"), ("region", "us-east-1")):
+            if not given.get(name):
+                raise AnsibleParserError(f"{name}: missing. Specify a value, for example {name}: {example}.")
 
     def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
         filters = [*membership_filters(cluster), {"Name": "instance-state-name", "Values": ["running"]}]

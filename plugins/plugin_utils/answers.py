@@ -28,6 +28,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
 
 display = Display()
@@ -158,6 +159,8 @@ class NodeAction(ActionBase):
         # Keep the fact that contains the discovered interpreter. Otherwise ansible-core would search for it again in the next task.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
         part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
+        if part.get("failed") is True and isinstance(part.get("msg"), str):
+            part["msg"] = of_host_role(self._task, part["msg"])
         return {**part, "ansible_facts": facts} if facts else part
 
     def _update_module_args(self, module_name: str, module_args: dict[str, Any], task_vars: Any, *arguments: Any, **options: Any) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
 
 # Maximum size of all checks in bytes. They are sent with the module.
 PROGRAMS_LIMIT = 1 << 20
@@ -97,7 +98,7 @@ def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mappin
     lines = [_replacement(by_severity["replace"], nodes, region)] if by_severity["replace"] else []
     if by_severity["reboot"]:
         names = by_severity["reboot"]
-        lines.append(f"To reboot {', '.join(names)}, run: ansible {','.join(names)} --become -m ansible.builtin.reboot")
+        lines.append(f"To reboot {', '.join(names)}, run: ansible {run_options()}{','.join(names)} --become -m ansible.builtin.reboot")
     if by_severity["restart"]:
         lines.append(f"Correct the cause on {', '.join(by_severity['restart'])}, and then restart the jobs there.")
     return "\n".join(lines)
@@ -109,6 +110,6 @@ def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], r
         return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
     return (
         f"To replace {', '.join(names)}, run: aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}, and then: "
-        "ansible-playbook deeplearning.cluster.provision, and: ansible-playbook deeplearning.cluster.configure. "
+        f"{playbook_command('provision')}, and: {playbook_command('configure')}. "
         "Data on the disks of terminated nodes is lost."
     )

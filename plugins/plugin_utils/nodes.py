@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
+
 VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
+
+
+def refuse_failed_inventory(variables: Mapping[str, Any]) -> None:
+    """Raise AnsibleActionFail if the inventory plugin failed. Ansible continues without hosts, as if the cluster had no nodes."""
+    error = variables.get("deeplearning_inventory_error")
+    if error:
+        raise AnsibleActionFail(f"The inventory cannot be read. {error}")
 
 
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

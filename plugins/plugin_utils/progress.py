@@ -45,8 +45,8 @@ def keep_errors() -> int | None:
 ERRORS = keep_errors()
 
 
-def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dict[str, Any]:
-    """Run the action's module and show the lines of its progress file as they are written.
+def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str) -> dict[str, Any]:
+    """Run the action's module and show the lines of its progress file as they are written. `text` returns a line as users read it.
 
     On hosts other than the controller, only run the module.
     """
@@ -55,7 +55,7 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
         return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="deeplearning-") as file:
         arguments["progress_file"] = file.name
-        watch = Watch(file.fileno())
+        watch = Watch(file.fileno(), text)
         with last_words(watch.speak_directly):
             watch.start()
             try:
@@ -101,9 +101,9 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
 class Watch(threading.Thread):
     """Displays lines as they are appended to an open file, until `stop` is called."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, text: Callable[[str], str]) -> None:
         super().__init__(daemon=True)
-        self._descriptor, self._rest = descriptor, b""
+        self._descriptor, self._rest, self._text = descriptor, b"", text
         self._over, self._is_direct = threading.Event(), False
 
     def run(self) -> None:
@@ -123,9 +123,9 @@ class Watch(threading.Thread):
     def _show(self) -> None:
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
+            text = self._text(line.decode(errors="replace"))
             if not self._is_direct:
-                text = line.decode(errors="replace")
                 display.display(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:
                 with contextlib.suppress(OSError):
-                    os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + line + b"\n")
+                    os.write(ERRORS, f"{CLEAR_LINE if os.isatty(ERRORS) else ''}{text}\n".encode())

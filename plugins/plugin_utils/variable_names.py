@@ -1,15 +1,16 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables whose names are former or misspelled names of the collection's variables.
+"""Finds variables whose names are former names of the collection's variables, misspelled, or without the prefix.
 
-Ansible accepts misspelled variables, but they have no effect. This collection reports misspelled variables as errors,
-or as warnings if `deeplearning_allow_unknown_variables` is true.
+Ansible accepts misspelled variables, but they have no effect. This collection reports misspelled variables and variables without the
+prefix as errors, or as warnings if `deeplearning_allow_unknown_variables` is true.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterable, Mapping
@@ -17,7 +18,9 @@ from typing import Any, Iterable, Mapping
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.parsing.dataloader import DataLoader
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import FORMER_PREFIX, PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
@@ -39,6 +42,7 @@ INVENTORY = (
     "hostname",
     "instance_id",
     "instance_type",
+    "inventory_error",
     "mounts",
     "nodes",
     "number",
@@ -71,6 +75,32 @@ FURTHER = (
     "training_job_then",
     "training_job_then_always",
 )
+#: Names without the prefix that users' inventories often contain for other purposes, such as the names of options of `amazon.aws`.
+COMMON = (
+    "capacity_reservation_id",
+    "file_system_id",
+    "image_id",
+    "instance_profile",
+    "instance_type",
+    "key_name",
+    "kms_key_id",
+    "login_user",
+    "mount_point",
+    "performance_mode",
+    "permissions_boundary",
+    "placement_group",
+    "private_key_file",
+    "private_subnet_ids",
+    "progress_file",
+    "provisioned_throughput",
+    "public_subnet_ids",
+    "root_volume_size",
+    "root_volume_type",
+    "security_group_ids",
+    "throughput_mode",
+    "vpc_id",
+    "wait_timeout",
+)
 
 
 def check_names(variables: Mapping[str, Any]) -> None:
@@ -85,16 +115,39 @@ def check_names(variables: Mapping[str, Any]) -> None:
 
 
 def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding for each variable with a misspelled name, and show a warning for each variable with a former name."""
+    """Return a finding for each variable with a wrong name, and show a warning for each variable with a former name."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
     allowed = boolean(variables.get(ALLOWED) or False, strict=False)
     level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If the variable is your own, set {ALLOWED}: true.")
+    wrong = {**misspellings(variables), **without_prefix(variables, load_extra_vars(DataLoader()), inventory_variables(variables))}
     return [
         Finding("variable_names", level, f"Unknown variable '{name}'. Did you mean '{meant}'?{advice}")
-        for name, meant in misspellings(variables).items()
+        for name, meant in sorted(wrong.items())
     ]
+
+
+def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory: Iterable[str]) -> dict[str, str]:
+    """Return the names that lack the prefix of one of the collection's variables, each with the name of that variable.
+
+    All names in `extra`, the variables from the command line, count. The names in `inventory` count if they are specific enough: they
+    have an underscore and are not in COMMON. A name that the value of one of the collection's variables mentions is the user's own.
+    """
+    settable = {name[len(PREFIX) :]: name for name in (*FURTHER, *role_variables()) if name.startswith(PREFIX)}
+    specific = {name for name in inventory if "_" in name and name not in COMMON}
+    suspects = sorted(settable.keys() & {*extra, *specific})
+    values = [str(variables[name]) for name in known_variables() & variables.keys()] if suspects else []
+    templates = "\n".join(value for value in values if "{{" in value or "{%" in value)
+    return {name: settable[name] for name in suspects if not re.search(rf"(?<![\w.]){name}\b", templates)}
+
+
+def inventory_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the variables that the inventory and its group_vars and host_vars set for the host of a task."""
+    if "hostvars" not in variables:
+        return {}
+    found = variables["hostvars"].raw_get(variables["inventory_hostname"])
+    return found if isinstance(found, Mapping) else {}
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -130,13 +183,18 @@ def misspellings(names: Iterable[str]) -> dict[str, str]:
 @lru_cache(maxsize=None)
 def known_variables() -> frozenset[str]:
     """Return every variable of the roles, the inventory and the playbooks."""
-    of_roles = (
+    return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *role_variables()))
+
+
+@lru_cache(maxsize=None)
+def role_variables() -> frozenset[str]:
+    """Return every variable of the roles."""
+    return frozenset(
         variable
         for file in COLLECTION.glob("roles/*/meta/argument_specs.yml")
         for entry_point in yaml_load(file.read_text(encoding="utf-8"))["argument_specs"].values()
         for variable in entry_point["options"]
     )
-    return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *of_roles))
 
 
 def former_names() -> dict[str, str]:

@@ -55,7 +55,7 @@ def test_a_job_runs_on_what_there_is(cloud, playbook, nodes):
     assert re.search(r"demo-workers: [01] of 2 nodes in service, c5.large in us-east-1a \(on-demand\).*, \d+ s", output), (
         "no progress was shown"
     )
-    assert "The cluster has 1 of 2 workers, which worker_minimum allows" in re.sub(r"\s+", " ", output)
+    assert "The cluster has 1 of 2 workers, which deeplearning_worker_minimum allows" in re.sub(r"\s+", " ", output)
     assert "hosts        2 (demo-master, demo-worker2)" in output
     assert set(nodes()) == {1, 2}
 

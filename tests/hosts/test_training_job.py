@@ -138,7 +138,8 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     for name in ("sleep", "sleep-2"):
         result = cluster.train(name, script, wait=False)
         assert result.returncode == 0, result.stdout + result.stderr
-        assert f"deeplearning.cluster.logs -e training_job_name={name} -e follow=true" in " ".join(result.stdout.split())
+        logs = f"-i inventory.yml deeplearning.cluster.logs -e training_job_name={name} -e follow=true"
+        assert f"ansible-playbook {logs}" in " ".join(result.stdout.split())
     wait_until(lambda: all(len(cluster.processes(f"python.* -u /efs/jobs/{name}/code")) == 3 for name in ("sleep", "sleep-2")))
     unit = "deeplearning-sleep-rank0.service"
     assert "remote-fs.target" in cluster.hosts[0].ssh(f"systemctl show --property=After {unit}").stdout
@@ -150,6 +151,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
 
     result = cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep")
     assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"Stopped job sleep on \S+, \S+, \S+\.", result.stdout)
     assert cluster.processes("/efs/jobs/sleep/code") == []
     assert len(cluster.processes("python.* -u /efs/jobs/sleep-2/code")) == 3
     assert cluster.info("sleep")["state"] == "stopped"
@@ -162,6 +164,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     unnamed = cluster.play("deeplearning.cluster.stop")
     assert unnamed.returncode != 0
     assert "training_job_name: no job is specified" in unnamed.stdout
+    assert "Running jobs: sleep-2." in " ".join(unnamed.stdout.split())
     assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep-2").returncode == 0
     for host in cluster.hosts:
         assert host.ssh("systemctl list-units --all --no-legend 'deeplearning-*rank*'").stdout == ""

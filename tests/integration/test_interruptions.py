@@ -153,7 +153,8 @@ def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expec
     assert f"Cluster {name}: Interrupted. Applied changes: create " in shown
     assert f"AWS continues to launch nodes in {name}-master and {name}-workers, and these nodes cost money." in shown
     assert "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main." in shown
-    assert "To stop these costs, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
+    options_of_run = f"-i inventory/local -e deeplearning_cluster={name} -e deeplearning_region={REGION}"
+    assert f"To stop these costs, delete the cluster with ansible-playbook {options_of_run} deeplearning.cluster.destroy" in shown
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
     options["capacity_timeout"] = 30

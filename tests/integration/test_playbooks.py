@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,29 @@ def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play
     for message in ("script: 'nope.py'", "launcher 'torchrum'", "requirements: 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
         assert message in output.replace("''", "'"), message
     assert told.stdout.count("fatal:") == 1
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+
+
+def test_messages_name_the_variables_that_users_set(play: Run) -> None:
+    told = play("validate", deeplearning_worker_minimum=9, deeplearning_zones=["us-east-1z"])
+    output = " ".join(told.stdout.split())
+    assert told.returncode != 0
+    assert re.search(r"deeplearning_worker_minimum: 9 is not valid. Specify a number from 1 to \d+ \(deeplearning_worker_count\)", output)
+    assert "deeplearning_zones: there is no zone us-east-1z" in output
+    assert not re.search(r"(?<!_)(worker_minimum|zones): ", output)
+
+
+def test_variables_without_the_prefix_are_refused(cloud: LocalCloud, play: Run, tmp_path: Path) -> None:
+    cloud.control.forget_calls()
+    (tmp_path / "nodes.yml").write_text("plugin: deeplearning.cluster.nodes\ncluster: demo\nregion: us-east-1\n")
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text("worker_count: 3\ninstance_type: c5.large\n")
+    told = play("provision", str(tmp_path / "nodes.yml"), replace_nodes=True)
+    output = " ".join(told.stdout.replace("''", "'").split())
+    assert told.returncode != 0
+    for name in ("replace_nodes", "worker_count"):
+        assert f"Unknown variable '{name}'. Did you mean 'deeplearning_{name}'?" in output
+    assert "'instance_type'" not in output
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
 
 

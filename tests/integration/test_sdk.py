@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import boto3
 import botocore
 import botocore.session
@@ -35,7 +37,7 @@ def test_the_inventory_refuses_an_old_sdk(monkeypatch):
     monkeypatch.setattr(botocore, "__version__", "1.43.40")
     monkeypatch.setattr(nodes.AWSInventoryBase, "parse", lambda *_arguments, **_options: None)
     with pytest.raises(AnsibleParserError, match=r"botocore 1\.43\.40, but .* needs version"):
-        nodes.InventoryModule().parse(None, None, "nodes.yml")
+        nodes.InventoryModule().parse(MagicMock(), MagicMock(), "nodes.yml")
 
 
 def test_the_needed_sdk_is_documented(repository):

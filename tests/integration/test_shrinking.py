@@ -94,9 +94,11 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     status, words = shrink()
     assert status == 0, words
     assert f"because cluster {name} has never been configured: it has no SSH authority" in words
+    assert "AWS launches nodes" not in words
     assert sorted(numbers(cloud, name).values()) == [1, 2]
     status, words = play("destroy")
     assert status == 0, words
+    assert "continues to cost money. To delete it as well, run ansible-playbook -i " in words
     assert f"because cluster {name} has never been configured: it has no SSH authority" in words
     assert numbers(cloud, name) == {}
 
@@ -119,12 +121,13 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
 
 
 @pytest.mark.parametrize(("playbook", "variables"), [("destroy", {}), ("provision", {"deeplearning_state": "absent"})])
-def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here, playbook, variables):
+def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here, playbook, variables, tmp_path, repository):
     run("cluster", **definition)
     status, words = play(playbook, **asked_here, **variables)
     assert status == 2, words
     assert f"Cluster {name} cannot be destroyed while long runs on {name}-worker3. Wait until the job ends, or run" in words
-    assert "ansible-playbook deeplearning.cluster.stop -e training_job_name=long" in words
+    stop = f"ansible-playbook -i {tmp_path / 'nodes.yml'} deeplearning.cluster.stop -e training_job_name=long"
+    assert stop in words or stop.replace(str(tmp_path), os.path.relpath(tmp_path, repository)) in words
     assert "add -e deeplearning_ignore_running_jobs=true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
     if playbook == "destroy":

@@ -97,7 +97,11 @@ def _description(change: Change, properties: bool) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> list[str]:
-    """Return how a property changes. For a dictionary, return how each key changes."""
+    """Return how a property changes. For a dictionary, return how each key changes. For rules, return which are added and removed."""
+    if name in RULES:
+        actual, desired = _rules(before or ()), _rules(after or ())
+        added = [f"{name} + {rule}" for rule in desired if rule not in actual]
+        return added + [f"{name} - {rule}" for rule in actual if rule not in desired]
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
         return [part for key in keys for part in _difference(f"{name}.{key}", before.get(key), after.get(key))]

@@ -70,8 +70,14 @@ def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change
 
 
 def _announce(request: Request, plan: Sequence[Change]) -> None:
-    if any(change.address.kind == "nodes" for change in plan):
+    if any(_launches(change) for change in plan):
         request.cloud.progress("From now on, AWS launches nodes even if this run is interrupted. The next run finds these nodes.")
+
+
+def _launches(change: Change) -> bool:
+    """Return whether a change launches nodes, and does not only terminate nodes."""
+    more = {*change.after.get("numbers", ())} - {*change.before.get("numbers", ())}
+    return change.address.kind == "nodes" and bool(more or change.after.keys() & {"group", "outdated", "unhealthy"})
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_wait
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
@@ -75,16 +74,6 @@ def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch
     result = action.run(task_vars={})
     assert (result["interrupted"], result.get("failed")) == (typed, failed)
     assert words in result["msg"]
-
-
-@pytest.mark.parametrize(
-    ("sources", "options"),
-    [(constants.DEFAULT_HOST_LIST, ""), (["{here}/my nodes.yml", "a,b"], " -i 'my nodes.yml' -i a,b"), ([], "")],
-)
-def test_the_inventory_is_named_where_it_is_not_the_usual_one(tmp_path, monkeypatch, sources, options):
-    monkeypatch.chdir(tmp_path)
-    named = [source.format(here=tmp_path) for source in sources]
-    assert training_job_wait.inventory_options({"ansible_inventory_sources": named}) == options
 
 
 @pytest.mark.parametrize(

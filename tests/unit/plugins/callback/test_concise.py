@@ -15,10 +15,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.callback.concise import CallbackModule
+from ansible_collections.deeplearning.cluster.plugins.callback import concise
+from ansible_collections.deeplearning.cluster.plugins.callback.concise import JOB, CallbackModule
 
 CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
 CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
@@ -106,6 +108,28 @@ FAILS = task("Break", failed=True, msg="broken")
 
 def test_its_name_is_that_of_the_file():
     assert CallbackModule.CALLBACK_NAME == "deeplearning.cluster.concise"
+
+
+@pytest.mark.parametrize(
+    ("check", "changed", "summary"),
+    [
+        (
+            False,
+            [("ansible.builtin.copy", {}, "h1"), (JOB, {"state": "started"}, "h1"), (JOB, {}, "h2")],
+            "changed 1 host, ran the job on 2 hosts",
+        ),
+        (False, [(JOB, {"state": "stopped"}, "h1"), (f"{JOB}_report", {}, "h2")], "stopped the job on 1 host"),
+        (True, [(JOB, {"state": "prepared"}, "h1")], "job to run on 1 host"),
+        (True, [("ansible.builtin.copy", {}, "h1"), ("ansible.builtin.copy", {}, "h2")], "2 hosts to change"),
+    ],
+)
+def test_the_summary_tells_a_job_from_a_change_of_hosts(monkeypatch, check, changed, summary):
+    monkeypatch.setattr(concise.context, "CLIARGS", {"check": check})
+    callback = CallbackModule()
+    for action, arguments, host in changed:
+        callback._changed_hosts(SimpleNamespace(action=action, args=arguments)).add(host)
+    lines = [line for line, _color in callback._summary(is_failed=False)]
+    assert [re.sub(r"in \d+ s", "in # s", line) for line in lines] == [f"Plan: {summary}" if check else f"Done in # s: {summary}."]
 
 
 def test_stages_changes_and_messages_are_lines_and_the_rest_is_not_shown(project):

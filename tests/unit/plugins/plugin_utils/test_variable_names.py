@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -10,15 +11,20 @@ from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import Inv
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import variable_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import (
     COLLECTION,
+    COMMON,
     INVENTORY,
+    PREFIX,
     check_names,
     former,
     former_names,
     known_variables,
     misspellings,
     prefixes,
+    role_variables,
+    without_prefix,
 )
 
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
@@ -107,9 +113,44 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     monkeypatch.setattr(InventoryModule, "get_option", lambda _self, name: {"connection_path": "session_manager"}.get(name, "x"))
     node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2, "tags": {tag.key: "true" for tag in TAGS}})
     names = {name for name in InventoryModule()._variables(node, None) if name.startswith("deeplearning_")}
-    of_the_cluster = {f"deeplearning_{name}" for name in ("cluster", "nodes", "region", "ssh_directory")}
+    of_the_cluster = {f"deeplearning_{name}" for name in ("cluster", "inventory_error", "nodes", "region", "ssh_directory")}
     assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}
+
+
+@pytest.mark.parametrize(
+    ("extra", "inventory", "variables", "found"),
+    [
+        ({"replace_nodes"}, set(), {}, {"replace_nodes": "deeplearning_replace_nodes"}),
+        ({"region", "confirm"}, set(), {}, {"confirm": "deeplearning_confirm", "region": "deeplearning_region"}),
+        (set(), {"worker_count"}, {}, {"worker_count": "deeplearning_worker_count"}),
+        (set(), {"region", "state", "tags", "key_name", "instance_type", "vpc_id"}, {}, {}),  # common, so possibly the user's own
+        ({"instance_type"}, set(), {}, {"instance_type": "deeplearning_instance_type"}),
+        ({"zone", "nodes", "hostname"}, {"instance_id"}, {}, {}),  # the inventory plugin sets these, not the user
+        ({"worker_count"}, {"worker_count"}, {"deeplearning_worker_count": "{{ worker_count }}"}, {}),
+        ({"zones"}, set(), {"deeplearning_alternatives": [{"zones": "{{ zones }}"}]}, {}),
+        ({"worker_count"}, set(), {"deeplearning_worker_count": "{{ my_worker_count }}"}, {"worker_count": "deeplearning_worker_count"}),
+        ({"worker_count"}, set(), {"deeplearning_worker_count": 3}, {"worker_count": "deeplearning_worker_count"}),
+        ({"worker_count"}, set(), {"other": "{{ worker_count }}"}, {"worker_count": "deeplearning_worker_count"}),
+    ],
+)
+def test_a_variable_without_the_prefix(extra, inventory, variables, found):
+    assert without_prefix(variables, extra, inventory) == found
+
+
+def test_each_common_name_is_that_of_a_variable():
+    assert {PREFIX + name for name in COMMON} <= role_variables()
+
+
+def test_variables_without_the_prefix_are_errors(monkeypatch):
+    monkeypatch.setattr(variable_names, "load_extra_vars", lambda _loader: {"replace_nodes": True})
+    hostvars = SimpleNamespace(raw_get=lambda host: {"worker_count": 3} if host == "localhost" else {})
+    own = " If the variable is your own, set deeplearning_allow_unknown_variables: true."
+    with pytest.raises(AnsibleActionFail) as refused:
+        check_names({"hostvars": hostvars, "inventory_hostname": "localhost", "worker_minimum": 1})
+    assert refused.value.message == "\n".join(
+        f"Unknown variable '{name}'. Did you mean 'deeplearning_{name}'?{own}" for name in ("replace_nodes", "worker_count")
+    )
 
 
 MISSPELLED = {"dataset_nmae": 1, "training_job_argumnets": [], "training_job_name": "digits", "ansible_user": "ubuntu"}

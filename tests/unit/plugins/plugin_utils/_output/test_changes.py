@@ -69,6 +69,13 @@ def test_what_a_run_has_done_and_a_plan_would_do_is_counted():
         ("delete", {"cidr": "10.0.0.0/16"}, {}, "- vpc main"),
         ("update", {"size": None}, {"size": 2}, "~ vpc main: size none -> 2"),
         ("update", {"zones": ["a"]}, {"zones": ["a", "b"]}, "~ vpc main: zones a -> a and b"),
+        (
+            "update",
+            {"ingress": [["tcp", 22, 22, "192.0.2.1/32"], ["-1", -1, -1, "self"]]},
+            {"ingress": [["-1", -1, -1, "self"], ["tcp", 22, 22, "203.0.113.0/24"], ["udp", 1, 9, "sg-1"]]},
+            "~ vpc main: ingress + tcp 22 203.0.113.0/24, ingress + udp 1-9 sg-1, ingress - tcp 22 192.0.2.1/32",
+        ),
+        ("update", {"egress": [["-1", -1, -1, "0.0.0.0/0"]]}, {"egress": []}, "~ vpc main: egress - all 0.0.0.0/0"),
         ("update", {"tags": {"a": "1", "b": "1"}}, {"tags": {"a": "2", "b": "1"}}, "~ vpc main: tags.a 1 -> 2"),
         ("update", {"user_data": "x" * 100}, {"user_data": "y" * 100}, "~ vpc main: user_data changes"),
         ("update", {"name": "a\x1b[2J"}, {"name": "b\nc"}, "~ vpc main: name a -> b c"),

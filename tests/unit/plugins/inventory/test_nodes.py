@@ -1,0 +1,51 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which files the inventory plugin reads, and what becomes of an error."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+from ansible.errors import AnsibleParserError
+from ansible_collections.deeplearning.cluster.plugins.inventory import nodes
+
+OURS = "plugin: deeplearning.cluster.nodes\ncluster: demo\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_ours"),
+    [
+        ("nodes.yml", OURS, True),
+        ("a_nodes.yaml", "cluster: demo\n", True),
+        ("other.yml", OURS, True),
+        ("other.yaml", "---\n# our cluster\ncluster: demo\nplugin: 'deeplearning.cluster.nodes'  # live\n", True),
+        ("other.yml", "plugin: amazon.aws.aws_ec2\n", False),
+        ("other.yml", "vars:\n  plugin: deeplearning.cluster.nodes\n", False),
+        ("other.yml", b"\xff\xfe", False),
+        ("other.yml", "plugin: deeplearning.cluster.nodes2\n", False),
+        ("hosts.ini", OURS, False),
+    ],
+)
+def test_a_file_is_for_the_plugin_by_its_name_or_its_content(tmp_path, name, content, is_ours):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert nodes.InventoryModule().verify_file(str(tmp_path / name)) == is_ours
+    assert not nodes.InventoryModule().verify_file(str(tmp_path / "missing.yml"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "arguments", "error"), [(True, {"x": 1}, SystemExit), (False, {"x": 1}, AnsibleParserError), (True, {}, AnsibleParserError)]
+)
+def test_an_error_ends_a_command_that_is_configured_so(monkeypatch, ends, arguments, error):
+    """A program that uses Ansible as a library has no command-line arguments, and gets an exception."""
+    told, inventory = [], MagicMock()
+    monkeypatch.setattr(nodes.constants, "INVENTORY_ANY_UNPARSED_IS_FAILED", ends)
+    monkeypatch.setattr(nodes.context, "CLIARGS", arguments)
+    monkeypatch.setattr(nodes.Display, "error", lambda _self, message: told.append(message))
+    loader = MagicMock(load_from_file=MagicMock(side_effect=AnsibleParserError("damaged")))
+    with pytest.raises(error):
+        nodes.InventoryModule().parse(inventory, loader, "nodes.yml")
+    message = "nodes.yml: damaged"
+    inventory.set_variable.assert_called_once_with("all", "deeplearning_inventory_error", message)
+    assert told == ([message] if error is SystemExit else [])

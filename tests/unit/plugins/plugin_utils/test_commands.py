@@ -1,0 +1,90 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The commands that messages suggest, which mean the cluster of the run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from ansible import constants
+from ansible._internal._datatag._tags import Origin
+from ansible.module_utils.common.collections import ImmutableDict
+from ansible_collections.deeplearning.cluster.plugins.filter.playbook_command import FilterModule
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Make this process a run with options, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def begin(**options):
+        monkeypatch.setattr(commands.context, "CLIARGS", ImmutableDict(options))
+        return tmp_path
+
+    return begin
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ""),
+        ({"inventory": tuple(constants.DEFAULT_HOST_LIST)}, ""),
+        ({"inventory": ("{here}/inventory/a_nodes.yml",)}, "-i inventory/a_nodes.yml "),
+        ({"inventory": ("{here}/my nodes.yml", "a,b")}, "-i 'my nodes.yml' -i a,b "),
+        ({"inventory": ("/nodes.yml",)}, "-i /nodes.yml "),  # shorter than the relative path
+        ({"extra_vars": ("deeplearning_worker_count=3 training_job_name=x",)}, ""),
+        (
+            {"extra_vars": ("deeplearning_cluster=bert deeplearning_region=eu-west-1",)},
+            "-e deeplearning_cluster=bert -e deeplearning_region=eu-west-1 ",
+        ),
+        ({"extra_vars": ('{"provision_cluster_name": "bert", "secret": "x"}',)}, "-e provision_cluster_name=bert "),
+        ({"extra_vars": ("{deeplearning_region: eu-west-1}",)}, "-e deeplearning_region=eu-west-1 "),
+        ({"extra_vars": ("deeplearning_cluster='{{ team }}'",)}, '-e \'{"deeplearning_cluster": "{{ team }}"}\' '),
+        ({"extra_vars": ("@{here}/my.yml", "deeplearning_cluster=bert")}, "-e @my.yml -e deeplearning_cluster=bert "),
+        (
+            {"inventory": ("{here}/nodes.yml",), "extra_vars": ("deeplearning_cluster_name=bert",)},
+            "-i nodes.yml -e deeplearning_cluster_name=bert ",
+        ),
+    ],
+)
+def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options, expected):
+    # Ansible tags the words of the command line.
+    tag = Origin(description="command line").tag
+    run(**{name: tuple(tag(value.replace("{here}", str(tmp_path))) for value in values) for name, values in options.items()})
+    assert commands.run_options() == expected
+    assert FilterModule().filters()["playbook_command"]("logs") == f"ansible-playbook {expected}deeplearning.cluster.logs"
+
+
+def test_the_commands_in_a_message_are_completed(run):
+    here = run()
+    run(inventory=(f"{here}/nodes.yml",))
+    text = "ansible-playbook deeplearning.cluster.stop, or: ansible-playbook deeplearning.cluster.destroy (-e x). ansible-playbook my.yml"
+    assert commands.with_run_options(text) == (
+        "ansible-playbook -i nodes.yml deeplearning.cluster.stop, or: ansible-playbook -i nodes.yml deeplearning.cluster.destroy"
+        " (-e x). ansible-playbook my.yml"
+    )
+    assert commands.with_run_options("deeplearning.cluster.stop stops it") == "deeplearning.cluster.stop stops it"
+
+
+def test_the_shell_reads_each_option_as_one_word(run):
+    here = run()
+    run(inventory=(f"{here}/a'b $c/nodes.yml",))
+    assert shlex.split(commands.playbook_command("destroy")) == [
+        "ansible-playbook",
+        "-i",
+        "a'b $c/nodes.yml",
+        "deeplearning.cluster.destroy",
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["roles/*/tasks/*.yml", "roles/*/vars/*.yml", "playbooks/**/*.yml", "plugins/plugin_utils/*.py", "plugins/action/*.py"]
+)
+def test_no_message_has_a_command_without_the_options_of_the_run(pattern):
+    literal = re.compile(r"^(?!\s*#).*\bansible-playbook deeplearning\.cluster\.[a-z]", re.MULTILINE)
+    assert {path.name: found for path in COLLECTION.glob(pattern) if (found := literal.findall(path.read_text()))} == {}
