@@ -40,7 +40,7 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
 
 
 def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show and return a warning if a run would leave outdated nodes, on which no job starts. A run that provisions finds them in its plan."""
+    """Show and return a warning if a run would leave outdated nodes. A run that provisions finds outdated nodes in its own plan."""
     request = replace(run.request, chosen=capacity.choices(run.request, found)[0])
     message = report.describe_outdated(request.cloud.cluster, plan_changes(run, request, found)[1])
     if not message or OUTDATED_NODES in request.options["suppress_validators"]:
