@@ -167,6 +167,9 @@ class ReplacementQuota(VcpuQuota):
     for_launches = False
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        options = request.options
+        if not options["instance_type"] or options["worker_count"] is None or capacity.may_replace_nodes(request, found):
+            return 0
         if super()._needed(request, found) or capacity.is_in_use(capacity.choices(request, found)[0], found):
             return 0
         return len(numbers(MASTER, 0)) + capacity.least_workers(request)
