@@ -127,14 +127,11 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
 
 def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
     """Return sentences that state which nodes stay outdated, how they differ, and what to do. Return an empty string if there are none."""
-    names = [
-        node_name(cluster, change.address.key, number)
-        for change in deferred
-        if change.address.kind == "nodes"
-        for number in sorted(change.before.get("outdated", ()))
-    ]
-    if not names:
+    groups = {change.address.key: change.before.get("outdated", ()) for change in deferred if change.address.kind == "nodes"}
+    outdated = sorted((number, group) for group, numbers in groups.items() for number in numbers)
+    if not outdated:
         return ""
+    names = [node_name(cluster, group, number) for number, group in outdated]
     differences = dict.fromkeys(
         _difference(name, change.before[name], value)
         for change in deferred

@@ -108,8 +108,8 @@ MASTER = Address("nodes", "master")
                     {"instance_type": "c5.large", "interfaces": ({"a": 1},), "root_volume_size": 100},
                     {"instance_type": "c5.xlarge", "interfaces": (), "root_volume_size": 200},
                 ),
-                updated(MASTER, {"outdated": (1,)}, {"outdated": ()}),
                 updated(NODES, {"outdated": (3, 2)}, {"outdated": ()}),
+                updated(MASTER, {"outdated": (1,)}, {"outdated": ()}),
             ],
             "bert-master, bert-worker2, bert-worker3 differ from the definition: instance_type is 'c5.large' instead of 'c5.xlarge',"
             " user_data, interfaces, root_volume_size is 100 instead of 200.",
