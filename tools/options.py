@@ -31,7 +31,7 @@ GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_
 WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
 BY_NAME = {option.name: option for option in OPTIONS}
-SCALED_IN = ("worker_count", "worker_minimum")
+SET_BY_PLAYBOOKS = ("worker_count", "worker_minimum", "allow_outdated_nodes")
 
 REGION = {
     "type": "str",
@@ -190,10 +190,11 @@ def variables(option: Option) -> list[str]:
     """Return the variables of an option. The first defined variable determines the value.
 
     In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence.
-    The playbooks set the variables for SCALED_IN, so that they can remove workers even if the definition is passed with `-e`.
+    The playbooks set their own variables for SET_BY_PLAYBOOKS. For example, they can then remove workers even if the definition is
+    passed with `-e`.
     """
     of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
-    of_playbooks = [f"__provision_{option.name}"] if option.name in SCALED_IN else []
+    of_playbooks = [f"__provision_{option.name}"] if option.name in SET_BY_PLAYBOOKS else []
     return [*of_playbooks, *of_the_role, option.variable, *(name for name in option.former_names if name not in of_the_role)]
 
 

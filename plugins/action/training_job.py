@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_scripts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
     code_to_send,
@@ -38,6 +39,7 @@ class ActionModule(NodeAction, module="training_job"):
         variables = task_vars or {}
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
+        refuse_strings(arguments)
         if state == "checked":
             check_names(variables)
             return {**result, **self._check(arguments)}
@@ -116,6 +118,13 @@ class ActionModule(NodeAction, module="training_job"):
             self._transfer_file(local.name, remote)
         self._fixup_perms2((self._connection._shell.tmpdir, remote))
         return remote
+
+
+def refuse_strings(arguments: Mapping[str, Any]) -> None:
+    """Raise AnsibleActionFail if a command line is a string. The module would get a list that is split at the commas of the string."""
+    for option in UNCHANGED:
+        if is_one_string(arguments.get(option), unchanged=True):
+            raise AnsibleActionFail(list_error(option, arguments[option]))
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -550,6 +550,15 @@ options:
       - This option applies to one run and is not stored.
     type: bool
     default: false
+  allow_outdated_nodes:
+    description:
+      - Whether the run accepts outdated nodes that it does not replace. With V(false), the run fails before it
+        changes anything if nodes differ from the definition and O(replace_nodes) is V(false).
+      - C(playbooks/train.yml) changes the default to V(false), so that no job starts on nodes that differ from
+        the definition.
+      - This option applies to one run and is not stored.
+    type: bool
+    default: true
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,
@@ -1441,6 +1450,15 @@ options:
       - This option applies to one run and is not stored.
     type: bool
     default: false
+  allow_outdated_nodes:
+    description:
+      - Whether the run accepts outdated nodes that it does not replace. With V(false), the run fails before it
+        changes anything if nodes differ from the definition and O(replace_nodes) is V(false).
+      - C(playbooks/train.yml) changes the default to V(false), so that no job starts on nodes that differ from
+        the definition.
+      - This option applies to one run and is not stored.
+    type: bool
+    default: true
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,

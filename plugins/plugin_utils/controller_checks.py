@@ -8,17 +8,23 @@ The hosts check values that are not known on the controller, such as a template 
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.inventory.manager import split_host_pattern
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, node_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import PATH, DataError, name_of, parse
@@ -34,8 +40,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import setup_steps
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
@@ -50,6 +58,14 @@ ROLES = {
 }
 #: The minimum number of seconds between two exports of a running job.
 LEAST_INTERVAL = 60
+#: The variables of jobs whose elements are passed to a process unchanged.
+ARGUMENTS = tuple(f"training_job_{option}" for option in UNCHANGED)
+#: The largest number of nodes that a message lists.
+SHOWN_NODES = 5
+#: The images of this framework contain drivers, but no framework.
+WITHOUT_FRAMEWORK = "base"
+#: The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
+POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
 #: The possible actions on the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
@@ -88,9 +104,42 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
     if kind == JOB:
         found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
-        found += [Finding(kind, Level.ERROR, message) for message in (permission_errors(nodes, controller) if nodes is not None else ())]
+        found += [Finding(kind, Level.ERROR, message) for message in host_errors(controller, variables)]
+        if nodes is not None:
+            found += [Finding(kind, Level.ERROR, message) for message in permission_errors(nodes, controller)]
+            found += [Finding(kind, Level.ERROR, message) for message in image_errors(nodes, controller)]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:
+    """Return an error message for each part of `training_job_hosts` that matches no group, and no host after the cluster is provisioned.
+
+    Parts that exclude hosts, and regular expressions, are not checked. `variables` are the variables of the task.
+    """
+    name = "training_job_hosts"
+    pattern, cluster, count = controller.get(name), controller.get(f"{PREFIX}cluster"), worker_count(controller)
+    if not pattern or UNKNOWN in (pattern, cluster) or not cluster or count is None:
+        return
+    nodes = [node_name(cluster, MASTER, 1), *(node_name(cluster, WORKERS, number) for number in range(2, count + 2))]
+    others = set(variables["groups"].get("all", ())) - node_table(variables).keys()
+    known = {*nodes, *others, *variables["groups"], "all"}
+    for part in split_host_pattern(pattern):
+        wanted = POSITIONS.sub("", part.removeprefix("&"))
+        if wanted and not wanted.startswith(("!", "~")) and not fnmatch.filter(known, wanted):
+            shown = nodes if len(nodes) <= SHOWN_NODES else [*nodes[:2], "...", nodes[-1]]
+            yield (
+                f"{name}: {part!r} matches no host. With {PREFIX}worker_count: {count}, the nodes are {', '.join(shown)}. Use these names,"
+                " a group such as workers, or a higher worker count."
+            )
+
+
+def worker_count(controller: NodeVariables) -> int | None:
+    """Return the number of workers in the definition, or None if the controller does not know it."""
+    option = next(option for option in options_of() if option.name == "worker_count")
+    values = (controller.get(name) for name in (*option.former_names, option.variable))
+    count = str(next((value for value in values if value is not None), ""))
+    return int(count) if count.isdecimal() else None
 
 
 def then_errors(controller: NodeVariables) -> Iterator[str]:
@@ -118,6 +167,9 @@ def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, 
         value = nodes.get(name)
         if value is UNKNOWN:
             given[name] = value
+        elif spec.get("elements") == "str" and is_one_string(value, unchanged=name in ARGUMENTS):
+            wrong.append(list_error(name, value))
+            given[name] = UNKNOWN
         elif value is not None:
             validation = ArgumentSpecValidator({name: spec}).validate({name: value})
             checked = validation.validated_parameters[name]
@@ -245,6 +297,17 @@ def permission_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterat
         yield (
             f"training_job_export: the nodes are not allowed to write to {destination!r}. Add it to deeplearning_export_destinations, or"
             " its bucket to deeplearning_write_buckets."
+        )
+
+
+def image_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterator[str]:
+    """Return an error message if the job needs a Python environment of the image, and the image has none. Set-up steps can create one."""
+    name = nodes.get("python_environment_name")
+    others = [nodes.get("python_environment_requirements"), nodes.get(setup_steps.OPTION)]
+    if name and name is not UNKNOWN and not any(others) and controller.get(f"{PREFIX}image_framework") == WITHOUT_FRAMEWORK:
+        yield (
+            f"python_environment_name: {name!r} is not set up, because images of {PREFIX}image_framework: {WITHOUT_FRAMEWORK} contain no "
+            "Python environments. Set python_environment_requirements, or use an image with a framework."
         )
 
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -76,16 +76,17 @@ def shown(page: str, name: str) -> str:
     return found[1]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Project:
-    """A directory with the files that a page shows, and the environment of its user."""
+    """A directory with the files that a page shows, and the environment of its user. Like a terminal, it keeps the current directory."""
 
     folder: Path
     environment: dict[str, str]
 
     def run(self, commands: str, refused: str = "") -> None:
+        leaving = self.folder / "leaving"
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
+            ["bash", "-euo", "pipefail", "-c", f"trap 'pwd >{leaving}' EXIT\n{commands}"],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -96,6 +97,7 @@ class Project:
         )
         assert (done.returncode != 0) == bool(refused), done.stdout
         assert refused in done.stdout
+        self.folder = Path(leaving.read_text().rstrip("\n"))
 
 
 @pytest.fixture(scope="module")
@@ -173,15 +175,20 @@ def order(page: str) -> tuple[bool, bool, str]:
     return page != "README.md", page == "docs/changes.md", page
 
 
+def test_the_template_of_a_project_is_that_of_the_readme() -> None:
+    assert (REPOSITORY / "examples" / "project" / "ansible.cfg").read_text() == shown("README.md", "ansible.cfg")
+
+
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks()}, key=order))
 def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) -> None:
+    terminal = replace(project(page))
     for block in blocks():
         if block.page != page:
             continue
         playbooks = block.commands.startswith(("ansible-playbook", "$ ansible-playbook"))
         for commands in block.commands.splitlines() if playbooks else [block.commands]:
             refused = next((words for command, words in REFUSED.items() if command in commands), "")
-            project(page).run(commands, refused)
+            terminal.run(commands, refused)
 
 
 def test_each_reason_is_needed() -> None:

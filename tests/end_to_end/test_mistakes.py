@@ -231,6 +231,23 @@ JOBS = (
         job("ends.py", python_environment_name="mine", python_environment_requirements="req.txt"),
     ),
     Mistake(
+        "arguments that are one string",
+        "train",
+        ("training_job_arguments", "--epochs 3", '["--epochs", "3"]'),
+        {"training_job_arguments": "--epochs 3"},
+    ),
+    Mistake("a job to continue that does not exist", "train", ("nope-1", "status"), job("ends.py", training_job_resume="nope-1")),
+    Mistake(
+        "another instance type on a cluster that exists",
+        "train",
+        (
+            "demo-master, demo-worker2, demo-worker3 differ from the definition: instance_type is 'c5.large' instead of 'c5.xlarge'",
+            "-e deeplearning_replace_nodes=true",
+            "-e deeplearning_allow_outdated_nodes=true",
+        ),
+        job("ends.py", deeplearning_instance_type="c5.xlarge"),
+    ),
+    Mistake(
         "a misspelled variable of jobs",
         "train",
         ("trainning_job_script", "training_job_script"),

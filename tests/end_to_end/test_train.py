@@ -221,6 +221,8 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
         assert "Nodes cannot be removed while endless runs on demo-worker3." in refused.output
     assert "Cluster demo cannot be destroyed while endless runs on demo-master" in playbook("destroy.yml", status=2).output
     assert "0" not in on_master(on_all).split()
+    watched = playbook("train.yml", "-e", json.dumps({**job, "deeplearning_root_volume_size": 120}))
+    assert "These changes are deferred." in " ".join(watched.output.split()), "a job that has started keeps its nodes"
     playbook("stop.yml", "-e", "training_job_name=endless")
     assert set(on_master(on_all).split()) == {"0"}
     assert "endless running" not in playbook("status.yml").output

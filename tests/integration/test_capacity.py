@@ -224,6 +224,14 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
         assert any("so nodes 1, 2, 3, 4, 5 need" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
+    with pytest.raises(ModuleFailed, match=rf"{name}-master, .*-worker5 differ from .*'c5.large' instead of 'c5.xl"):
+        run("cluster", **{**bigger, "worker_count": 5}, allow_outdated_nodes=False)
+    assert not run("cluster", **definition, allow_outdated_nodes=False)["changed"]
+    told = run("cluster_validation", **bigger)["findings"]
+    assert [(item["validator"], item["level"]) for item in told] == [("outdated_nodes", "warning")]
+    assert run("cluster_validation", **{**bigger, "suppress_validators": ["vcpu_quota", "outdated_nodes"]})["findings"] == []
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
     # New nodes have the type of the old ones, because a job needs equal nodes
     run("cluster", **{**bigger, "worker_count": 5})
     assert types() == [("c5.large", "us-east-1a", "on-demand")] * 6

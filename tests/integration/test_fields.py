@@ -250,6 +250,7 @@ FIELDS = {
     "capacity_timeout": Field(second=30),
     "grow": Field(second=True),
     "replace_nodes": Field(second=True),
+    "allow_outdated_nodes": Field(second=True),
     "progress_file": Field(second="/dev/null"),
     "private_key_file": Field(second=lambda account: account.private_key_file),
     "image_id": Field(

@@ -45,6 +45,15 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
             "node_setup_steps: step 1: unknown key 'timout'. Did you mean 'timeout'?",
         ),
         ({"training_job_source": "nowhere"}, "source: 'nowhere' is not a directory on the controller"),
+        ({"training_job_arguments": "--epochs 3"}, 'training_job_arguments: \'--epochs 3\' is a string. Use a list: ["--epochs", "3"].'),
+        (
+            {"training_job_hosts": "workers:demo-worker4"},
+            "training_job_hosts: 'demo-worker4' matches no host. With deeplearning_worker_count: 2, the nodes are demo-master,",
+        ),
+        (
+            {"python_environment_name": "bert", "deeplearning_image_framework": "base"},
+            "python_environment_name: 'bert' is not set up, because images of deeplearning_image_framework: base contain no",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
@@ -128,6 +137,45 @@ def test_the_name_of_an_ended_job_is_refused_before_aws_is_asked(
     message = f"job done has already run and its results are in {tmp_path}/done. Choose another name"
     assert (message in " ".join(told.stdout.split())) == refused, told.stdout
     assert not (refused and cloud.control.calls())
+
+
+def test_a_cluster_without_storage_has_no_job_to_continue(cloud: LocalCloud, play: Run) -> None:
+    cloud.control.forget_calls()
+    told = " ".join(play("train", training_job_resume="newest").stdout.split())
+    assert "training_job_resume: there is no job newest to continue, because cluster demo in us-east-1 has neither nodes nor a file" in told
+    assert all(call["read_only"] for call in cloud.control.calls())
+
+
+@pytest.mark.parametrize(
+    ("resume", "message"),
+    [
+        ("nope", "there is no job nope in {directory}. Specify a job that has ended"),
+        ("waits", "job waits has not ended. Specify a job that has ended"),
+        ("done", ""),
+        ("newest", ""),
+    ],
+)
+def test_a_job_that_cannot_be_continued_is_refused_before_aws_is_asked(
+    cloud: LocalCloud, play: Run, tmp_path: Path, resume: str, message: str
+) -> None:
+    description = {"launcher": "command", "created": 1.0}
+    done = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "demo-master", "processes": 1, "state": "succeeded"}
+    for name, records in (("waits", {}), ("done", {"rank0": {**done, "started": 1.0, "heartbeat": 1.0, "finished": 2.0, "exit_code": 0}})):
+        (tmp_path / name / "status").mkdir(parents=True)
+        (tmp_path / name / "job.json").write_text(json.dumps(description))
+        for process, record in records.items():
+            (tmp_path / name / "status" / f"{process}.json").write_text(json.dumps(record))
+    (tmp_path / "known_hosts").write_text("i-1 ssh-ed25519 AAAA\n")
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "deeplearning_instance_id": "i-1"}
+    variables = {"deeplearning_cluster": "demo", "deeplearning_ssh_directory": str(tmp_path)}
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps({"trainers": {"hosts": {"demo-master": host}, "vars": variables}}))
+    cloud.control.forget_calls()
+    told = play("train", str(inventory), training_job_resume=resume, training_job_directory=str(tmp_path), training_job_command=["true"])
+    refusal = "training_job_resume: " + message.format(directory=tmp_path)
+    assert (refusal in " ".join(told.stdout.split())) == bool(message), told.stdout
+    assert not message or not cloud.control.calls()
+    assert message or "training_job_resume" not in told.stdout
 
 
 def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCloud, play: Run) -> None:

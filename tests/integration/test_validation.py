@@ -130,6 +130,17 @@ def test_what_others_run_counts_and_a_complete_cluster_asks_nothing(cloud, run, 
     assert not run("cluster", **definition)["changed"]
     assert actions(cloud, "servicequotas") == []
 
+    bigger = {**definition, "instance_type": "c5.xlarge"}
+    told = {item["validator"]: item["message"] for item in run("cluster_validation", **bigger)["findings"]}
+    assert told.keys() == {"replacement_vcpu_quota", "outdated_nodes"}
+    assert re.search(
+        r"^instance_type: 3 nodes of c5\.xlarge \(on-demand\) need 12 vCPUs, but only 6 of .* A run that replaces them fails while",
+        told["replacement_vcpu_quota"],
+    )
+    with pytest.raises(ModuleFailed, match=r"^instance_type: 3 nodes of c5\.xlarge \(on-demand\) need 12 vCPUs") as failure:
+        run("cluster_validation", **bigger, replace_nodes=True)
+    assert findings(failure) == [("vcpu_quota", "error")]
+
     cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 1})
     with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, but only 7 of the \d+ in the quota"):
         run("cluster", **{**definition, "worker_count": 3})

@@ -96,6 +96,11 @@ def image(cloud: CloudManager, _options: argparse.Namespace) -> int:
     return 0
 
 
+def network(cloud: CloudManager, _options: argparse.Namespace) -> int:
+    print(cloud.further_network())
+    return 0
+
+
 def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
     """Create an IAM user with the policies in files, and print shell exports of its access key."""
     if not cloud.is_running:
@@ -106,7 +111,7 @@ def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, shell, operator, image)}
+COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, shell, network, operator, image)}
 HELP = {
     "start": "start the API, and build a missing image and environments",
     "stop": "stop the API, and keep hosts and data",
@@ -114,6 +119,7 @@ HELP = {
     "destroy": "stop the API, and delete hosts and all data",
     "env": "print shell exports that point AWS tools to the cloud",
     "shell": "open a shell in which AWS tools use the cloud",
+    "network": "print an address range for the VPC of another cluster, which nothing on this machine uses",
     "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
 }

@@ -118,11 +118,18 @@ class CloudManager:
             return setup
         if self.home.state_file.exists():
             return replace(setup, network=FORMER_NETWORK)
-        network = free_range(self.home.networks, used_ranges())
+        return replace(setup, network=self._free_network())
+
+    def further_network(self) -> str:
+        """Return a range for another VPC than the one of `LOCAL_CLOUD_NETWORK`. Raises `CloudError` if there is no free one."""
+        return self._free_network(self.setup.network)
+
+    def _free_network(self, *reserved: str) -> str:
+        network = free_range(self.home.networks, [*used_ranges(), *filter(None, reserved)])
         if network is None:
             first, last = NETWORKS[0], NETWORKS[-1]
             raise CloudError(f"All address ranges from {first} to {last} are in use on this machine. End other local clouds, or a VPN.")
-        return replace(setup, network=network)
+        return network
 
     def relaunch(self, environments: Collection[str]) -> list[str]:
         """Terminate the instances of Auto Scaling groups whose hosts were created without one of the environments. Return their ids.

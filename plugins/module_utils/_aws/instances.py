@@ -20,6 +20,11 @@ def group_name(cluster: str, group: str) -> str:
     return f"{cluster}-{group}"
 
 
+def node_name(cluster: str, group: str, number: int) -> str:
+    """Return the name of a node of the group `master` or `workers`."""
+    return f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
+
+
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of an instance as a dictionary."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}

@@ -175,6 +175,12 @@ def test_a_cloud_chooses_a_range_that_is_free_and_keeps_it(tmp_path: Path, monke
     assert chosen.network == second
     monkeypatch.setattr("local_cloud.manager.used_ranges", lambda: ["10.0.0.0/8"])
     assert cloud._with_network(chosen) == chosen
+    monkeypatch.setattr("local_cloud.manager.used_ranges", list)
+    assert cloud.further_network() == first
+    cloud.home.prepare()
+    cloud.home.write_setup(Setup(network=first))
+    assert cloud.further_network() == second
+    monkeypatch.setattr("local_cloud.manager.used_ranges", lambda: ["10.0.0.0/8"])
     with pytest.raises(CloudError, match=r"All address ranges from 10\.40\.0\.0/16 to 10\.96\.0\.0/16 are in use on this machine"):
         cloud._with_network(Setup())
     cloud.home.prepare()

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_of, tags_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
+    MASTER,
+    NODE_TYPES,
+    WORKERS,
+    group_of,
+    node_name,
+    tags_of,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS, told
@@ -70,7 +77,7 @@ def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
 def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
     tags = tags_of(instance)
     adapters = sum(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", []))
-    name = f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
+    name = node_name(cluster, group, number)
     return Node(
         name=name,
         hostname=name,

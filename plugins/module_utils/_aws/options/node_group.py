@@ -141,6 +141,17 @@ OPTIONS = (
         ),
     ),
     Option(
+        "allow_outdated_nodes",
+        {"type": "bool", "default": True},
+        (NODE_GROUP,),
+        NOT_STORED,
+        (
+            "Whether the run accepts outdated nodes that it does not replace. With V(false), the run fails before it changes anything if"
+            " nodes differ from the definition and O(replace_nodes) is V(false).",
+            "C(playbooks/train.yml) changes the default to V(false), so that no job starts on nodes that differ from the definition.",
+        ),
+    ),
+    Option(
         "progress_file",
         {"type": "path"},
         (NODE_GROUP, EMR_CLUSTER),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
@@ -34,6 +35,7 @@ def provision(run: Run) -> NoReturn:
     found: Sequence[Found] = run.before
     for alternative in alternatives:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
+        _refuse_outdated(run, deferred)
         if run.module.check_mode:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative)
         _announce(request, plan)
@@ -63,6 +65,13 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
         request, found = _without_nodes(run, request, found)
         plan, deferred = plan_changes(run, request, found)
     return request, found, plan, deferred
+
+
+def _refuse_outdated(run: Run, deferred: Sequence[Change]) -> None:
+    """Raise ClusterError if the deferred changes leave outdated nodes that the run does not accept."""
+    message = report.describe_outdated(run.request.cloud.cluster, deferred)
+    if message and not run.request.options["allow_outdated_nodes"]:
+        raise ClusterError(message)
 
 
 def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change]:

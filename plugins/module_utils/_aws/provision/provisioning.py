@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.delete import delete
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.interrupt import interruptible
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.validate import validate
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.validate import outdated_nodes, validate
 
 
 def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
@@ -58,6 +58,7 @@ def _converge(this: Run) -> NoReturn:
 
 def _validate_only(this: Run) -> NoReturn:
     """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
-    findings = validate(this, read_all(this.request)) if this.request.present else []
+    found = read_all(this.request)
+    findings = [*validate(this, found), *outdated_nodes(this, found)] if this.request.present else []
     this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
     raise AssertionError("exit_json returned")

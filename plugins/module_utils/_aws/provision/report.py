@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name, node_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
@@ -19,6 +19,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import BILLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
+#: The largest number of nodes, and the greatest length of a value, that a message about outdated nodes contains.
+SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
 
 
@@ -121,6 +123,33 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
     if unhealthy:
         parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so these nodes need to be replaced.")
     return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."
+
+
+def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
+    """Return sentences that state which nodes stay outdated, how they differ, and what to do. Return an empty string if there are none."""
+    groups = {change.address.key: change.before.get("outdated", ()) for change in deferred if change.address.kind == "nodes"}
+    outdated = sorted((number, group) for group, numbers in groups.items() for number in numbers)
+    if not outdated:
+        return ""
+    names = [node_name(cluster, group, number) for number, group in outdated]
+    differences = dict.fromkeys(
+        _difference(name, change.before[name], value)
+        for change in deferred
+        if change.address.kind == "launch_template"
+        for name, value in sorted(change.after.items())
+    )
+    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
+    return (
+        f"{', '.join(names[:SHOWN_NODES])}{more} {'differs' if len(names) == 1 else 'differ'} from the definition: "
+        f"{', '.join(differences) or 'launched from an older launch template'}. To replace outdated nodes while no job is running, add "
+        "-e deeplearning_replace_nodes=true. To use the nodes as they are, add -e deeplearning_allow_outdated_nodes=true."
+    )
+
+
+def _difference(name: str, before: Any, after: Any) -> str:
+    """Return a difference as part of a sentence. Values that nobody could compare at a glance are omitted."""
+    simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
+    return f"{name} is {before!r} instead of {after!r}" if simple else name
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:

@@ -14,11 +14,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_changes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
+
+OUTDATED_NODES = "outdated_nodes"
 
 
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
@@ -33,6 +37,16 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     if errors:
         run.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
     return findings
+
+
+def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
+    """Show and return a warning if a run would leave outdated nodes. A run that provisions finds outdated nodes in its own plan."""
+    request = replace(run.request, chosen=capacity.choices(run.request, found)[0])
+    message = report.describe_outdated(request.cloud.cluster, plan_changes(run, request, found)[1])
+    if not message or OUTDATED_NODES in request.options["suppress_validators"]:
+        return []
+    run.module.warn(f"{message} (validator {OUTDATED_NODES})")
+    return [Finding(OUTDATED_NODES, Level.WARNING, message)]
 
 
 def _changes_launch_template(request: Request, found: Sequence[Found]) -> bool:

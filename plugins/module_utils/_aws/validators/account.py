@@ -159,6 +159,26 @@ class VcpuQuota(QuotaValidator):
             yield from filter(None, messages)
 
 
+class ReplacementQuota(VcpuQuota):
+    """Checks the vCPU quota for the replacement of nodes that differ from the definition. Without `replace_nodes`, a run keeps them."""
+
+    name = "replacement_vcpu_quota"
+    level = Level.WARNING
+    for_launches = False
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        options = request.options
+        if not options["instance_type"] or options["worker_count"] is None or capacity.may_replace_nodes(request, found):
+            return 0
+        if super()._needed(request, found) or capacity.is_in_use(capacity.choices(request, found)[0], found):
+            return 0
+        return len(numbers(MASTER, 0)) + capacity.least_workers(request)
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for message in super().check(request, found):
+            yield f"{message} The existing nodes stay as they are. A run that replaces them fails while the quota is too low."
+
+
 class AddressQuota(QuotaValidator):
     name = "address_quota"
     components = frozenset({NETWORK_COMPONENT, NODES_COMPONENT})
@@ -209,7 +229,7 @@ class VpcQuota(QuotaValidator):
             )
 
 
-QUOTA_VALIDATORS = (VcpuQuota(), AddressQuota(), VpcQuota())
+QUOTA_VALIDATORS = (VcpuQuota(), ReplacementQuota(), AddressQuota(), VpcQuota())
 
 
 class QuotasReadable(Validator):

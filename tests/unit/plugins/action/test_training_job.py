@@ -72,6 +72,12 @@ def test_what_cannot_be_printed_is_refused(tmp_path, changes, message):
         printed(tmp_path, **changes)
 
 
+@pytest.mark.parametrize("option", ["arguments", "command"])
+def test_a_command_line_is_a_list(tmp_path, option):
+    with pytest.raises(AnsibleActionFail, match=rf"^{option}: '--epochs 3' is a string. Use a list: \[\"--epochs\", \"3\"\]"):
+        printed(tmp_path, **{option: "--epochs 3"})
+
+
 def test_printing_needs_hosts(tmp_path):
     with pytest.raises(AnsibleActionFail, match=r"hosts: is empty\. Specify the job's hosts"):
         printed(tmp_path, hosts=[])

@@ -6,6 +6,8 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import (
     argument_spec,
     errors_of_run,
+    host_errors,
+    image_errors,
     key_errors,
     permission_errors,
     then_errors,
@@ -218,3 +220,82 @@ def test_the_private_key_file(tmp_path):
 
 def test_no_variable_of_a_role_is_required_for_its_check():
     assert not any("required" in option for role in ("dataset", "training_job") for option in argument_spec(role).values())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wrong"),
+    [
+        ("", []),
+        (UNKNOWN, []),
+        ("trainers", []),
+        ("workers[0:1],bert-master", []),
+        ("trainers:!bert-worker9", []),
+        ("trainers:&bert-worker3", []),
+        ("bert-*", []),
+        ("workers[0-1]", []),
+        ("bert-worker[!13]", []),
+        ("~bert-w.*9", []),
+        ("spare", []),
+        ("bert-worker4", ["bert-worker4"]),
+        ("bert-worker2,bert-worker5,bert-wroker3", ["bert-worker5", "bert-wroker3"]),
+        ("workers:&bert-worker1", ["&bert-worker1"]),
+        ("bert-worker[4-9]", ["bert-worker[4-9]"]),
+    ],
+)
+def test_the_hosts_of_a_job_exist_after_the_cluster_is_provisioned(pattern, wrong):
+    """`bert-worker4` and `bert-worker5` still exist, but the definition has two workers."""
+    nodes = {"bert-master": {}, "bert-worker4": {}, "bert-worker5": {}}
+    variables = {
+        "groups": {"all": [*nodes, "spare"], "trainers": list(nodes), "workers": []},
+        "hostvars": {"localhost": {"deeplearning_nodes": nodes}},
+    }
+    values = {"training_job_hosts": pattern, "deeplearning_cluster": "bert", "deeplearning_worker_count": "2"}
+    nodes = "With deeplearning_worker_count: 2, the nodes are bert-master, bert-worker2, bert-worker3. Use these names,"
+    assert list(host_errors(values, variables)) == [
+        f"training_job_hosts: {each!r} matches no host. {nodes} a group such as workers, or a higher worker count." for each in wrong
+    ]
+
+
+@pytest.mark.parametrize(("cluster", "count"), [("bert", UNKNOWN), (None, 2), (UNKNOWN, 2), ("bert", "x"), ("bert", None)])
+def test_the_hosts_of_an_unknown_cluster_are_not_checked(cluster, count):
+    values = {"training_job_hosts": "nope", "deeplearning_cluster": cluster, "deeplearning_worker_count": count}
+    assert list(host_errors(values, {"groups": {}})) == []
+
+
+def test_a_long_list_of_nodes_is_shortened():
+    values = {"training_job_hosts": "nope", "deeplearning_cluster": "bert", "provision_worker_count": 300, "deeplearning_worker_count": 2}
+    (found,) = host_errors(values, {"groups": {}})
+    assert "With deeplearning_worker_count: 300, the nodes are bert-master, bert-worker2, ..., bert-worker301." in found
+
+
+@pytest.mark.parametrize(
+    ("job_values", "framework", "refused"),
+    [
+        ({"python_environment_name": "bert"}, "base", True),
+        ({"python_environment_name": "bert"}, "pytorch", False),
+        ({"python_environment_name": "bert"}, None, False),
+        ({"python_environment_name": UNKNOWN}, "base", False),
+        ({"python_environment_name": "bert", "python_environment_requirements": "requirements.txt"}, "base", False),
+        ({"python_environment_name": "bert", "node_setup_steps": UNKNOWN}, "base", False),
+        ({}, "base", False),
+    ],
+)
+def test_an_image_without_environments(job_values, framework, refused):
+    found = list(image_errors(job_values, {"deeplearning_image_framework": framework}))
+    message = (
+        "python_environment_name: 'bert' is not set up, because images of deeplearning_image_framework: base contain no Python"
+        " environments. Set python_environment_requirements, or use an image with a framework."
+    )
+    assert found == ([message] if refused else [])
+
+
+def test_lists_that_are_given_as_one_string(errors):
+    assert errors(**job(arguments="--epochs 3", command="nvidia-smi", exclude="data raw,*.ckpt")) == [
+        "training_job_command: 'nvidia-smi' is a string. Use a list: [\"nvidia-smi\"]. On the command line, use -e "
+        """'{"training_job_command": ["nvidia-smi"]}'.""",
+        'training_job_exclude: \'data raw,*.ckpt\' is a string. Use a list: ["data", "raw,*.ckpt"]. On the command line, use -e '
+        """'{"training_job_exclude": ["data", "raw,*.ckpt"]}'.""",
+        'training_job_arguments: \'--epochs 3\' is a string. Use a list: ["--epochs", "3"]. On the command line, use -e '
+        """'{"training_job_arguments": ["--epochs", "3"]}'.""",
+    ]
+    assert errors(**job(arguments="", command="  ", exclude="*.ckpt,data", gpus="0,1")) == []

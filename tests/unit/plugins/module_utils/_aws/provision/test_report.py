@@ -81,3 +81,45 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
 )
 def test_what_waits_until_nodes_may_be_replaced(deferred, expected):
     assert report._describe_deferred(deferred).startswith(expected)
+
+
+ADVICE = (
+    " To replace outdated nodes while no job is running, add -e deeplearning_replace_nodes=true. To use the nodes as they are, add"
+    " -e deeplearning_allow_outdated_nodes=true."
+)
+MASTER = Address("nodes", "master")
+
+
+@pytest.mark.parametrize(
+    ("deferred", "expected"),
+    [
+        ([], ""),
+        ([updated(NODES, {"unhealthy": (4,)}, {"unhealthy": ()})], ""),
+        ([updated(TEMPLATE, {"image_id": "ami-1"}, {"image_id": "ami-2"})], ""),
+        (
+            [updated(NODES, {"outdated": (2,), "unhealthy": (3,)}, {"outdated": (), "unhealthy": ()})],
+            "bert-worker2 differs from the definition: launched from an older launch template.",
+        ),
+        (
+            [
+                updated(TEMPLATE, {"instance_type": "c5.large", "user_data": "x" * 65}, {"instance_type": "c5.xlarge", "user_data": "y"}),
+                updated(
+                    Address("launch_template", "master"),
+                    {"instance_type": "c5.large", "interfaces": ({"a": 1},), "root_volume_size": 100},
+                    {"instance_type": "c5.xlarge", "interfaces": (), "root_volume_size": 200},
+                ),
+                updated(NODES, {"outdated": (3, 2)}, {"outdated": ()}),
+                updated(MASTER, {"outdated": (1,)}, {"outdated": ()}),
+            ],
+            "bert-master, bert-worker2, bert-worker3 differ from the definition: instance_type is 'c5.large' instead of 'c5.xlarge',"
+            " user_data, interfaces, root_volume_size is 100 instead of 200.",
+        ),
+        (
+            [updated(MASTER, {"outdated": (1,)}, {"outdated": ()}), updated(NODES, {"outdated": tuple(range(2, 9))}, {"outdated": ()})],
+            "bert-master, bert-worker2, bert-worker3, bert-worker4, bert-worker5 and 3 more differ from the definition: launched from an"
+            " older launch template.",
+        ),
+    ],
+)
+def test_how_nodes_differ_from_the_definition(deferred, expected):
+    assert report.describe_outdated("bert", deferred) == (expected and expected + ADVICE)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import account
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import (
     Quota,
     VpcQuota,
@@ -71,6 +73,30 @@ def test_families_from_the_name_of_a_quota(name, market, expected):
 def test_the_quota_that_names_most_of_a_type_limits_it(instance_type, market, expected):
     quota = vcpu_quota(instance_type, market, QUOTAS)
     assert (quota.name if quota else None) == expected
+
+
+NODES = Found(Address("nodes", "workers"), "", {"numbers": (1, 2, 3)})
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "in_use", "count"),
+    [
+        ({}, [NODES], False, 3),
+        ({}, [NODES], True, 0),
+        ({"worker_minimum": 1}, [NODES], False, 2),
+        ({}, [], False, 0),
+        ({"replace_nodes": True}, [NODES], False, 0),
+        ({"worker_count": 3}, [NODES], False, 0),
+        ({"worker_count": None}, [NODES], False, 0),
+        ({"instance_type": None}, [NODES], False, 0),
+    ],
+)
+def test_the_vcpus_of_a_later_replacement(monkeypatch, options, found, in_use, count):
+    """What this run launches is for the other validator to say."""
+    monkeypatch.setattr(account.capacity, "choices", lambda *_: [None])
+    monkeypatch.setattr(account.capacity, "is_in_use", lambda *_: in_use)
+    given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, **options}
+    assert account.ReplacementQuota().needed(Request(None, given), found) == count
 
 
 class FailingCloud:
