@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 display = Display()
 
@@ -123,9 +124,9 @@ class Watch(threading.Thread):
     def _show(self) -> None:
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
+            text = clean_line(line.decode(errors="replace"))  # AWS returns texts of others, such as the messages of failed EMR steps
             if not self._is_direct:
-                text = line.decode(errors="replace")
                 display.display(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:
                 with contextlib.suppress(OSError):
-                    os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + line + b"\n")
+                    os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + text.encode() + b"\n")
