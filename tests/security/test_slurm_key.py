@@ -52,7 +52,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def run(self, keys: dict[str, str], lies: dict[str, dict] | None = None, **variables: object) -> str:
+    def run(self, keys: dict[str, str], lies: dict[str, dict] | None = None, definition: dict | None = None, **variables: object) -> str:
         hosts = {}
         for number, name in enumerate((MASTER, SECOND, THIRD), 1):
             place = self.folder / name
@@ -74,7 +74,7 @@ class Cluster:
                 "deeplearning_private_ip": f"10.0.0.{number}",
             }
         inventory, book = self.folder / "inventory.yml", self.folder / "play.yml"
-        inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}}))
+        inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}, "ungrouped": {"hosts": {"localhost": definition or {}}}}))
         play = {"hosts": "trainers", "gather_facts": False, "roles": ["deeplearning.cluster.slurm"], "vars": variables}
         book.write_text(yaml.safe_dump([play]))
         (self.folder / "ansible.cfg").write_text("[defaults]\ninject_facts_as_vars = false\n")
@@ -101,8 +101,9 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def test_a_new_master_gets_the_key_of_another_node(cluster):
-    cluster.run({SECOND: OLD, THIRD: OLD})
+    said = cluster.run({SECOND: OLD, THIRD: OLD})
     assert cluster.keys() == [OLD] * 3
+    assert "is on a file system that the cluster does not own" not in said
 
 
 @pytest.mark.parametrize("lie", [{}, {"key": "x"}], ids=json.dumps)
@@ -122,5 +123,6 @@ def test_a_replaced_key_does_not_come_back(cluster):
 
 
 def test_not_even_from_a_node_that_kept_it(cluster):
-    cluster.run({THIRD: OLD}, slurm_replace_key=True)
+    said = cluster.run({THIRD: OLD}, definition={"deeplearning_file_system_id": "fs-0123456789abcdef0"}, slurm_replace_key=True)
     assert cluster.keys() == [NEW] * 3
+    assert "/efs/slurm-bert is on a file system that the cluster does not own. Anyone who can write there" in " ".join(said.split())
