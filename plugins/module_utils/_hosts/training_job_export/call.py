@@ -159,12 +159,18 @@ def request(paths: records.Paths) -> None:
 
 def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
     """Return what a run would upload. Raises ExportError, UnitError."""
-    found = schema.parse_json(unit.plan(module.run_command, module.params["name"], spec, user).encode())
-    if not isinstance(found, dict):
-        raise schema.SchemaError(f"the plan of job {module.params['name']} is not valid: it is not a JSON object")
-    if isinstance(found.get("error"), str):
-        raise ExportError(found["error"])
-    found = schema.conform(found, PLAN)
+    output = unit.plan(module.run_command, module.params["name"], spec, user)
+    try:
+        found = schema.parse_json(output.encode("utf-8", "replace"))
+        if not isinstance(found, dict):
+            raise schema.SchemaError("it is not a JSON object")
+        if isinstance(found.get("error"), str):
+            raise ExportError(found["error"])
+        found = schema.conform(found, PLAN)
+    except ValueError as error:
+        raise ExportError(
+            f"the plan of the export of job {module.params['name']} is not valid: {error}. Check the processes of user {user.pw_name!r}."
+        ) from None
     keys = found.pop("keys")
     lines = "".join(f"{spec['destination']}{key}\n" for key in keys)
     more = f"and {found['uploaded'] - len(keys)} more\n" if found["uploaded"] > len(keys) else ""
