@@ -78,7 +78,7 @@ listener.bind("/run/munge/munge.socket.2")
 os.chmod("/run/munge/munge.socket.2", 0o777)
 listener.listen()
 time.sleep(100000)
-"""
+""".strip().replace("\n", "; ")
 CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('/run/munge/munge.socket.2')"
 
 ALLOWED = {
@@ -118,7 +118,7 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
         for port in (2049, 20049):  # others are not kept from them
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
         host.ssh("sudo install -d -m 755 /run/munge")
-        host.ssh(f"sudo systemd-run --quiet --unit=munge python3 -c {shlex.quote(MUNGE)}")
+        host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")
         # What any other user can do
         host.ssh(f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1")
     result = cluster.train("hostile", HOSTILE, **USER)
