@@ -213,9 +213,7 @@ MOUNT_TARGETS = (
 EMR_CHANGES = (
     "elasticmapreduce:AddInstanceGroups",
     "elasticmapreduce:AddJobFlowSteps",
-    "elasticmapreduce:AddTags",
     "elasticmapreduce:ModifyInstanceGroups",
-    "elasticmapreduce:RemoveTags",
     "elasticmapreduce:SetTerminationProtection",
     "elasticmapreduce:TerminateJobFlows",
 )
@@ -381,6 +379,17 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
+        # An EMR cluster with another cluster's tag would be taken for that cluster's own
+        Scope(
+            "TagEmrClusters",
+            ("elasticmapreduce:AddTags",),
+            condition=account.own | {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}},
+        ),
+        Scope(
+            "UntagEmrClusters",
+            ("elasticmapreduce:RemoveTags",),
+            condition=account.own | {"ForAllValues:StringNotEquals": {"aws:TagKeys": ["deeplearning:cluster"]}},
+        ),
         Scope("ReadEmrRoles", ("iam:GetRole", "iam:ListAttachedRolePolicies"), account.arns("iam:role/*"), because=_EMR),
         Scope(
             "PassEmrServiceRole",

@@ -264,7 +264,7 @@ class CallbackModule(DefaultCallback):
 
     def _add_warnings(self, result: Any) -> None:
         for warning in result.warnings:
-            self._add(result, "warnings", warning.event.msg)
+            self._add(result, "warnings", clean_line(warning.event.msg))
         self._events(result)
         self._handle_warnings({"deprecations": result.result.pop("deprecations", None)})
 

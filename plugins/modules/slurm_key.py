@@ -18,6 +18,11 @@ options:
     description:
       - The key, as RV(key) of another host.
     type: str
+  replace:
+    description:
+      - Whether to replace an existing key by a new one. Without O(key) only.
+    type: bool
+    default: false
   state:
     description:
       - V(absent) removes the key and stops C(munged).
@@ -34,8 +39,8 @@ attributes:
     description: Shows the differences, with digests of the keys.
     support: full
   idempotent:
-    description: A host with the key is not changed.
-    support: full
+    description: A host with the key is not changed, except with O(replace=true).
+    support: partial
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
@@ -66,15 +71,17 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "key": {"type": "str", "no_log": True},
+            "replace": {"type": "bool", "default": False},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
+        mutually_exclusive=[("key", "replace")],
         supports_check_mode=True,
     )
     try:
         if module.params["state"] == "absent":
             diff = ensure_no_key(module)
             module.exit_json(changed=bool(diff), diff=diff)
-        diff, key = ensure_key(module, module.params["key"])
+        diff, key = ensure_key(module, module.params["key"], replace=module.params["replace"])
     except (KeyError, OSError, SlurmError, ValueError) as error:
         module.fail_json(msg=f"slurm key: {error}")
     returned = {"key": encode(key)} if key and not module.params["key"] else {}

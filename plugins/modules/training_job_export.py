@@ -66,9 +66,14 @@ options:
     type: str
     choices: [started, present]
     default: present
+  user:
+    description:
+      - The user who has run the job, and as whom the files are uploaded. The job's logs must belong to this user.
+    type: str
+    default: deeplearning
   heartbeat_timeout:
     description:
-      - Seconds without a heartbeat after which a process of the job counts as lost.
+      - Seconds without a heartbeat after which a process of the job, or the upload itself, counts as lost.
     type: int
     default: 60
   since:

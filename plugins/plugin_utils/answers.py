@@ -16,6 +16,7 @@ import contextlib
 import functools
 import math
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 
 # Maximum size of a command's output in bytes. The logs and the progress of a long job are returned by several commands.
 ANSWER_LIMIT = 64 << 20
+# Maximum memory in bytes that the processing of an answer may take. While Ansible reads an output, it keeps several copies of it.
+MEMORY_LIMIT = 16 * ANSWER_LIMIT
 # Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT = 1 << 63
@@ -114,10 +117,18 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def _contact(self) -> Iterator[None]:
-        """Within this context, a node that does not answer in time counts as unreachable. Errors contain no control characters."""
+        """Within this context, a node that does not answer in time, or never ends its answer, counts as unreachable.
+
+        Errors contain no control characters.
+        """
         try:
-            with time_limit(self._limit):
+            with memory_limit(MEMORY_LIMIT), time_limit(self._limit):
                 yield
+        except MemoryError:
+            end_children()
+            raise AnsibleConnectionFailure(
+                f"{self._host}: reading the output takes more than {MEMORY_LIMIT >> 20} MiB of memory. Check the host."
+            ) from None
         except SilenceError:
             end_children()
             raise AnsibleConnectionFailure(
@@ -150,10 +161,18 @@ class NodeAction(ActionBase):
         """Run a module of this collection on the node and return the documented part of its result."""
         module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
         try:
-            answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
-        except (AttributeError, TypeError, RecursionError) as error:
-            # ansible-core expects nested objects, but a node can return anything.
-            return refusal(host, module, f"it does not have the format of a module result ({clean_line(str(error))})")
+            with memory_limit(MEMORY_LIMIT):
+                try:
+                    answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
+                except (AttributeError, TypeError, RecursionError) as error:
+                    # ansible-core expects nested objects, but a node can return anything.
+                    return refusal(host, module, f"it does not have the format of a module result ({clean_line(str(error))})")
+                return self._documented_answer(answer, module, host)
+        except MemoryError:
+            return refusal(host, module, f"reading it takes more than {MEMORY_LIMIT >> 20} MiB of memory")
+
+    def _documented_answer(self, answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
+        """Show the warnings of a module's result, and return its documented part."""
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
         # Keep the fact that contains the discovered interpreter. Otherwise ansible-core would search for it again in the next task.
@@ -210,6 +229,26 @@ def time_limit(seconds: int) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def memory_limit(size: int) -> Iterator[None]:
+    """Raise MemoryError if the code in this context needs more than `size` bytes of additional memory.
+
+    Ansible reads the whole output of a command before it returns any of it. The limit applies to this process, which Ansible has started
+    for one host, and to each process that it starts. Without `/proc`, for example on macOS, there is no limit.
+    """
+    try:
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
+    except OSError:
+        yield
+        return
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (min(each for each in (used + size, before, hard) if each != resource.RLIM_INFINITY), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
 
 
 def end_children() -> None:

@@ -18,32 +18,37 @@ display = Display()
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
+# Seconds to wait for the work. A faulty host can report progress for ever.
+TOTAL_SECONDS = 86400
 
 
 def until_finished(
     action: NodeAction, arguments: dict[str, Any], task_vars: dict[str, Any] | None, text: Callable[[Mapping[str, Any]], str]
 ) -> dict[str, Any]:
-    """Return the module's result when its work has finished or failed. `text` returns the progress as a line that begins with the stage.
+    """Return the module's result when its work has finished or failed, or has taken too long.
 
+    `text` returns the progress as a line that begins with the stage.
     The module gets the value `since` of its first result with all later calls.
     """
     shown, shown_at, host = "", time.monotonic(), str((task_vars or {}).get("inventory_hostname", ""))
-    last, changed_at = None, shown_at
+    last, changed_at, end = None, shown_at, shown_at + TOTAL_SECONDS
+    name = action._task.action.rpartition(".")[2]
     while True:
         answer: dict[str, Any] = action._execute_module(module_args=arguments, task_vars=task_vars)
         if answer.get("failed") or answer.get("finished", True):
             return answer
         if "since" in answer:
             arguments = {"since": answer["since"], **arguments}
-        line, now = text(answer.get("progress", {})), time.monotonic()
-        if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
+        line, now = text(answer.get("progress") or {}), time.monotonic()
+        if line and (line.split()[:1] != shown.split()[:1] or now >= shown_at + SHOW_SECONDS):
             shown, shown_at = line, now
             display.display(ProgressLine(f"{host}: {line}"))
         if answer.get("progress") != last:
             last, changed_at = answer.get("progress"), now
         elif now >= changed_at + action._limit:
-            name = action._task.action.rpartition(".")[2]
             return {"failed": True, "msg": silence(host, name, action._limit)}
+        if now >= end:
+            return {"failed": True, "msg": overrun(host, name)}
         time.sleep(PAUSE)
 
 
@@ -56,3 +61,9 @@ def silence(host: str, module: str, seconds: int) -> str:
         f"{host}: the {module} module is still running, but its progress has not changed for {seconds} s. Check the host, "
         "or increase deeplearning_answer_timeout."
     )
+
+
+def overrun(host: str, module: str) -> str:
+    """Return the message about a host whose work takes too long."""
+    hours = TOTAL_SECONDS // 3600
+    return f"{host}: the {module} module has not finished within {hours} h. It may continue on the host. Run again to wait for it."

@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 display = Display()
 
@@ -123,9 +124,10 @@ class Watch(threading.Thread):
     def _show(self) -> None:
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
-            text = self._text(line.decode(errors="replace"))
+            # AWS returns texts of others, such as the messages of failed EMR steps
+            text = self._text(clean_line(line.decode(errors="replace")))
             if not self._is_direct:
                 display.display(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:
                 with contextlib.suppress(OSError):
-                    os.write(ERRORS, f"{CLEAR_LINE if os.isatty(ERRORS) else ''}{text}\n".encode())
+                    os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + text.encode() + b"\n")

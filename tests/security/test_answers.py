@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import resource
 import string
 import sys
 import time
@@ -200,6 +201,46 @@ def test_a_silent_node_is_left_out(nodes):
     assert "bert-worker2: no answer within 10 s" in done.stdout + done.stderr
     assert "the next task of bert-worker3" in done.stdout
     assert "the next task of bert-worker2" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("exec cat /dev/zero", "bert-worker2: reading the output takes more than 1024 MiB of memory. Check the host."),
+        ("exec yes", "bert-worker2: reading the output takes more than 1024 MiB of memory. Check the host."),
+        # 60 MiB that become several GiB of empty lists
+        ("echo '{\"jobs\": ['; yes '[],[],[],[],[],[],[],[],[],[],' | head -c 62914560; echo '[]]}'", "takes more than 1024 MiB of memory"),
+    ],
+    ids=["bytes", "lines", "lists"],
+)
+def test_a_node_that_never_ends_its_answer_is_left_out(nodes, answer, message):
+    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}
+    endless = nodes.folder / "endless"
+    endless.write_text(f"#!/bin/sh\n{answer}\n")
+    endless.chmod(0o755)
+    task["vars"] = {
+        "ansible_python_interpreter": f"{{{{ '{endless}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
+    }
+    done = nodes.run(
+        [task, {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}}], "", {"changed": False, "jobs": []}
+    )
+    assert message in done.stdout + done.stderr
+    assert "the next task of bert-worker3" in done.stdout
+    assert "the next task of bert-worker2" not in done.stdout
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20, "in KiB: the largest process of all runs so far"
+
+
+def test_the_memory_limit_ends_with_its_context():
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with answers.memory_limit(1 << 26):
+        outer = resource.getrlimit(resource.RLIMIT_DATA)
+        with answers.memory_limit(1 << 30):
+            assert resource.getrlimit(resource.RLIMIT_DATA) == outer
+        with pytest.raises(MemoryError):
+            bytearray(1 << 27)
+    assert outer != before
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert len(bytearray(1 << 27)) == 1 << 27
 
 
 def test_a_failed_connection_controls_no_terminal(nodes):

@@ -100,7 +100,10 @@ def made(cloud, cluster, network):
     ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))
     new.bucket = f"{cluster}-data"
     cloud.client("s3").create_bucket(Bucket=new.bucket)
-    new.emr = cloud.client("emr").run_job_flow(**emr_request(cluster))["JobFlowId"]
+    emr = cloud.client("emr")
+    new.emr = emr.run_job_flow(**emr_request(cluster))["JobFlowId"]
+    new.untagged_emr = emr.run_job_flow(**emr_request(cluster, Tags=[]))["JobFlowId"]
+    new.marked_emr = emr.run_job_flow(**emr_request(cluster, Tags=tags("none")))["JobFlowId"]
     return new
 
 
@@ -460,6 +463,17 @@ ATTACKS = {
         "add_job_flow_steps",
         lambda mine, theirs, _who: {"JobFlowId": theirs.emr, "Steps": [{"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}]},
     ),
+    "another's tag on one's own EMR cluster": ("emr", "add_tags", lambda mine, *_: {"ResourceId": mine.emr, "Tags": tags(THEIRS)}),
+    "one's own EMR cluster without its tag": (
+        "emr",
+        "remove_tags",
+        lambda mine, *_: {"ResourceId": mine.emr, "TagKeys": ["purpose", "deeplearning:cluster"]},
+    ),
+    "one's tag on an EMR cluster that is marked as nobody's": (
+        "emr",
+        "add_tags",
+        lambda mine, theirs, _who: {"ResourceId": theirs.marked_emr, "Tags": tags(MINE)},
+    ),
     "the end of another EMR cluster": ("emr", "terminate_job_flows", lambda mine, theirs, _who: {"JobFlowIds": [theirs.emr]}),
     "the default role of EMR": (
         "iam",
@@ -530,6 +544,19 @@ OWN = {
         lambda mine: {"AutoScalingGroupName": mine.scaling, "ForceDelete": True},
     ),
     "an EMR cluster": ("emr", "emr", "run_job_flow", lambda mine: emr_request(MINE)),
+    "a tag of an EMR cluster": (
+        "emr",
+        "emr",
+        "add_tags",
+        lambda mine: {"ResourceId": mine.emr, "Tags": [{"Key": "purpose", "Value": "test"}]},
+    ),
+    "all tags of an EMR cluster": ("emr", "emr", "add_tags", lambda mine: {"ResourceId": mine.emr, "Tags": tags(MINE)}),
+    "the end of a tag of an EMR cluster": (
+        "emr",
+        "emr",
+        "remove_tags",
+        lambda mine: {"ResourceId": mine.emr, "TagKeys": ["purpose"]},
+    ),
     "the end of an EMR cluster": ("emr", "emr", "terminate_job_flows", lambda mine: {"JobFlowIds": [mine.emr]}),
 }
 
@@ -538,3 +565,12 @@ OWN = {
 def test_what_is_ones_own_is_within_reach(call, account, own):
     playbook, service, method, parameters = OWN[own]
     assert not denied(call, playbook, service, method, parameters(account.mine))
+
+
+def test_the_policy_emr_reaches_clusters_without_a_tag(cloud, call, account):
+    """The limit that docs/permissions.md admits: EMR has no condition key for the call that adds tags."""
+    cluster, step = account.theirs.untagged_emr, {"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}
+    parameters = {"JobFlowId": cluster, "Steps": [step]}
+    assert [each for each in POLICIES if not denied(call, each, "emr", "add_job_flow_steps", parameters)] == []
+    assert [each for each in POLICIES if not denied(call, each, "emr", "add_tags", {"ResourceId": cluster, "Tags": tags(MINE)})] == ["emr"]
+    assert not denied(call, "emr", "emr", "add_job_flow_steps", parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -54,6 +55,7 @@ HOSTILE = """
         "speak NFS to this host's tunnel": lambda: bool(socket.create_connection(("127.0.0.1", 20049), 5)),
         "reach another port": lambda: bool(socket.create_connection(("127.0.0.1", 20048), 5)),
         "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
+        "reach MUNGE": lambda: socket.socket(socket.AF_UNIX).connect("/run/munge/munge.socket.2") is None,
         "hold the lock": lambda: open("/run/deeplearning.lock"),
         "write a trusted folder": lambda: pathlib.Path("/usr/local/bin/mine").touch(),
         "write results beside the code": lambda: pathlib.Path("results.txt").touch(),
@@ -67,6 +69,17 @@ HOSTILE = """
     seen.update(uid=os.getuid(), groups=os.getgroups(), home=str(pathlib.Path.home()), privileges=status["NoNewPrivs"] == "0")
     print(json.dumps(seen))
 """
+
+# Listens where MUNGE does, for everybody
+MUNGE = """
+import os, socket, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("/run/munge/munge.socket.2")
+os.chmod("/run/munge/munge.socket.2", 0o777)
+listener.listen()
+time.sleep(100000)
+""".strip().replace("\n", "; ")
+CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('/run/munge/munge.socket.2')"
 
 ALLOWED = {
     "reach another port",
@@ -104,6 +117,10 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
     for host in cluster.hosts:
         for port in (2049, 20049):  # other users can use these ports
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
+        host.ssh("sudo install -d -m 755 /run/munge")
+        host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")
+        # What any other user can do
+        host.ssh(f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1")
     result = cluster.train("hostile", HOSTILE, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
     for rank in (0, 1):

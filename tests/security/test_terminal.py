@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 import unicodedata
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
 
 from .nodes import Nodes
 
@@ -188,3 +192,43 @@ def test_a_builtin_module_that_never_ends_fails_its_node_alone(tmp_path):
     assert "Timed out after 3 second(s)" in done.stdout + done.stderr
     assert "on bert-worker3" in done.stdout
     assert "on bert-worker2" not in done.stdout
+
+
+SAYS = """
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"text": {"type": "str"}})
+module.warn(module.params["text"])
+module.exit_json(changed=False)
+"""
+
+
+def test_warnings_of_modules_on_the_controller_control_no_terminal(tmp_path):
+    """A step of an EMR cluster can fail with any text, which AWS returns and a module of the controller shows."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "says.py").write_text(SAYS)
+    book = tmp_path / "play.yml"
+    book.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [{"says": {"text": f"a{HOSTILE}b"}}]}]))
+    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true"}
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), str(book)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    said = done.stdout + done.stderr
+    assert "fatal: [bert-master]: UNREACHABLE!b" in " ".join(said.split()), said
+    assert not set("\x1b\x07\x9b\u202e") & set(said)
+    assert "\nfatal:" not in said
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_progress_of_modules_on_the_controller_controls_no_terminal(tmp_path, monkeypatch, direct):
+    shown = []
+    monkeypatch.setattr(progress.display, "display", shown.append)
+    file, errors = tmp_path / "progress", tmp_path / "errors"
+    file.write_text(HOSTILE.replace("\n", "") + "\r, 5 s\n")
+    with file.open() as lines, errors.open("w") as stream:
+        monkeypatch.setattr(progress, "ERRORS", stream.fileno())
+        watch = progress.Watch(lines.fileno())
+        if direct:
+            watch.speak_directly()
+        watch._show()
+    (said,) = [errors.read_text().rstrip("\n")] if direct else shown
+    assert said == "fatal: [bert-master]: UNREACHABLE! , 5 s"
+    assert direct or isinstance(said, progress.ProgressLine)

@@ -23,6 +23,8 @@ PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
 # What S3 answers, without the path of the file, which may be that of a temporary link.
 ANSWER = re.compile(r"An error occurred \(\w+\).*")
+# The query of list_objects. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
+OBJECTS = "Contents[].[to_string([Size,ETag,Key])]"
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 
 
@@ -53,7 +55,7 @@ def aws(access: Access, *arguments: str) -> list[str]:
 def list_objects(access: Access, source: Source) -> Iterator[str]:
     """Yield a line for each object whose key begins with the source's key. Raises DataError."""
     command = aws(access, "s3api", "list-objects-v2", "--bucket", source.bucket, "--output", "text")
-    command += ["--prefix", source.key, "--query", "Contents[].[Size,ETag,Key]"]
+    command += ["--prefix", source.key, "--query", OBJECTS]
     with start(command) as process:
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))

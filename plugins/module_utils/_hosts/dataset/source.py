@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from typing import Any, Iterable, NamedTuple, Tuple
@@ -17,6 +18,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIBING = ".dataset."
 """The name prefix of the files that describe a data set. They are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters and all line breaks of `str.splitlines`."""
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 File = Tuple[str, int]
@@ -108,22 +111,41 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return a sorted list of (path, size, ETag) of the objects of a source, and whether the source is a single object.
 
-    `lines` is the text output of `aws s3api list-objects-v2` with the query `Contents[].[Size,ETag,Key]`. If the source's own key is in
-    the list, the source is that object. Otherwise the source is a folder. Keys outside the folder do not belong to the source, even if
-    they begin with the same text.
+    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`: one JSON list per object. If the source's own
+    key is in the list, the source is that object. Otherwise the source is a folder. Keys outside the folder do not belong to the source,
+    even if they begin with the same text.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []
     for line in lines:
-        parts = line.rstrip("\n").split("\t", 2)
-        if len(parts) < 3:
+        if not line.startswith("["):  # the AWS CLI prints None for a page without objects
             continue
-        size, tag, key = int(parts[0]), parts[1], parts[2]
+        size, tag, key = json.loads(line)
         if key == source.key and not key.endswith("/"):
             return [(source.basename, size, tag)], True
         if key.startswith(folder) and not key.endswith("/") and not key.startswith(folder + DESCRIBING):
             found.append((key[len(folder) :], size, tag))
     return sorted(found), False
+
+
+def name_problem(path: str) -> str:
+    """Return why a data set cannot contain a file with this path, or an empty string if it can.
+
+    The lists of files contain one path per line.
+    """
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    return "has a name with control characters" if CONTROL.search(path) else ""
+
+
+def check_names(files: Iterable[File], source: Source) -> None:
+    """Raise DataError if a data set cannot contain one of the files of a source."""
+    for path, _size in files:
+        problem = name_problem(path)
+        if problem:
+            raise DataError(f"dataset_source: {path[:200]!a} in {source.shown} {problem}. Rename the file.")
 
 
 def fingerprint(*facts: Any) -> str:

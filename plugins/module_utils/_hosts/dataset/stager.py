@@ -9,14 +9,15 @@ where an interrupted run stopped. The finished data set contains a marker file t
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import shutil
 import time
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, NamedTuple, TextIO
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, tools, unpacked
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import shards
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     DESCRIBING,
@@ -26,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     DataError,
     File,
     Source,
+    check_names,
     fingerprint,
     human,
     is_archive,
@@ -76,6 +78,11 @@ class Places(NamedTuple):
     @property
     def data(self) -> str:
         return os.path.join(self.partial, "data")
+
+    @property
+    def unpacked(self) -> str:
+        """The path of the folder for the contents of one archive."""
+        return os.path.join(self.partial, "unpacked")
 
     @property
     def fetched(self) -> str:
@@ -140,6 +147,7 @@ def examine(spec: Spec) -> Plan:
         if not objects:
             raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
         files = [(path, bytes_) for path, bytes_, _tag in objects]
+        check_names(files, source)
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
     elif source.kind == PATH:
@@ -207,8 +215,9 @@ def _marker(spec: Spec, name: str) -> dict[str, Any]:
 
 
 def _read(path: str) -> str | None:
+    """Return the text of a file that describes a data set, or None if it does not exist. Raises OSError if the path is a link."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -375,26 +384,37 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))
-        tools.unpack(os.path.join(where.download, path), os.path.join(where.data, os.path.dirname(path)))
+        tools.unpack(os.path.join(where.download, path), where.unpacked)
+        if not os.path.dirname(path):
+            unpacked.drop_description(where.unpacked)
+        unpacked.move(where.unpacked, where.data, os.path.dirname(path))
         os.unlink(os.path.join(where.download, path))
     if spec["unpack"]:
         for path in sorted({path for path, _size in left} - set(archives)):
-            target = os.path.join(where.data, path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.replace(os.path.join(where.download, path), target)
+            target = unpacked.make_folder(where.data, os.path.dirname(path))
+            os.replace(os.path.join(where.download, path), os.path.join(target, os.path.basename(path)))
     elif not os.path.isdir(where.data):
         os.rename(where.download, where.data)
+    if spec["destination"].startswith("s3://"):
+        unpacked.replace_links(where.data)
     return walk(where.data)
 
 
 def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
     """Write the files that describe the data set into its folder: the marker, the list of files and the per-rank lists."""
-    with open(os.path.join(folder, FILES), "w", encoding="utf-8") as file:
+    with _new_file(os.path.join(folder, FILES)) as file:
         file.writelines(f"{size}\t{path}\n" for path, size in files)
     _write_shards(folder, files, spec["shards"])
-    with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
+    with _new_file(os.path.join(folder, MARKER)) as file:
         facts = {"name": plan.name, "source": plan.source.shown, "version": plan.version, "checksum": spec["checksum"] or None}
         json.dump({**facts, "files": len(files), "size": sum(size for _path, size in files), "unpacked": spec["unpack"]}, file, indent=1)
+
+
+def _new_file(path: str) -> TextIO:
+    """Open a new file for writing, in place of any existing file or link. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return open(path, "x", encoding="utf-8")  # does not follow a link that appears in the meantime
 
 
 def missing_shards(spec: Spec, plan: Plan) -> list[int]:
@@ -417,6 +437,8 @@ def write_shards(spec: Spec, plan: Plan) -> bool:
 
 
 def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
+    if os.path.islink(os.path.join(folder, SHARDS)):
+        os.unlink(os.path.join(folder, SHARDS))
     for count in counts:
         target = os.path.join(folder, SHARDS, str(count))
         shutil.rmtree(target + ".new", ignore_errors=True)
@@ -443,6 +465,7 @@ def upload_facts(path: str) -> dict[str, Any]:
         raise DataError(f"dataset_source: {path} does not exist on the controller. Specify an existing path.")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     files = local_files(path)
+    check_names(files, parse(path))
     times = [os.stat(os.path.join(folder, name)).st_mtime_ns for name, _size in files]
     return {"version": fingerprint(*zip(files, times)), "size": sum(size for _name, size in files), "single": folder != path}
 
@@ -450,5 +473,5 @@ def upload_facts(path: str) -> dict[str, Any]:
 def _upload(spec: Spec, where: Places, progress: Progress) -> None:
     """Upload the data set to S3, and then its marker. Raises DataError."""
     access, target = s3.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
-    s3.copy(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
+    s3.copy(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER, "--no-follow-symlinks")
     s3.copy(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
+import shutil
 import subprocess
 import threading
 import zipfile
@@ -15,6 +15,7 @@ import zlib
 from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import unpacked
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.s3 import Report, start
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source
 
@@ -99,12 +100,26 @@ def digest(path: str, algorithm: str) -> str:
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive into a folder, without setuid and setgid bits. Raises DataError."""
-    os.makedirs(folder, exist_ok=True)
+    """Unpack an archive into a new folder, which replaces any existing one, and check the contents. Raises DataError, OSError.
+
+    Files are neither setuid nor setgid, and links stay inside the folder. If the archive is refused, the folder is deleted.
+    """
+    _delete(folder)
+    os.makedirs(folder)
     try:
         _unpack(archive, folder)
-    finally:
-        drop_privileges(folder)
+        unpacked.check(folder, os.path.basename(archive))
+    except BaseException:
+        _delete(folder)
+        raise
+
+
+def _delete(folder: str) -> None:
+    """Delete a folder if it exists, including folders that deny the access."""
+    if os.path.isdir(folder):
+        # The current user may not be able to list folders with the permissions that an archive gave them.
+        subprocess.run(["chmod", "--recursive", "u+rwX", folder], stderr=subprocess.DEVNULL, check=False)
+        shutil.rmtree(folder)
 
 
 def _unpack(archive: str, folder: str) -> None:
@@ -121,18 +136,6 @@ def _unpack(archive: str, folder: str) -> None:
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
         raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
-
-
-def drop_privileges(folder: str) -> None:
-    """Remove the setuid and setgid bits of all files below a folder.
-
-    Setuid and setgid programs from an archive would run with the privileges of the user who unpacks the archive.
-    """
-    for place, _folders, names in os.walk(folder):
-        for path in (os.path.join(place, name) for name in names):
-            mode = os.lstat(path).st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                os.chmod(path, stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 
 def _size(path: str) -> int:

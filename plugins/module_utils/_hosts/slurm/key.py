@@ -63,13 +63,15 @@ def decode(text: str) -> bytes:
     return key
 
 
-def ensure_key(module: AnsibleModule, given: str | None) -> tuple[list[dict[str, str]], bytes | None]:
-    """Write the given key, or a new key if the host has none, and run munged with it. Return the differences and the key.
+def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = False) -> tuple[list[dict[str, str]], bytes | None]:
+    """Write the given key, or a new key if the host has none or `replace` is true, and run munged with it.
+
+    Return the differences and the key.
 
     In check mode, a new key is None. Raises OSError, SlurmError and ValueError.
     """
     before = read_key()
-    key = decode(given) if given else before
+    key = decode(given) if given else None if replace else before
     if key is None and not module.check_mode:
         key = secrets.token_bytes(SIZE)
     differences = []

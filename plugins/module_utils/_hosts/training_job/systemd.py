@@ -72,7 +72,8 @@ class UnitError(Exception):
 # None of these settings needs a system call filter, which would slow down processes on older kernels (spec_store_bypass_disable=seccomp).
 # Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers still work.
 # The system bus is hidden because a job could request a user manager from logind there (enable-linger). Such a manager would run files
-# from the user's home directory without the job's limits.
+# from the user's home directory without the job's limits. MUNGE is hidden because a job could use it to submit a job to Slurm, which would
+# run without these limits.
 SANDBOX = (
     "NoNewPrivileges=yes",
     "ProtectSystem=full",
@@ -80,6 +81,7 @@ SANDBOX = (
     "ProtectHome=tmpfs",
     "InaccessiblePaths=-/run/dbus",
     "InaccessiblePaths=-/run/systemd/private",
+    "InaccessiblePaths=-/run/munge",
 )
 
 # The slice of all jobs of a host. The slices of single jobs are its children.

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import time
@@ -13,12 +12,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import Spec, is_over
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import PLAN_FILES, Spec, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import KEY_LIMIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, WAITING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, WAITING
 
 ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -29,11 +29,17 @@ ARGUMENTS: dict[str, Any] = {
     "interval": {"type": "int", "default": 0},
     "region": {"type": "str"},
     "state": {"type": "str", "choices": ["started", "present"], "default": "present"},
+    "user": {"type": "str", "default": users.NAME},
     "heartbeat_timeout": {"type": "int", "default": 60},
     "since": {"type": "float", "default": 0.0},
     "wait": {"type": "int", "default": 5},
 }
 POLL_SECONDS = 0.5
+# What the exporter prints about a plan. It runs as the job's user, so a process of the job can change it.
+PLAN = {
+    **{name: schema.integer(0, 1 << 62) for name in ("files", "size", "uploaded", "uploaded_size")},
+    "keys": schema.list_of(schema.text(KEY_LIMIT), PLAN_FILES),
+}
 SHOWN = ("files", "size", "uploaded", "uploaded_size", "changing")
 
 
@@ -64,18 +70,26 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
 
 
 def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
-    """Return the user of a job, who owns its logs. Raises ExportError, UserError."""
+    """Return the user of a job, who must own its logs. Raises ExportError, UserError.
+
+    The owner alone does not choose the user: root on any node can change the owner of files on shared storage, and could otherwise make
+    other nodes read files as any of their users.
+    """
     try:
-        if os.lstat(paths.logs).st_uid == users.ID:
-            return users.ensure(module.run_command, users.NAME, make=not module.check_mode)  # a new host lacks this user
-        user = users.owner(paths.logs)
+        owner = os.lstat(paths.logs).st_uid
     except FileNotFoundError:
         raise ExportError(
             f"job {os.path.basename(paths.directory)!r} does not exist in {os.path.dirname(paths.directory)}. To list the jobs, run the"
             " playbook deeplearning.cluster.status."
         ) from None
+    user = users.ensure(module.run_command, module.params["user"], make=not module.check_mode)  # a new host lacks the default user
     if user.pw_uid == 0:
-        raise ExportError(f"{paths.logs} belongs to root, but jobs never run as root. Change its owner to the job's user.")
+        raise ExportError("training_job_user: jobs never run as root. Set it to the job's user.")
+    if owner != user.pw_uid:
+        raise ExportError(
+            f"training_job_user: {paths.logs} belongs to uid {owner}, but user {user.pw_name!r} has uid {user.pw_uid}. Set it to the user"
+            " of the job. If nobody has run the job as another user, check the nodes."
+        )
     return user
 
 
@@ -94,10 +108,14 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
                 "training_job_export: no destination is set, and the job has not been exported yet. Set it to s3://bucket/prefix."
             )
         destination = export["destination"]
-    description = users.as_user(user, lambda: records.read_description(paths))
+        if not destination.endswith(f"/{params['name']}/"):
+            raise ExportError(
+                f"training_job_export: the record of the last export has the destination {destination}, which is not a prefix of this job."
+                " Set it to s3://bucket/prefix."
+            )
     return {
         "directory": paths.directory,
-        "checkpoints": description.get("checkpoint_directory") or paths.checkpoints,
+        "checkpoints": checkpoint_directory(paths, user),
         "destination": destination,
         "region": params["region"] or "",
         "include": params["include"],
@@ -108,6 +126,32 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
     }
 
 
+def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
+    """Return the directory of a job's checkpoints. Raises ExportError if it is neither on shared storage nor the user's own.
+
+    Root on any node can change job.json, and could otherwise export directories of other nodes.
+    """
+    found = users.as_user(user, lambda: own_or_shared(paths, user.pw_uid))
+    if not found["accepted"]:
+        raise ExportError(
+            f"{paths.description}: the checkpoint_directory {found['path']!a} is neither on shared storage nor a directory of user"
+            f" {user.pw_name!r}. Change its owner, or export the checkpoints with the AWS CLI."
+        )
+    return str(found["path"])
+
+
+def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
+    """As the job's user, return the `path` of its checkpoints without links, and whether it is `accepted`."""
+    named = records.read_description(paths).get("checkpoint_directory") or paths.checkpoints
+    if named == paths.checkpoints or not os.path.isdir(named):  # the exporter ignores a missing directory
+        return {"path": paths.checkpoints, "accepted": True}
+    path, jobs = os.path.realpath(named), os.path.realpath(os.path.dirname(paths.directory))
+    mount = local_code.mount_point(path)
+    accepted = os.lstat(path).st_uid == uid or os.path.commonpath([jobs, path]) == jobs
+    accepted = accepted or (mount != "/" and (mount == local_code.mount_point(jobs) or local_code.is_shared(mount)))
+    return {"path": path, "accepted": accepted}
+
+
 def request(paths: records.Paths) -> None:
     """As the job's user, ask the running export for a pass now."""
     os.close(os.open(paths.export + ".request", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
@@ -115,9 +159,18 @@ def request(paths: records.Paths) -> None:
 
 def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
     """Return what a run would upload. Raises ExportError, UnitError."""
-    found = json.loads(unit.plan(module.run_command, module.params["name"], spec, user))
-    if "error" in found:
-        raise ExportError(found["error"])
+    output = unit.plan(module.run_command, module.params["name"], spec, user)
+    try:
+        found = schema.parse_json(output.encode("utf-8", "replace"))
+        if not isinstance(found, dict):
+            raise schema.SchemaError("it is not a JSON object")
+        if isinstance(found.get("error"), str):
+            raise ExportError(found["error"])
+        found = schema.conform(found, PLAN)
+    except ValueError as error:
+        raise ExportError(
+            f"the plan of the export of job {module.params['name']} is not valid: {error}. Check the processes of user {user.pw_name!r}."
+        ) from None
     keys = found.pop("keys")
     lines = "".join(f"{spec['destination']}{key}\n" for key in keys)
     more = f"and {found['uploaded'] - len(keys)} more\n" if found["uploaded"] > len(keys) else ""
@@ -141,6 +194,12 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
             raise ExportError(
                 f"the export of job {params['name']} ended before it was complete. Read its messages on the host with:"
                 f" journalctl -u {unit.name(params['name'], 'export')}. Run again to continue."
+            )
+        if active == "active" and time.time() > since + params["heartbeat_timeout"] and (not export or export["state"] == LOST):
+            raise ExportError(
+                f"the export of job {params['name']} has sent no heartbeat for {params['heartbeat_timeout']} s. A process of user"
+                f" {user.pw_name!r} may have suspended it, or the storage is full. Stop it with: systemctl kill --signal=KILL"
+                f" {unit.name(params['name'], 'export')}. Run again to continue."
             )
         if active != "active":  # the export that was asked for a pass had just ended
             unit.start(run, params["name"], spec, user)

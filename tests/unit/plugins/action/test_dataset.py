@@ -61,6 +61,18 @@ def test_a_host_at_work_is_given_its_time_although_nothing_moves(clock):
     assert result["path"] == "/efs/datasets/images"
 
 
+def test_a_host_whose_progress_never_ends_is_not_asked_for_ever(clock, monkeypatch):
+    monkeypatch.setattr(background, "PAUSE", 600.0)
+
+    def forged():
+        for count in range(1000):
+            yield {"finished": False, "progress": {"stage": " " if count % 2 else "fetching", "done": count, "seconds": count}}
+
+    result = action(forged()).run(task_vars=VARIABLES)
+    assert result["failed"]
+    assert result["msg"].startswith("worker2: the dataset module has not finished within 24 h. It may continue on the host. Run again")
+
+
 @pytest.mark.parametrize(
     ("progress", "shown"),
     [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import source
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
@@ -52,7 +55,25 @@ def test_bad_checksums_are_refused(given):
     ],
 )
 def test_listed_objects_are_those_below_the_prefix(given, found, single):
-    lines = ["0\te\ttrain/", "1\te\ttrain/a", "2\te\ttrain/sub/b", "3\te\ttrain2/c", "9\te\ttrain/.dataset.json", "None"]
+    objects = [(0, "train/"), (1, "train/a"), (2, "train/sub/b"), (3, "train2/c"), (9, "train/.dataset.json")]
     key = source.parse(given).key
-    objects, is_single = source.listed([line for line in lines if line.rpartition("\t")[2].startswith(key)], source.parse(given))
+    lines = [json.dumps([size, "e", name]) + "\n" for size, name in objects if name.startswith(key)]
+    objects, is_single = source.listed([*lines, "None\n"], source.parse(given))
     assert ([path for path, _size, _tag in objects], is_single) == (found, single)
+
+
+def test_keys_with_tabs_and_line_breaks_are_listed():
+    keys = ["a\n1\te\tb", "a\rb", "a\u2028b"]
+    lines = "".join(json.dumps([1, '"tag"', f"set/{key}"]) + "\n" for key in keys)
+    objects, _single = source.listed(io.StringIO(lines), source.parse("s3://b/set"))
+    assert sorted(objects) == sorted((key, 1, '"tag"') for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("a\nb", "control characters"), ("a\x1b[2J", "control"), ("a\u2028b", "control"), ("\udce9", "not UTF-8")]
+)
+def test_names_that_lists_of_files_cannot_contain(name, what):
+    source.check_names([("é ü/a", 1)], source.parse("s3://b/set"))
+    with pytest.raises(source.DataError, match=rf"dataset_source: '.*' in s3://b/set has a name .*{what}.*\. Rename the file\.") as raised:
+        source.check_names([("fine", 1), (name, 1)], source.parse("s3://b/set"))
+    assert str(raised.value).isprintable()

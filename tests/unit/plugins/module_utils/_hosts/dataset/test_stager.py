@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager, tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -165,3 +166,9 @@ def test_a_full_disk_is_noticed_before_it_is_full(server, stage, monkeypatch):
     server.content = b"x" * 100
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
     assert "the free space is only 10 bytes" in stage(server.url("set.bin"))["error"]
+
+
+def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_path):
+    (tmp_path / "a\nb").touch()
+    with pytest.raises(DataError, match="has a name with control characters"):
+        stager.upload_facts(str(tmp_path))

@@ -56,10 +56,10 @@ def unit(monkeypatch, tmp_path):
 
 @pytest.fixture
 def paths(tmp_path, monkeypatch):
-    found = Paths(str(tmp_path / "digits"))
+    found = Paths(str(tmp_path / "jobs/digits"))
     for folder in (found.logs, found.status):
         os.makedirs(folder)
-    Path(found.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": "/fsx/checkpoints"}))
+    Path(found.description).write_text(json.dumps({"launcher": "command", "created": 1.0}))
     # Tests may run as root, but jobs never do.
     account = pwd.getpwuid(os.getuid())
     monkeypatch.setattr(call, "job_user", lambda *_: account)
@@ -77,7 +77,10 @@ def run(paths, check_mode=False, **params):
     return call.work_on(SimpleNamespace(params=params, check_mode=check_mode, run_command=None))
 
 
-def test_an_export_is_started_and_its_result_returned(unit, paths):
+def test_an_export_is_started_and_its_result_returned(unit, paths, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    description = {"launcher": "command", "created": 1.0, "checkpoint_directory": str(tmp_path / "elsewhere")}
+    Path(paths.description).write_text(json.dumps(description))
     unit.run = lambda: write(paths, "succeeded", finished=1.0, files=3, size=9, uploaded=1, uploaded_size=4)
     result = run(paths, include=["logs"], region="us-east-1")
     del result["since"]
@@ -85,7 +88,7 @@ def test_an_export_is_started_and_its_result_returned(unit, paths):
     assert result == {"destination": DESTINATION, "finished": True, "changed": True, **numbers}
     (spec,) = unit.specs
     assert (spec["destination"], spec["include"], spec["follow"], spec["region"]) == (DESTINATION, ["logs"], False, "us-east-1")
-    assert spec["checkpoints"] == "/fsx/checkpoints"
+    assert spec["checkpoints"] == str(tmp_path / "elsewhere")
 
 
 def test_a_job_that_is_followed_is_asked_for_a_pass(unit, paths):
@@ -179,17 +182,111 @@ def test_bad_input_is_refused(unit, paths, params, message):
         run(paths, **params)
 
 
-def test_the_user_of_a_job_is_the_owner_of_its_logs(tmp_path, monkeypatch):
-    module = SimpleNamespace(run_command=None, check_mode=False)
+@pytest.mark.parametrize("state", ["running", "waiting", None])
+def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
+    """It stays active, and the file of its state may have been deleted."""
+    unit.is_in = "active"
+    if state:
+        write(paths, state, began=1.0, heartbeat=time.time() - 61)
+    assert not run(paths, since=time.time() - 59, wait=0)["finished"], "an export that has just started may not have written its state"
+    with pytest.raises(call.ExportError, match=r"no heartbeat for 60 s\. A process .* may have suspended it.*deeplearning_export-digits"):
+        run(paths, since=time.time() - 61, wait=0)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"files": "many"}, {"keys": "a"}, {"keys": [1]}, {"uploaded": -1}, {"size": None}, {"error": 1, "files": True}],
+    ids=str,
+)
+def test_a_forged_plan_is_refused(unit, paths, forged):
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, "keys": ["a"], **forged}
+    with pytest.raises(call.ExportError, match=r"^the plan of the export of job digits is not valid: its '.*\. Check"):
+        run(paths, check_mode=True)
+
+
+def test_a_plan_that_is_no_object_is_refused(unit, paths):
+    unit.run = list
+    with pytest.raises(call.ExportError, match="it is not a JSON object"):
+        run(paths, check_mode=True)
+
+
+def test_a_forged_plan_does_not_replace_other_values(unit, paths):
+    forged = {"finished": False, "changed": False, "destination": "s3://other/digits/", "diff": [], "warnings": ["no"]}
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, "keys": ["a"], **forged}
+    result = run(paths, check_mode=True)
+    assert (result["finished"], result["changed"], result["destination"]) == (True, True, DESTINATION)
+    assert (len(result["diff"]), "warnings" in result) == (1, False)
+
+
+def test_a_recorded_destination_of_another_job_is_refused(unit, paths):
+    write(paths, "succeeded", finished=1.0, began=1.0, destination="s3://results/team/other/")
+    with pytest.raises(
+        call.ExportError, match=r"s3://results/team/other/, which is not a prefix of this job\. Set it to s3://bucket/prefix"
+    ):
+        run(paths, destination=None)
+    assert unit.specs == []
+
+
+@pytest.fixture
+def module(monkeypatch):
+    found = SimpleNamespace(run_command=None, check_mode=False, params={"user": "deeplearning"})
+    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=os.getuid() + 5, made=make))
+    return found
+
+
+def test_the_user_of_a_job_owns_its_logs(tmp_path, monkeypatch, module):
     with pytest.raises(call.ExportError, match=rf"job 'digits' does not exist in {tmp_path}\. To list the jobs"):
         call.job_user(module, Paths(str(tmp_path / "digits")))
     os.makedirs(tmp_path / "digits/logs")
-    owner = SimpleNamespace(pw_uid=1000)
-    monkeypatch.setattr(call.users, "owner", lambda _path: owner)
-    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: (name, make))
-    assert call.job_user(module, Paths(str(tmp_path / "digits"))) is owner
-    owner.pw_uid = 0
-    with pytest.raises(call.ExportError, match="belongs to root, but jobs never run as root"):
+    monkeypatch.setattr(call.os, "lstat", lambda _path: SimpleNamespace(st_uid=os.getuid() + 5))
+    assert call.job_user(module, Paths(str(tmp_path / "digits"))).made
+
+
+def test_the_owner_of_the_logs_does_not_choose_the_user(tmp_path, module):
+    """Root on a node can give them to any user of another node, such as the login user."""
+    os.makedirs(tmp_path / "digits/logs")
+    with pytest.raises(call.ExportError, match=rf"_user: .*/logs belongs to uid {os.getuid()}, but user 'deeplearning' has uid"):
         call.job_user(module, Paths(str(tmp_path / "digits")))
-    monkeypatch.setattr(call.users, "ID", os.getuid())
-    assert call.job_user(module, Paths(str(tmp_path / "digits"))) == ("deeplearning", True)
+
+
+def test_jobs_are_never_exported_as_root(tmp_path, monkeypatch, module):
+    os.makedirs(tmp_path / "digits/logs")
+    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=0))
+    with pytest.raises(call.ExportError, match="jobs never run as root"):
+        call.job_user(module, Paths(str(tmp_path / "digits")))
+
+
+@pytest.mark.parametrize(
+    ("own", "mounts", "shared", "accepted"),
+    [
+        (True, {}, (), True),
+        (False, {}, (), False),
+        (False, {"jobs": "/"}, (), False),
+        (False, {"jobs": "x", "elsewhere": "x"}, (), True),
+        (False, {"elsewhere": "y"}, ("y",), True),
+        (False, {"elsewhere": "y"}, (), False),
+    ],
+    ids=["own", "others", "same-disk", "same-mount", "shared", "other-mount"],
+)
+def test_checkpoints_elsewhere(unit, paths, monkeypatch, own, mounts, shared, accepted):
+    jobs, elsewhere = os.path.dirname(paths.directory), os.path.join(os.path.dirname(os.path.dirname(paths.directory)), "elsewhere")
+    os.makedirs(elsewhere)
+    Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": elsewhere}))
+    names = {jobs: mounts.get("jobs", "/"), elsewhere: mounts.get("elsewhere", "/")}
+    monkeypatch.setattr(call.local_code, "mount_point", names.__getitem__)
+    monkeypatch.setattr(call.local_code, "is_shared", shared.__contains__)
+    found = call.own_or_shared(paths, os.getuid() if own else os.getuid() + 1)
+    assert found == {"path": elsewhere, "accepted": accepted}
+    monkeypatch.setattr(call, "own_or_shared", lambda _paths, _uid: found)
+    if accepted:
+        assert call.checkpoint_directory(paths, pwd.getpwuid(os.getuid())) == elsewhere
+    else:
+        with pytest.raises(call.ExportError, match="neither on shared storage nor a directory of user"):
+            call.checkpoint_directory(paths, pwd.getpwuid(os.getuid()))
+
+
+def test_a_link_to_other_directories_is_not_the_user_s_own(paths, monkeypatch):
+    link = os.path.join(os.path.dirname(paths.directory), "link")
+    os.symlink("/etc", link)
+    Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": link}))
+    assert call.own_or_shared(paths, 12345) == {"path": "/etc", "accepted": False}

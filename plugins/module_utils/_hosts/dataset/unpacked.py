@@ -1,0 +1,118 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks the contents of an archive, and moves them into the data set.
+
+The author of an archive is not trusted. Each archive is unpacked into an empty folder of its own and checked there, so that no link of one
+archive can redirect the contents of another one. In a data set, no link leads out of the data set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DESCRIBING, DataError, name_problem
+
+SPECIAL = stat.S_ISUID | stat.S_ISGID
+SHOWN = 200  # characters of a name in a message
+
+
+def check(folder: str, archive: str) -> None:
+    """Check the contents of an archive, and make its folders accessible and its files neither setuid nor setgid.
+
+    `archive` is the name for messages. Setuid and setgid programs would run with the privileges of the user who unpacks the archive.
+    Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a link. Raises
+    OSError.
+    """
+    os.chmod(folder, stat.S_IMODE(os.lstat(folder).st_mode) | stat.S_IRWXU)
+    for path in _entries(folder):
+        name, mode = os.path.relpath(path, folder), os.lstat(path).st_mode
+        problem = name_problem(name)
+        if not problem and stat.S_ISLNK(mode):
+            target = os.readlink(path)
+            problem = "" if stays_inside(name, target) else f"is a link to {target[:SHOWN]!a}, which may lead out of the data set"
+        elif not problem and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            problem = "is neither a file, a folder nor a link"
+        if problem:
+            raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove it from the archive, or set unpack: false.")
+        if stat.S_ISDIR(mode):
+            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # otherwise, a folder could hide its contents from this check
+        elif stat.S_ISREG(mode) and mode & SPECIAL:
+            os.chmod(path, stat.S_IMODE(mode) & ~SPECIAL)
+
+
+def _entries(folder: str) -> Iterator[str]:
+    """Yield the paths of all entries below a folder, each folder before its contents. Raises OSError."""
+    folders = [folder]
+    while folders:
+        parent = folders.pop()
+        for name in sorted(os.listdir(parent)):
+            path = os.path.join(parent, name)
+            yield path
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                folders.append(path)
+
+
+def stays_inside(name: str, target: str) -> bool:
+    """Return whether a link with this path in a folder cannot lead out of the folder, whatever other links the folder contains.
+
+    After the name of a folder, `..` is not accepted, because this folder may be a link itself.
+    """
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    up = next((count for count, part in enumerate(parts) if part != ".."), len(parts))
+    return not target.startswith("/") and up <= name.count("/") and ".." not in parts[up:]
+
+
+def drop_description(folder: str) -> None:
+    """Delete the files that describe a data set. Each data set gets its own, and links in their place could redirect what is written."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not name.startswith(DESCRIBING):
+            continue
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def make_folder(root: str, path: str) -> str:
+    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError, OSError."""
+    parts, found = path.split("/") if path else [], root
+    for count in range(len(parts) + 1):
+        found = os.path.join(root, *parts[:count])
+        try:
+            os.mkdir(found)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(found).st_mode):
+                name = os.path.relpath(found, root)[:SHOWN]
+                raise DataError(f"{name}: is a folder in one part of the data set, but not in another. Rename one of them.") from None
+    return found
+
+
+def move(source: str, root: str, path: str) -> None:
+    """Move a folder to a path in a data set. Adds its contents to a folder that already exists there. Raises DataError, OSError."""
+    parent, name = os.path.split(path)
+    target = os.path.join(make_folder(root, parent), name) if path else root
+    if not os.path.lexists(target):
+        os.rename(source, target)
+        return
+    make_folder(root, path)
+    for entry in sorted(os.listdir(source)):
+        inner, inside = os.path.join(source, entry), os.path.join(path, entry)
+        if stat.S_ISDIR(os.lstat(inner).st_mode):
+            move(inner, root, inside)
+        else:
+            os.replace(inner, os.path.join(root, inside))
+    os.rmdir(source)
+
+
+def replace_links(folder: str) -> None:
+    """Replace all links to files by the files, because S3 stores no links. All links stay inside the folder. Raises OSError."""
+    for path in list(_entries(folder)):
+        if os.path.islink(path) and os.path.isfile(path):
+            target = os.path.realpath(path)
+            os.unlink(path)
+            os.link(target, path)
