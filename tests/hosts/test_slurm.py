@@ -85,6 +85,10 @@ class Queue(Project):
         """Return the state of each node as sinfo shows it."""
         return dict(line.split() for line in self.master.ssh("sinfo --Node --noheader --format='%N %T'").stdout.splitlines())
 
+    def wait_for_nodes(self, states: dict[str, str]) -> None:
+        """Wait until these are the nodes and their states. A node whose slurmd has just started counts as silent for a moment (`idle*`)."""
+        wait(lambda: self.nodes() == states)
+
 
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
@@ -137,11 +141,11 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Queue) -> None:
     refused = queue.run("deeplearning.cluster.check_jobs", ("-e", "deeplearning_state=absent"), check=False)
     assert refused.returncode != 0
     assert re.search(rf"Slurm job\s+{job} is\s+running on nodes that this run would", refused.stdout), refused.stdout
-    assert queue.nodes() == {**dict.fromkeys(ALL_IDLE, "drained"), "trust-worker3": "draining"}
+    queue.wait_for_nodes({**dict.fromkeys(ALL_IDLE, "drained"), "trust-worker3": "draining"})
     check = queue.play("slurm", arguments=("--check", "--diff"))
     assert "+resume" in check.stdout
     assert set(changes(queue.play("slurm")).values()) == {1}
-    assert queue.nodes()["trust-worker2"] == "idle"
+    wait(lambda: queue.nodes()["trust-worker2"] == "idle")
 
     assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
     assert queue.nodes()["trust-worker3"] == "draining", "a job is running there"
@@ -150,16 +154,16 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Queue) -> None:
     assert queue.output(job) == "done\n"
     wait(lambda: queue.nodes()["trust-worker3"] == "drained")
     assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
-    assert queue.nodes() == {"trust-master": "idle", "trust-worker2": "idle"}
+    queue.wait_for_nodes({"trust-master": "idle", "trust-worker2": "idle"})
 
     job = queue.sbatch("#SBATCH --nodes=2\nsrun sleep 600")
     queue.wait_for(job, "RUNNING")
     queue.converge(3)
-    assert queue.nodes()["trust-worker3"] == "idle"
+    wait(lambda: queue.nodes()["trust-worker3"] == "idle")
     assert queue.job(job, "JobState") == "RUNNING"
     assert queue.job(job, "Restarts") == "0"
     queue.master.ssh(f"scancel {job}")
-    wait(lambda: queue.nodes() == ALL_IDLE)
+    queue.wait_for_nodes(ALL_IDLE)
     across = queue.sbatch("#SBATCH --nodes=3\nsrun hostname")
     queue.wait_for(across, "COMPLETED")
     assert sorted(queue.output(across).split()) == list(ALL_IDLE)
@@ -225,7 +229,7 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
     assert queue.output(job).split()[0] == name
     assert queue.output(job).split()[-1] in ALL_IDLE.keys() - {name}
     queue.replace(number)
-    assert queue.nodes() == ALL_IDLE
+    queue.wait_for_nodes(ALL_IDLE)
 
 
 @pytest.mark.exhaustive
@@ -240,7 +244,7 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
     assert queue.job(waiting, "JobState") == "PENDING"
     assert queue.job(running, "JobState") == "RUNNING"
-    assert queue.nodes()["trust-worker3"] == "idle"
+    wait(lambda: queue.nodes()["trust-worker3"] == "idle")
     queue.master.ssh(f"touch /efs/later && scontrol release {waiting}")
     queue.wait_for(waiting, "COMPLETED")
     queue.wait_for(running, "COMPLETED")
@@ -253,7 +257,7 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
     refused = queue.play("slurm", check=False)
     assert "so the old one was restored" in refused.stdout
     assert "select/none_such" in refused.stdout, "slurmctld's own words"
-    assert queue.nodes() == ALL_IDLE
+    queue.wait_for_nodes(ALL_IDLE)
     assert set(queue.converge().values()) == {0}
 
 
@@ -288,4 +292,4 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
     assert set(changes(queue.play("slurm")).values()) == {0}
     queue.converge()
-    assert queue.nodes() == ALL_IDLE
+    queue.wait_for_nodes(ALL_IDLE)
