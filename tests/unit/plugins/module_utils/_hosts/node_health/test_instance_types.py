@@ -9,12 +9,12 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-# For types with a fraction of a GPU, EC2 reports no GPU.
-OFFERED = {
-    name: count
+COUNTS = {
+    name: sum(each.get("Count", 0) for each in description.get("GpuInfo", {}).get("Gpus", []) if each["Manufacturer"] == "NVIDIA")
     for name, description in INSTANCE_TYPES.items()
-    if (count := sum(each.get("Count", 0) for each in description.get("GpuInfo", {}).get("Gpus", []) if each["Manufacturer"] == "NVIDIA"))
 }
+# For types with a fraction of a GPU, EC2 reports no GPU.
+OFFERED = {name: count for name, count in COUNTS.items() if count}
 
 
 def test_the_table_is_what_ec2_says():

@@ -73,8 +73,10 @@ def test_the_driver_itself_says_what_is_needed(text, severity):
 
 def test_an_error_of_an_application_matters_while_the_application_runs():
     fault = "NVRM: Xid (PCI:0000:64:00): 94, pid={}, name={}, Contained: CE User Channel (0x9)"
-    assert [severity for severity, _ in verdicts(fault.format(os.getpid(), OWN_NAME))] == ["restart"]
-    assert [severity for severity, _ in verdicts(fault.format(os.getpid(), "somebody"))] == ["monitor"], "the number has been used again"
+    assert [severity for severity, _message in verdicts(fault.format(os.getpid(), OWN_NAME))] == ["restart"]
+    assert [severity for severity, _message in verdicts(fault.format(os.getpid(), "somebody"))] == ["monitor"], (
+        "the number has been used again"
+    )
 
 
 def test_errors_are_counted_by_gpu_and_the_worst_comes_first():
