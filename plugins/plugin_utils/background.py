@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs a module repeatedly until its work in the background of a node has finished, and shows the progress of that work."""
+"""Runs a module repeatedly until its background work on a node has finished, and shows the progress of that work."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # (from 32768).
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
-# A failed process must end immediately. At a normal exit, its framework would wait for the other processes, which wait for it.
+# A failed process must exit immediately. On a normal exit, its framework would wait for the other processes, which wait for it.
 RUN_SCRIPT = """\
 import os, runpy, sys
 del sys.argv[0]

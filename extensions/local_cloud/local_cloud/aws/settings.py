@@ -32,7 +32,7 @@ class Delays:
     """Until terminated instances and deleted NAT gateways are no longer listed."""
 
     def changed(self, changes: dict[str, float]) -> Delays:
-        """Return these delays with some changes. Raises `ValueError` for an unknown name or an invalid value."""
+        """Return a copy of these delays with the given values replaced. Raises `ValueError` for an unknown name or an invalid value."""
         unknown = set(changes) - set(asdict(self))
         if unknown:
             raise ValueError(f"Unknown delay {sorted(unknown)[0]!r}. Known delays: {', '.join(asdict(self))}.")

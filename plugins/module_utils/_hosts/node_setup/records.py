@@ -24,7 +24,7 @@ def record_path(digest: str) -> str:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the record or progress that a text contains, or an empty dictionary if the text is damaged."""
+    """Return the record or the progress in `text`, or an empty dictionary if `text` is malformed."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the record that a text contains, or an empty dictionary if the text is incomplete."""
+    """Return the record in `text`, or an empty dictionary if `text` is incomplete."""
     try:
         return dict(json.loads(text))
     except ValueError:

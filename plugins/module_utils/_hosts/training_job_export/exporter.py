@@ -54,7 +54,7 @@ POLL_INTERVAL = 2.0
 START_TIMEOUT = 600.0
 # After a change of the role's policy, S3 may deny access for some seconds.
 GRANT_TIMEOUT = 30.0
-# How often a pass uploads files that change while they are uploaded.
+# Maximum number of times that a pass uploads a file that changes during the upload.
 ROUNDS = 3
 # Files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
 BATCH_FILES, BATCH_SIZE = 1000, 16 << 30
