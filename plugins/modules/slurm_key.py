@@ -20,7 +20,7 @@ options:
     type: str
   replace:
     description:
-      - Whether to replace an existing key by a new one. Without O(key) only.
+      - Whether to replace an existing key by a new one. Ignored with O(key).
     type: bool
     default: false
   state:
@@ -74,7 +74,6 @@ def main() -> None:
             "replace": {"type": "bool", "default": False},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
-        mutually_exclusive=[("key", "replace")],
         supports_check_mode=True,
     )
     try:
