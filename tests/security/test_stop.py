@@ -34,7 +34,7 @@ def test_running_jobs_are_those_with_a_service_that_has_not_ended():
 def test_stopping_asks_no_storage():
     (play,) = [play for play in yaml.safe_load((ROOT / "playbooks/stop.yml").read_text()) if "tasks" in play]
     asked = [name for task in play["tasks"] for name in task if "." in name]
-    assert asked == ["ansible.builtin.assert", "deeplearning.cluster.training_job", "ansible.builtin.assert"]
+    assert asked == ["ansible.builtin.assert", "deeplearning.cluster.training_job", "ansible.builtin.assert", "ansible.builtin.debug"]
     (stop,) = [task["deeplearning.cluster.training_job"] for task in play["tasks"] if "deeplearning.cluster.training_job" in task]
     assert stop == {"name": "{{ training_job_name }}", "state": "stopped"}
 
