@@ -141,7 +141,7 @@ def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, re
     } | ({"gpu_count": ("monitor", ONE)} if found["gpu_count"][1] == ONE else {})
     assert f"reboot   {TWO}: gpu_count: nvidia-smi: no answer within 30 s." in done.stdout
     assert f"monitor  {ONE}: gpu_count: nvidia-smi: NVIDIA-SMI has failed" in done.stdout
-    assert f"ansible {TWO} --become -m ansible.builtin.reboot" in done.stdout
+    assert f"ansible -i inventory.yml {TWO} --become -m ansible.builtin.reboot" in done.stdout
     assert cluster.hosts[1].ssh("pgrep -f nvidia-smi", check=False).stdout == "", "the hanging program has been killed"
 
 
