@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import with_variables
 
 
 class Variables(Protocol):
@@ -159,7 +160,7 @@ def of_definition(controller: Variables) -> Iterator[str]:
         return None if value == option.spec.get("default") or value == "" else value
 
     for name, because in _without_effect(OF_DEFINITION, get):
-        yield f"{options[name].variable}: this variable has no effect because {because}"
+        yield f"{options[name].variable}: this variable has no effect because {with_variables(because)}"
 
 
 def _as_boolean(value: Any) -> Any:

@@ -241,7 +241,8 @@ JOBS = (
         "another instance type on a cluster that exists",
         "train",
         (
-            "demo-master, demo-worker2, demo-worker3 differ from the definition: deeplearning_instance_type is 'c5.large' instead of 'c5.xlarge'",
+            "demo-master, demo-worker2, demo-worker3 differ from the definition: ",
+            "deeplearning_instance_type is 'c5.large' instead of 'c5.xlarge'",
             "-e deeplearning_replace_nodes=true",
             "-e deeplearning_allow_outdated_nodes=true",
         ),

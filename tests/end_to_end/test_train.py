@@ -115,6 +115,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     assert changed == {"Check the hosts and copy the code", "Start the job", "Write the report of the job"}
     assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
     assert "DEPRECATION" not in output
+    assert "[WARNING]" not in output
     assert len(output.splitlines()) <= 40
     assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
 
@@ -300,7 +301,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
         cloud.client("ec2").terminate_instances(InstanceIds=[gone])
         told = " ".join(trained.result().output.split())
     assert f"job victim failed: demo-worker3 is gone: {gone} " in told
-    assert "run train.yml with another training_job_name and -e training_job_resume=victim" in told
+    assert "run deeplearning.cluster.train with another training_job_name and -e training_job_resume=victim" in told
     assert f"demo-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
     shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())
     assert f"demo-worker3 is gone: {gone} is no longer a node of the cluster" in shown

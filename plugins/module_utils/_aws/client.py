@@ -426,6 +426,12 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
             "If other regions accept them, enable this region for the account first",
             **result,
         )
+    if error_code(error) in DENIED:
+        module.fail_json_aws(
+            error,
+            msg="These credentials lack a permission. Use others, or give them the policies of docs/permissions.md. AWS's answer",
+            **result,
+        )
     if isinstance(error, ClientError):
         module.fail_json_aws(error, **result)
     module.fail_json(msg=f"{error}{connection_advice(error)}", **result)

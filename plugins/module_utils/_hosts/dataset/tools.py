@@ -25,7 +25,7 @@ RETRIES = 5
 CURL_CANNOT_RESUME = (33, 36)
 RANGE_NOT_SATISFIABLE = "416"
 
-ADVICE = "Check that the file is a complete archive, or set unpack: false."
+ADVICE = "Check that the file is a complete archive, or set dataset_unpack: false."
 
 
 class Remote(NamedTuple):

@@ -37,7 +37,7 @@ def check(folder: str, archive: str) -> None:
         elif not problem and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             problem = "is neither a file, a folder nor a link"
         if problem:
-            raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove it from the archive, or set unpack: false.")
+            raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove it from the archive, or set dataset_unpack: false.")
         if stat.S_ISDIR(mode):
             os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # otherwise, a folder could hide its contents from this check
         elif stat.S_ISREG(mode) and mode & SPECIAL:

@@ -150,7 +150,10 @@ def failure_message(found: JobStatus) -> str:
 
 def resume_hint(name: str) -> str:
     """Return how to continue after a job has ended without success."""
-    return f"If there is a checkpoint, continue from it: run train.yml with another training_job_name and -e training_job_resume={name}"
+    return (
+        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
+        f" and -e training_job_resume={name}"
+    )
 
 
 def failure_sentence(found: JobStatus) -> str:

@@ -23,7 +23,7 @@ def check_python(params: dict[str, Any]) -> None:
     """Raise RefusalError if the current user cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
-            "python {!r}: does not exist, or user {!r} cannot run it."
+            "python: {!r} does not exist, or user {!r} cannot run it."
             " Specify a Python interpreter that has the framework installed.".format(params["python"], params["user"])
         )
 

@@ -77,7 +77,8 @@ def test_a_host_that_went_before_is_the_cause():
     assert told == (
         f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."
         " The logs are in /efs/jobs/hk/logs\n"
-        "If there is a checkpoint, continue from it: run train.yml with another training_job_name and -e training_job_resume=hk"
+        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
+        " and -e training_job_resume=hk"
     )
 
 

@@ -75,7 +75,7 @@ def test_options_of_the_definition(options, unused):
 
 def test_a_former_name_counts_and_the_message_names_the_present_one():
     (found,) = of_definition({"provision_bucket_mount_point": "/data"})
-    assert found.startswith("deeplearning_bucket_mount_point: this variable has no effect because bucket_mount is not set.")
+    assert found.startswith("deeplearning_bucket_mount_point: this variable has no effect because deeplearning_bucket_mount is not set.")
 
 
 def test_all_rules_name_options():

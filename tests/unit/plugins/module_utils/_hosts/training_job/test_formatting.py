@@ -98,7 +98,8 @@ def test_failure_message_names_rank_host_end_and_last_lines():
     assert (
         message
         == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom\n"
-        "If there is a checkpoint, continue from it: run train.yml with another training_job_name and -e training_job_resume=digits"
+        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
+        " and -e training_job_resume=digits"
     )
 
 
