@@ -301,7 +301,7 @@ def test_a_killed_agent_leaves_no_worker(cluster):
     ("name", "variables", "message"),
     [
         ("no-script", {"script": "missing.py"}, "script: 'missing.py' is not a file on the controller"),
-        ("no-python", {"python": "/opt/none/bin/python"}, "python '/opt/none/bin/python': does not exist"),
+        ("no-python", {"python": "/opt/none/bin/python"}, "python: '/opt/none/bin/python' does not exist"),
         ("local-disk", {"directory": "/home/ubuntu/jobs"}, "is on this host's own disk"),
         ("Bad_Name", {}, "name: 'Bad_Name' is not a valid job name"),
     ],
