@@ -1,4 +1,4 @@
-"""Refuses filters that the API reference does not list for an operation, as AWS does.
+"""Refuses filters that the API reference does not list for an operation, as AWS does, with the exceptions in `UNLISTED`.
 
 botocore contains the API reference. If the reference lists no filters for an operation (most of IPAM, for example), the operation accepts
 all filters.
@@ -17,6 +17,9 @@ TAG = "tag:"
 ALIAS = re.compile(r"also use <code>([\w.-]+)</code> as the filter name")
 IN_A_SENTENCE = re.compile(r"use the <code>([\w.-]+)</code> filter\b|supported names are (.+)")
 CODE = re.compile(r"<code>([\w.-]+)</code>")
+UNLISTED = {("ec2", "DescribeVpcs"): frozenset({"cidr-block"})}
+"""Filters that AWS accepts although the API reference lists them only for other operations, by service and operation. The module
+ec2_vpc_net of amazon.aws uses them."""
 DOCUMENTED: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
 """Results of `documented` by service and operation."""
 
@@ -30,7 +33,7 @@ def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str |
         for each in parameters.get(member) or []:
             name = str(each.get("Name", "null"))
             kind = TAG if name.startswith(TAG) else name
-            if kind not in allowed or name == TAG:
+            if kind not in allowed | UNLISTED.get(place, frozenset()) or name == TAG:
                 return name
     return None
 

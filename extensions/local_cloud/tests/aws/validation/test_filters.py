@@ -62,6 +62,8 @@ def test_names_are_read_from_nothing_but_lists_of_filters() -> None:
         ("DescribeVpcs", [{"Name": "tag", "Values": ["x"]}], "tag"),
         ("DescribeVpcs", [{"Name": "VPC-ID", "Values": ["x"]}], "VPC-ID"),
         ("DescribeVpcs", [{"Values": ["x"]}], "null"),
+        ("DescribeVpcs", [{"Name": "cidr-block", "Values": ["x"]}], None),
+        ("DescribeInternetGateways", [{"Name": "cidr-block", "Values": ["x"]}], "cidr-block"),
         ("DescribeVpcs", None, None),
         ("DescribeCapacityReservations", [{"Name": "tag:a", "Values": ["x"]}], "tag:a"),
         ("DescribeIpams", [{"Name": "anything", "Values": ["x"]}], None),
