@@ -93,8 +93,8 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
 
 
 def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
-    (block,) = yaml.safe_load((ROOT / "playbooks/tasks/check_jobs.yml").read_text())
-    task = next(task for task in block["block"] if task["name"] == "Check that no job is running on the nodes to terminate")
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/check_jobs_on.yml").read_text())
+    task = next(task for task in tasks if task["name"] == "Check that no job is running on the nodes to terminate")
     assert task["when"].endswith("and not ignore_running_jobs | bool")
     assert "add -e deeplearning_ignore_running_jobs=true" in task["ansible.builtin.assert"]["fail_msg"]
 
