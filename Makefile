@@ -133,7 +133,7 @@ end-to-end: test-setup ## Test playbooks, from an empty account to a trained mod
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
-	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
+	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
 
 .PHONY: mutation
 mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file

@@ -86,6 +86,7 @@ def play(operator, landlord, tmp_path_factory):
     return run
 
 
+@pytest.mark.exhaustive
 def test_it_trains_without_a_public_address_and_leaves_what_it_found(cloud, play, landlord):
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
     output = play("train.yml")

@@ -120,6 +120,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("cause", ["a host lacks something", "the controller forgets it"])
 def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, cloud, cause):
     """The authority in AWS is not read while all hosts trust the known one."""
@@ -199,6 +200,7 @@ def test_a_script_that_does_not_exist_is_refused(first_run, playbook):
     assert "script: 'nowhere.py' is not a file" in failed.output
 
 
+@pytest.mark.exhaustive
 def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
     job = {
@@ -282,6 +284,7 @@ def test_a_team_project_does_the_same_in_three_lines(first_run, operator, networ
     assert re.search(r"^localhost +: ok=\d+ +changed=0 ", finished.stdout, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_master, cloud, tmp_path):
     (tmp_path / "victim.py").write_text(LOSES_WORKER_3)
     (gone,) = instance_of(cloud, 3)
@@ -323,6 +326,7 @@ def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, play
     assert (len(instance_of(cloud, 1)), instance_of(cloud, 2), instance_of(cloud, 3)) == (1, [], [])
 
 
+@pytest.mark.exhaustive
 def test_a_job_on_a_single_node(first_run, playbook, tmp_path):
     (tmp_path / "alone.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "alone.py"), "training_job_arguments": []}

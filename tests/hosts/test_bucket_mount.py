@@ -121,6 +121,7 @@ def test_there_are_no_keys(node):
     assert found.stdout == ""
 
 
+@pytest.mark.exhaustive
 def test_the_role_finds_nothing_to_do_and_mends_what_is_damaged(node):
     assert node.play((SOURCE, PATH)) == 0
     node.host.ssh(f"sudo umount {PATH} && sudo sed -i '\\#{PATH}#d' /etc/fstab")

@@ -141,6 +141,7 @@ def test_a_failed_job_is_exported_without_what_it_links_to(cluster):
     assert cluster.content("fails", "logs/rank0.log") == b"the end\nmore\n"
 
 
+@pytest.mark.exhaustive
 def test_what_s3_denies_is_found_before_the_job_starts(cluster):
     trained = cluster.train("denied", PATIENT, export=f"s3://{BUCKET}/teams")
     assert trained.returncode != 0
@@ -151,6 +152,7 @@ def test_what_s3_denies_is_found_before_the_job_starts(cluster):
     assert cluster.hosts[0].ssh("systemctl is-active deeplearning_export-denied.service", check=False).stdout.strip() == "inactive"
 
 
+@pytest.mark.exhaustive
 def test_a_running_job_is_exported_until_it_is_stopped(cluster):
     started = cluster.train("runs", PATIENT, wait=False, export_interval=1)
     assert started.returncode == 0, started.stdout + started.stderr

@@ -39,6 +39,7 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
+@pytest.mark.exhaustive
 def test_the_roles_make_what_users_can_read(cluster):
     settings = {"deeplearning_file_system_id": FILE_SYSTEM, "deeplearning_region": REGION}
     roles = [f"deeplearning.cluster.{name}" for name in ("shared_storage", "worker_metadata")]
@@ -52,6 +53,7 @@ def test_the_roles_make_what_users_can_read(cluster):
     assert len(re.findall("changed=0 ", cluster.play(str(playbook)).stdout)) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_job_runs_and_cleans_up(cluster):
     result = cluster.train("private", SCRIPT, launcher="command", command=["python3", "private.py"], python="/usr/bin/python3")
     assert result.returncode == 0, result.stdout + result.stderr

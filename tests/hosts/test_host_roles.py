@@ -112,6 +112,7 @@ def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> 
     cluster.write(2)
 
 
+@pytest.mark.exhaustive
 def test_hosts_that_trust_the_known_authority_need_no_private_key(cluster: Project) -> None:
     cluster.write(2, ssh_trust_authority_public_key="", ssh_trust_authority_private_key="")
     try:
@@ -306,6 +307,7 @@ def test_tls_and_lustre(cluster: Project) -> None:
     cluster.write(2)
 
 
+@pytest.mark.exhaustive
 def test_metadata_goes_away(cluster: Project) -> None:
     cluster.write(2, worker_metadata_state="absent", shared_storage_state="absent")
     cluster.play("shared_storage", "worker_metadata")

@@ -177,6 +177,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     assert "line 4 of" not in shown, "nothing in the log tells why"
 
 
+@pytest.mark.exhaustive
 def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):
     repository = cluster.folder / "repository"
     repository.mkdir()
@@ -225,6 +226,7 @@ def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):
     assert "sync_directory '/efs/work' is on shared storage" in refused.stdout.replace("\\", "")
 
 
+@pytest.mark.exhaustive
 def test_two_jobs_at_once_on_disjoint_hosts(cluster):
     for number in (1, 2):
         arguments, variables = talker(f"half{number}", wait=False)

@@ -327,6 +327,7 @@ def test_a_start_that_fails_on_one_host_is_undone_on_the_others(cluster):
     assert cluster.processes("/efs/jobs/half/code") == []
 
 
+@pytest.mark.exhaustive
 def test_cleanup_deletes_what_has_ended_and_nothing_that_is_needed(cluster):
     writes = """
         import os, pathlib

@@ -148,6 +148,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert types() == [expected] * 6
 
 
+@pytest.mark.exhaustive
 def test_no_alternative_has_enough(cloud, run, definition, name):
     cloud.control.set_capacity({P4D: {"us-east-1a": 1}, "g5.48xlarge": {"us-east-1a": 0}})
     with pytest.raises(
@@ -184,6 +185,7 @@ def test_instances_that_die_while_they_start(cloud, run, definition, name):
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_cannot_grow_stays_as_it_was(cloud, run, definition, name):
     run("cluster", **{**definition, "worker_count": 2})
     before = numbers(cloud, name)
@@ -258,6 +260,7 @@ def test_fewer_and_other_nodes_at_once(cloud, run, definition, name, types):
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition, name):
     definition["instance_type"] = "c5.large"
     run("cluster", **definition)

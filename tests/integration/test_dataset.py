@@ -95,6 +95,7 @@ def test_data_that_stays_on_s3_has_lists(bucket, spec, stage, tmp_path):
     assert stage(direct)["changed"] is False
 
 
+@pytest.mark.exhaustive
 def test_from_bucket_to_bucket_and_an_archive_on_the_way(cloud, bucket, spec, stage, tmp_path):
     copied = spec(f"s3://{bucket}/train", destination=f"s3://{bucket}/copy")
     assert stage(copied)["changed"]

@@ -68,6 +68,7 @@ def test_files_get_to_s3_once(cloud, name, bucket, export, monkeypatch):
     assert {call["action"] for call in cloud.control.calls()} == {"ListObjectsV2"}
 
 
+@pytest.mark.exhaustive
 def test_nodes_write_where_they_may_and_nowhere_else(cloud, name, bucket, export, monkeypatch):
     job, run = export
     monkeypatch.setattr(exporter, "GRANT_TIMEOUT", 0)

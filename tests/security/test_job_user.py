@@ -177,6 +177,7 @@ def test_nobody_logs_in_as_the_jobs_user(cluster):
     assert host.ssh("sudo passwd -S deeplearning").stdout.split()[1] == "L"
 
 
+@pytest.mark.exhaustive
 def test_all_units_of_a_host_together_leave_processes_for_root(cluster):
     cluster.train("many", "print('hello')\n", **USER)
     show = "systemctl show --value --property"
@@ -202,6 +203,7 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
     assert cluster.hosts[0].ssh("stat -c '%U %a' /efs/jobs/as-before /efs/jobs/as-before/code").stdout == "ubuntu 755\n" * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
     """Images and the role python_environment create environments there. On most distributions, home directories are private."""
@@ -234,6 +236,7 @@ def test_a_user_that_cannot_be_used_is_refused(cluster, user, message):
     cluster.hosts[0].ssh("sudo rm -rf /efs/jobs/nobodys")
 
 
+@pytest.mark.exhaustive
 def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
     """L2 and L3: a running job replaces the specification of its process, which root reads."""
     script = """

@@ -213,6 +213,7 @@ BAD_STORAGE = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_storage_that_is_none(cloud, run, definition, name, inventory):
     run("cluster", **definition)
     node, ec2 = _node(cloud, name, 3), cloud.client("ec2")

@@ -202,6 +202,7 @@ def test_a_certificate_opens_nothing_from_another_address(trust: Trust, tmp_path
     assert "Permission denied" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_done_in_the_home_of_the_user(trust: Trust) -> None:
     """A key that came with the image is not signed, and links that the user may have created are not followed."""
     host = trust.hosts[1]
@@ -316,6 +317,7 @@ def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
     assert set(changes(trust.configure()).values()) == {0}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.exhaustive
 def test_another_controller_follows_a_rotation(trust: Trust) -> None:
     """The other controller has its own files, which contain the old authority."""

@@ -98,6 +98,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     assert configure(hosts).count("changed=0") == 2
 
 
+@pytest.mark.exhaustive
 def test_a_host_that_has_the_client_mounts_through_tls(hosts):
     """The other host has no client and uses plain NFS. Existing mounts stay when the client is installed, because jobs may use them."""
     host = hosts.hosts[0]

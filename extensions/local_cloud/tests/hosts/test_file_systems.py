@@ -23,6 +23,7 @@ def exported(hosts: Hosts) -> Hosts:
     return hosts
 
 
+@pytest.mark.exhaustive
 def test_a_host_boots_without_its_file_system_and_mounts_it_from_fstab_later(hosts: Hosts) -> None:
     refused = hosts.first.ssh("sudo mount /efs", check=False)
     assert (refused.returncode, refused.stderr.strip()) == (32, f"mount.nfs4: Failed to resolve server {SERVER}: Name or service not known")

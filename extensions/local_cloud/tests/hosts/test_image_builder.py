@@ -42,6 +42,7 @@ def test_digest_covers_files_and_folders() -> None:
     assert len({digest(IMAGE_FILES), digest(("Containerfile",)), digest(("files",))}) == 3
 
 
+@pytest.mark.exhaustive
 def test_hosts_have_pytorch(tmp_path: Path) -> None:
     with bare_hosts(tmp_path, 1, environments=["pytorch"]) as (_runtime, (host,)):
         code = "import sklearn, tensorboard, torch; print(torch.ones(3).sum().item(), torch.distributed.is_gloo_available())"

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts, bare_podman_hosts, wait_until
 
@@ -90,6 +91,7 @@ def test_removed_host_leaves_nothing(tmp_path: Path) -> None:
         runtime.remove(host.name)
 
 
+@pytest.mark.exhaustive
 def test_addresses_are_free_again_where_podman_leaves_a_link_behind(tmp_path: Path) -> None:
     def bridges(prefix: str) -> list[str]:
         listed = subprocess.run(["ip", "-json", "address"], check=True, capture_output=True, text=True).stdout
