@@ -133,7 +133,7 @@ HOSTS = (
     Mistake(
         "an option of the inventory that does not exist",
         "status",
-        ("login_user", "is not an option of", "private_key_file"),
+        ("login_user", "is not an option of", "Did you mean 'user'?"),
         inventory={"login_user": "ec2-user"},
     ),
     Mistake("a pattern that matches no host", "train", ("demo-worker9", "demo-worker2"), job("ends.py", training_job_hosts="demo-worker9")),

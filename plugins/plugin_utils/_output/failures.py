@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import THROUGH_ANOTHER
 
 # The beginning of ansible-core's messages about exceptions.
 PREFIX = re.compile(r"\A(?:Task failed: )?(?:(?:Action|Module) failed: )?")
 EXIT_STATUS = "non-zero return code"
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
+# What ssh says about a connection through another host that was closed.
+CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
 # Maximum number of lines of one failure. In a longer text, the beginning says what failed, and the end says why.
@@ -46,8 +49,16 @@ def items_text(failed: Iterable[tuple[str, str]]) -> str:
 def unreachable_text(result: Mapping[str, Any]) -> str:
     """Return why a host is unreachable, as one line."""
     message = PREFIX.sub("", str(result.get("msg") or "no reason given"))
-    lines = [line.strip() for line in clean(SSH.sub("", message)).splitlines()]
-    return "; ".join(line for line in dict.fromkeys(lines) if line)
+    lines = list(dict.fromkeys(filter(None, (line.strip() for line in clean(SSH.sub("", message)).splitlines()))))
+    if is_consequence(message):
+        *told, advice = (line for line in lines if not CLOSED.search(line))
+        lines = [f"{'; '.join(told).rstrip('.')}.", advice] if told else [advice]
+    return re.sub(r"(?<=[^.])\n", "; ", "\n".join(lines)).replace("\n", " ")
+
+
+def is_consequence(message: str) -> bool:
+    """Return whether a host may be unreachable only because another host is."""
+    return THROUGH_ANOTHER in message
 
 
 def shortened(text: str, limit: int = LINES) -> list[str]:

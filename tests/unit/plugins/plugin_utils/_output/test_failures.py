@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
     shortened,
     unreachable_text,
 )
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,14 @@ def test_a_host_is_unreachable_in_one_line():
         == "kex: Connection closed by remote host; Connection closed by UNKNOWN port 65535"
     )
     assert unreachable_text({}) == "no reason given"
+    refused = "a@192.0.2.1: Permission denied (publickey)."
+    advised = unreachable_text({"msg": f"{refused}\n{login_advice(refused, 'a', None)}"})
+    assert advised.startswith(f"{refused} The node refused user 'a' with")
+    said = said.replace("kex", "kex_exchange_identification")
+    assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, 'a', None)}"}) == (
+        "jump: timed out. SSH reaches this node through the master or through Session Manager, and that connection was closed. "
+        "If the master is unreachable too, solve its problem first."
+    )
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_shown():
