@@ -23,7 +23,7 @@ VALUES_LIMIT, LINE_LIMIT = 24, 1000
 # How descriptions of a process's end mention SIGKILL, also through a shell (status 128 + 9), and an exit status.
 KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
-    "Reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
+    "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
 )
 
 
@@ -166,13 +166,14 @@ def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str
     if COULD_NOT_BE_STARTED in how:
         own = found["command"][:1] and repr(found["command"][0]) in how
         option = "training_job_command" if own else "training_job_launcher_options"
-        yield f"{option}: the program does not exist on the host, or cannot be run there. Specify an installed program or an absolute path."
+        program = how.rpartition(": ")[2]
+        yield f"{option}: {program} does not exist on {failure['host']}, or cannot be run there. Specify an installed program."
         return
     if OUT_OF_MEMORY in how:
-        yield LESS_MEMORY
+        yield f"To use less memory, {LESS_MEMORY}"
     elif KILLED.search(how):
         check = f"sudo journalctl --dmesg --grep 'Out of memory' on {failure['host']}"
-        yield f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so: {LESS_MEMORY}"
+        yield f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
     elif not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
         yield "The script printed nothing before it exited. Search it for calls such as sys.exit, or print the reason in the script."
     yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"

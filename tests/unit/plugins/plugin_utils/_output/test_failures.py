@@ -28,6 +28,17 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login imp
         ({"msg": "The command exited with a non-zero return code.", "rc": 1, "cmd": "false"}, "Exit status 1 of: false"),
         ({"msg": "no start of json", "module_stdout": "\n".join("abcdefghij")}, "no start of json\nc\nd\ne\nf\ng\nh\ni\nj"),
         ({"msg": "pip said: no match", "stderr": "no match"}, "pip said: no match"),
+        (
+            {
+                "msg": "Validation of arguments failed:\nargument 'deeplearning_worker_count' is of type str and we were unable to convert"
+                " to int: \"'three'\" cannot be converted to an int\nargument 'deeplearning_zones' is of type dict and we were unable to"
+                " convert to list: <class 'dict'> cannot be converted to a list\nvalue of deeplearning_market must be one of: on-demand, spot, got: "
+                "spott\nmissing required arguments: x"
+            },
+            "deeplearning_worker_count: 'three' has the wrong type. Specify an integer.\n"
+            "deeplearning_zones: the value has the wrong type. Specify a list.\n"
+            "deeplearning_market: 'spott' is not supported. Use one of on-demand, spot.\nmissing required arguments: x",
+        ),
         ({"msg": "a\x1b[2Jb"}, "ab"),
         ({}, "The task returned no error message."),
     ],

@@ -125,9 +125,17 @@ LOGS = "/efs/jobs/digits/logs"
         ("ended with exit status 3", {}, ("The script printed nothing before it exited.", *NEXT)),
         ("was killed by signal SIGKILL", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         ("ended with exit status 137", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
-        (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("Reduce the batch size", *NEXT)),
-        ("could not be started: No such file or directory: 'nope'", {"command": ["nope"]}, ("training_job_command: ",)),
-        ("could not be started: No such file or directory: 'mpirun'", {"command": ["nope"]}, ("training_job_launcher_options: ",)),
+        (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
+        (
+            "could not be started: No such file or directory: 'nope'",
+            {"command": ["nope"]},
+            ("training_job_command: 'nope' does not exist on w2",),
+        ),
+        (
+            "could not be started: No such file or directory: 'mpirun'",
+            {"command": ["nope"]},
+            ("training_job_launcher_options: 'mpirun' does not exist on w2",),
+        ),
     ],
 )
 def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
