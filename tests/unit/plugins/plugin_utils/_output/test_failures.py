@@ -31,9 +31,9 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login imp
         (
             {
                 "msg": "Validation of arguments failed:\nargument 'deeplearning_worker_count' is of type str and we were unable to convert"
-                " to int: \"'three'\" cannot be converted to an int\nargument 'deeplearning_zones' is of type dict and we were unable to"
-                " convert to list: <class 'dict'> cannot be converted to a list\nvalue of deeplearning_market must be one of: on-demand, spot, got: "
-                "spott\nmissing required arguments: x"
+                " to int: \"'three'\" cannot be converted to an int\nargument 'deeplearning_zones' is of type dict and we were"
+                " unable to convert to list: <class 'dict'> cannot be converted to a list\nvalue of"
+                " deeplearning_market must be one of: on-demand, spot, got: spott\nmissing required arguments: x"
             },
             "deeplearning_worker_count: 'three' has the wrong type. Specify an integer.\n"
             "deeplearning_zones: the value has the wrong type. Specify a list.\n"
