@@ -113,8 +113,8 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     assert "Provision the cluster\n  Nothing to change.\n" in output
     changed = set(re.findall(r"^  (.*): changed", output, re.MULTILINE))
     assert changed == {"Check the hosts and copy the code", "Start the job"}
-    closing = output[output.index("  job digits-") :]
-    for part in ("    results      /efs/jobs/digits-", "the report is at", "ssh -F", "cost money", "Done in"):
+    closing = output[output.index("  job train-") :]
+    for part in ("    results      /efs/jobs/train-", "the report is at", "ssh -F", "cost money", "Done in"):
         assert part in closing
     assert len(closing.splitlines()) <= 8
     assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
