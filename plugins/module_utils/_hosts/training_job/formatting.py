@@ -162,17 +162,17 @@ def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
 def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str]:
     """Yield sentences about what to do after a job has ended without success, with complete commands."""
     failure, name = found["failure"], found["name"]
-    how = clean_line(failure["how"])
+    how, host = clean_line(failure["how"]), clean_line(failure["host"])
     if COULD_NOT_BE_STARTED in how:
         own = found["command"][:1] and repr(found["command"][0]) in how
         option = "training_job_command" if own else "training_job_launcher_options"
         program = how.rpartition(": ")[2]
-        yield f"{option}: {program} does not exist on {failure['host']}, or cannot be run there. Specify an installed program."
+        yield f"{option}: {program} does not exist on {host}, or cannot be run there. Specify an installed program."
         return
     if OUT_OF_MEMORY in how:
         yield f"To use less memory, {LESS_MEMORY}"
     elif KILLED.search(how):
-        check = f"sudo journalctl --dmesg --grep 'Out of memory' on {failure['host']}"
+        check = f"sudo journalctl --dmesg --grep 'Out of memory' on {host}"
         yield f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
     elif not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
         yield "The script printed nothing before it exited. Search it for calls such as sys.exit, or print the reason in the script."
