@@ -44,10 +44,12 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it;
 	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
 		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
 
+# The relative path names a configuration only in this folder. In the folder of another project, Ansible uses that project's ansible.cfg.
 .PHONY: shell
 shell: run-setup ## Open a shell in which Ansible and AWS tools use the local cloud with administrator permissions
 	$(LOCAL_CLOUD) start $(ENVIRONMENT)
-	ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $(LOCAL_CLOUD) shell
+	sed -e 's|^inventory = .*|inventory = ../inventory/local|' -e 's|^collections_path = |&../|' ansible.cfg >.cache/shell.cfg
+	ANSIBLE_CONFIG=.cache/shell.cfg exec $(LOCAL_CLOUD) shell
 
 .PHONY: ssh
 ssh: run-setup ## Make `ssh demo-master` work in all terminals, with a line in ~/.ssh/config; ARGS="-e ssh_state=absent" removes the line

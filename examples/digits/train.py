@@ -107,8 +107,13 @@ class Report:
             return
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
-        with self.progress.open("a") as file:
-            file.write(json.dumps({"step": step, "steps": steps, "time": time.time(), **values}) + "\n")
+        self.append(step=step, steps=steps, **values)
+
+    def append(self, **values: float | str) -> None:
+        """Append a line to the progress."""
+        if self.writer is not None:
+            with self.progress.open("a") as file:
+                file.write(json.dumps({"time": time.time(), **values}) + "\n")
 
     def close(self) -> None:
         if self.writer is not None:
@@ -141,6 +146,8 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
     dist.barrier()  # no process writes a new checkpoint before all processes have found the newest one
 
     report = Report(rank, output)
+    if first_epoch >= arguments.epochs:
+        report.append(note=f"nothing to train, because the checkpoint has {first_epoch} epochs and --epochs is {arguments.epochs}")
     steps = arguments.epochs * len(loader)
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch

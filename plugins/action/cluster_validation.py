@@ -25,12 +25,12 @@ class ActionModule(NormalAction):
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
+        errors = [finding.message for finding in own if finding.level is Level.ERROR]
         for finding in own:
-            if finding.level is Level.WARNING:
+            if finding.level is Level.WARNING and not errors and not result.get("failed"):
                 Display().warning(finding.message)
         findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
         result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
-        errors = [finding.message for finding in own if finding.level is Level.ERROR]
         if errors:
             errors += [result["msg"]] if result.get("failed") else []
             result.update(failed=True, valid=False, msg="\n".join(errors))

@@ -27,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     write_archive,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
 
@@ -57,10 +58,7 @@ class ActionModule(NodeAction, module="training_job"):
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
-                with job_code(arguments, self._bases()) as code:
-                    arguments["code"] = code.origin
-                    if not self._task.check_mode:
-                        arguments["archive"] = self._send(code, patterns(arguments))
+                arguments.update(self._code(arguments))
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
             answer = self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
@@ -107,6 +105,15 @@ class ActionModule(NodeAction, module="training_job"):
     def _bases(self) -> list[str]:
         """Return the base directories for relative paths on the controller."""
         return [os.getcwd(), self._loader.get_basedir()]
+
+    def _code(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that describe the job's code. Without check mode, send the code to the host."""
+        try:
+            with job_code(arguments, self._bases()) as code:
+                archive = {} if self._task.check_mode else {"archive": self._send(code, patterns(arguments))}
+                return {"code": code.origin, **archive}
+        except AnsibleActionFail as error:
+            raise AnsibleActionFail(of_host_role(self._task, error.message)) from None
 
     def _send(self, code: Code, exclude: Sequence[str]) -> str:
         """Copy the code to the host as one archive and return the path of the archive on the host."""

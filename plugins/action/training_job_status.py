@@ -11,6 +11,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
@@ -48,5 +49,5 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
         lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
     if arguments.get("name") and "failure" in jobs[0]:
-        lines.append(formatting.failure_message(jobs[0]))
+        lines.append(formatting.failure_message(jobs[0], playbook_command))
     return lines

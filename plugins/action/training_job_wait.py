@@ -66,7 +66,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         with self.reading(task_vars):
             lines = formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
-                result.update(failed=True, msg=formatting.failure_message(found))
+                result.update(failed=True, msg=formatting.failure_message(found, playbook_command))
         for line in lines:
             display.display(line)
         return {**result, "summary": lines}

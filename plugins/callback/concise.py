@@ -55,7 +55,8 @@ DIFF_LINES = 40
 FAILURES = 4
 # These modules change files of a job, but not the configuration of a host. The summary names the job's start and stop.
 JOB = "deeplearning.cluster.training_job"
-JOB_FILES = {f"{JOB}_export", f"{JOB}_report"}
+REPORT = f"{JOB}_report"
+JOB_FILES = {f"{JOB}_export", REPORT}
 COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", changes.DELETE: "COLOR_DIFF_REMOVE"}
 
 
@@ -206,7 +207,9 @@ class CallbackModule(DefaultCallback):
         if made is not None:
             self._add_resources(result, made)
         elif result.result.get("changed"):
-            self._add(result, "changed", result.task_name)
+            # The module itself shows where it has written the report.
+            if result.task.action != REPORT or self._events(result).is_check:
+                self._add(result, "changed", result.task_name)
             is_done = context.CLIARGS.get("check") or not self._events(result).is_check
             if is_done and not result.task.delegate_to and result.host.get_name() not in constants.LOCALHOST:
                 self._changed_hosts(result.task).add(result.host.get_name())
@@ -318,7 +321,8 @@ class CallbackModule(DefaultCallback):
         for text, hosts in events.messages:
             self._show_message(events, text, hosts)
         self._show_failures(events)
-        for text, hosts in events.unreachable:
+        # The cause comes first.
+        for text, hosts in sorted(events.unreachable, key=lambda entry: failures.is_consequence(entry[0])):
             who = host_names(hosts, self._hosts)
             self._show_error(f"{who} {'is' if len(hosts) == 1 else 'are'} unreachable: {text}", constants.COLOR_UNREACHABLE)
 
@@ -376,7 +380,9 @@ class CallbackModule(DefaultCallback):
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
         """Yield the summary lines with their colors. A run that only displays information has no summary."""
         totals = self._totals
-        verbs = {"changed": totals.hosts, "ran the job on": totals.run_hosts, "stopped the job on": totals.stop_hosts}
+        # A job that has failed may have run on some of the hosts only.
+        ran = "started the job on" if is_failed else "ran the job on"
+        verbs = {"changed": totals.hosts, ran: totals.run_hosts, "stopped the job on": totals.stop_hosts}
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
         if is_failed:

@@ -190,7 +190,8 @@ class InventoryModule(AWSInventoryBase):
         known = {"plugin", *definitions, *(alias for entry in definitions.values() for alias in entry.get("aliases", []))}
         for name in given:
             if name not in known:
-                similar = difflib.get_close_matches(str(name), known, n=1)
+                words = [option for option in sorted(known) if option in str(name).split("_")]  # such as `user` in `login_user`
+                similar = difflib.get_close_matches(str(name), known, n=1) or words
                 advice = f"Did you mean '{similar[0]}'?" if similar else f"Use one of {', '.join(sorted(definitions))}."
                 raise AnsibleParserError(f"'{name}' is not an option of deeplearning.cluster.nodes. {advice}")
         for name, example in (("cluster", "bert"), ("region", "us-east-1")):

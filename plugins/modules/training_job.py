@@ -378,6 +378,12 @@ checkpoint_directory:
   returned: when O(state=prepared)
   type: str
   sample: /efs/jobs/digits-1/checkpoints
+other_jobs:
+  description: Names of the other jobs that are running on this host.
+  returned: when O(state=prepared)
+  type: list
+  elements: str
+  sample: [digits-0]
 job_directory:
   description: The job's directory on the shared storage.
   returned: when O(state=prepared) or O(state=started)

@@ -135,10 +135,9 @@ class NodeAction(ActionBase):
                 f"{self._host}: no answer within {self._limit} s. Check the host, or increase deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
-            message = clean(str(error))
-            raise AnsibleConnectionFailure(
-                message + login_advice(message, self._ssh("remote_user"), self._ssh("private_key_file"))
-            ) from None
+            message = clean(str(error)).rstrip()
+            advice = login_advice(message, self._ssh("remote_user"), self._ssh("private_key_file"))
+            raise AnsibleConnectionFailure(f"{message.rstrip('.')}.\n{advice}" if advice else message) from None
         except AnsibleError as error:
             raise AnsibleError(clean(str(error))) from None
 
@@ -251,10 +250,15 @@ def memory_limit(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
 
 
-def end_children() -> None:
-    """Terminate the child process (ssh) that is still waiting for the node. On systems other than Linux, ssh keeps running."""
+def end_children(parent: int | None = None) -> None:
+    """Terminate the child processes that are still waiting for the node: ssh, and the ProxyCommand that it runs.
+
+    On systems other than Linux, they keep running.
+    """
+    pid = parent or os.getpid()
     with contextlib.suppress(OSError):
-        for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+            end_children(int(child))
             os.kill(int(child), signal.SIGTERM)
 
 

@@ -18,10 +18,15 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Parts of a working directory that are not code: history, caches, and environments, which work only where they were created.
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+
+# git's error output: labels of lines, lines that contain no cause, and the error about a version that does not exist.
+LABEL = re.compile(r"^(?:fatal|error|remote): ", re.IGNORECASE)
+ADVICE = re.compile(r"(?:fatal: Could not read from remote|Please make sure you have|and the repository exists|warning: )", re.IGNORECASE)
+NO_REF = "couldn't find remote ref"
 
 # The protocols that git may use for a repository. Submodules are untrusted and must not refer to files on the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
@@ -64,6 +69,10 @@ class GitError(Exception):
     """git failed, or the URL or version is not valid. The exception's text is shown to the user."""
 
 
+class VersionError(GitError):
+    """The repository has no such branch, tag or commit."""
+
+
 @contextlib.contextmanager
 def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Code]:
     """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if the code is not available."""
@@ -79,9 +88,16 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
         version = arguments.get("version") or ""
         try:
             commit = check_out(find(repository, bases) or repository, version, root)
+        except VersionError:
+            raise AnsibleActionFail(
+                f"version: {version!r} is not a branch, tag or commit of repository {shown!r}. Correct the version, or push it."
+            ) from None
         except (GitError, OSError) as error:
-            told = clean(str(error)).replace(repository, shown)
-            raise AnsibleActionFail(f"repository: {shown!r} cannot be used on the controller: {told}") from None
+            told = clean_line(str(error)).replace(repository, shown).rstrip(".")
+            raise AnsibleActionFail(
+                f"repository: {shown!r} cannot be used on the controller: {told}. "
+                "Correct the repository, or make it readable for git on the controller."
+            ) from None
         check_script(arguments.get("script"), root, f"repository {shown!r}")
         yield Code(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
 
@@ -150,7 +166,7 @@ def check_out(repository: str, version: str, directory: str) -> str:
     The version is a branch, a tag, a commit, or any other ref that can be fetched. An empty version means the default branch.
     """
     if version.startswith("-"):
-        raise GitError(f"version {version!r} is not a branch, tag or commit.")
+        raise VersionError(version)
     address, environment = address_and_credentials(repository, int(os.environ.get("GIT_CONFIG_COUNT") or 0))
     git(directory, "clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", address, ".", environment=environment)
     commit = find_commit(directory, version, environment)
@@ -170,7 +186,9 @@ def find_commit(directory: str, version: str, environment: Mapping[str, str]) ->
         git(directory, "fetch", "--quiet", "origin", version or "HEAD", environment=environment)
         return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}", environment=environment)
     except GitError as error:
-        raise GitError(f"version {version!r} is not a branch, tag or commit of this repository ({error}).") from None
+        if NO_REF in str(error):
+            raise VersionError(version) from None
+        raise
 
 
 def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
@@ -317,5 +335,11 @@ def _run(directory: str, arguments: Sequence[str], environment: Mapping[str, str
         check=False,
     )
     if result.returncode:
-        raise GitError(result.stderr.strip() or "git failed")
+        raise GitError(cause(result.stderr) or "git failed")
     return result.stdout
+
+
+def cause(errors: str) -> str:
+    """Return the cause in git's error output, as one line, without git's general advice."""
+    lines = (line.strip() for line in errors.splitlines())
+    return "; ".join(LABEL.sub("", line) for line in lines if line and not ADVICE.match(line))

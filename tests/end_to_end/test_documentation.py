@@ -201,7 +201,10 @@ def test_the_commands_for_newcomers(tmp_path: Path) -> None:
     make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
     typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
     environment = {**os.environ, **home(tmp_path)}
-    lines = "set -e\n" + typed.partition("\n")[2] + "exit 0\n"
+    # In the folder of another project, the shell uses the inventory of that project, not that of the checkout.
+    shutil.copytree(REPOSITORY / "examples" / "project", tmp_path / "project")
+    inventory = "ansible-config dump --only-changed | grep DEFAULT_HOST_LIST"
+    lines = f"set -e\n{inventory}\n(cd {tmp_path / 'project'} && {inventory})\n" + typed.partition("\n")[2] + "exit 0\n"
     try:
         for target, answers in (("train", ""), ("shell", lines)):
             done = subprocess.run(
@@ -215,5 +218,7 @@ def test_the_commands_for_newcomers(tmp_path: Path) -> None:
                 check=False,
             )
             assert done.returncode == 0, done.stdout
+        assert str(REPOSITORY / "inventory" / "local") in done.stdout
+        assert str(tmp_path / "project" / "nodes.yml") in done.stdout
     finally:
         subprocess.run([*make, "clean"], cwd=REPOSITORY, check=True)

@@ -58,7 +58,9 @@ DEFINITION = (
     Mistake(
         "a misspelled variable", "provision", ("deeplearning_worker_cuont", "deeplearning_worker_count"), {"deeplearning_worker_cuont": 3}
     ),
-    Mistake("a number that is a word", "provision", ("worker_count", "three"), {"deeplearning_worker_count": "three"}),
+    Mistake(
+        "a number that is a word", "provision", ("worker_count: 'three'", "Specify an integer"), {"deeplearning_worker_count": "three"}
+    ),
     Mistake("a negative number", "provision", ("worker_count", "-1"), {"deeplearning_worker_count": -1}),
     Mistake(
         "an instance type that does not exist",
@@ -72,7 +74,7 @@ DEFINITION = (
     Mistake("a zone that does not exist", "validate", ("zones", "us-east-1z", "us-east-1a"), {"deeplearning_zones": ["us-east-1z"]}),
     Mistake("a root volume too small for the image", "validate", ("root_volume_size", "5"), {"deeplearning_root_volume_size": 5}),
     Mistake("a minimum above the count", "validate", ("worker_minimum", "5"), {"deeplearning_worker_minimum": 5}),
-    Mistake("a market that does not exist", "validate", ("market", "spott", "spot"), {"deeplearning_market": "spott"}),
+    Mistake("a market that does not exist", "validate", ("market: 'spott'", "Use one of", "spot"), {"deeplearning_market": "spott"}),
 )
 ACCOUNT = (
     Mistake(
@@ -112,7 +114,12 @@ HOSTS = (
         inventory={"private_key_file": "/nowhere/id"},
     ),
     Mistake("another private key", "configure", ("private_key_file", "key_name"), inventory={"private_key_file": "{{ other_key }}"}),
-    Mistake("another login user", "configure", ("ec2-user", "login_user"), inventory={"user": "ec2-user"}),
+    Mistake(
+        "another login user",
+        "configure",
+        ("ec2-user", "login_user", "SSH reaches this node through the master"),
+        inventory={"user": "ec2-user"},
+    ),
     Mistake("a cluster that does not exist", "status", ("nosuch", "us-east-1", "provision"), inventory={"cluster": "nosuch"}),
     Mistake(
         "a Python that is not on the hosts",
@@ -133,7 +140,7 @@ HOSTS = (
     Mistake(
         "an option of the inventory that does not exist",
         "status",
-        ("login_user", "is not an option of", "private_key_file"),
+        ("login_user", "is not an option of", "Did you mean 'user'?"),
         inventory={"login_user": "ec2-user"},
     ),
     Mistake("a pattern that matches no host", "train", ("demo-worker9", "demo-worker2"), job("ends.py", training_job_hosts="demo-worker9")),
@@ -144,24 +151,29 @@ CODE = (
     Mistake(
         "a repository that is not there",
         "train",
-        ("/nowhere/repo.git",),
+        ("training_job_repository: 'file:///nowhere/repo.git'", "on the controller"),
         job("ends.py", training_job_source="", training_job_repository="file:///nowhere/repo.git"),
     ),
     Mistake(
         "a branch that is not there",
         "train",
-        ("no-such-branch",),
+        ("training_job_version: 'no-such-branch'", "Correct the version"),
         job("train.py", training_job_source="", training_job_repository="{{ repository }}", training_job_version="no-such-branch"),
     ),
     Mistake("an error on one rank", "train", ("rank 1", "the second rank has no data", "fails.py"), job("fails.py")),
     Mistake("a package that is not installed", "train", ("transformerz", "imports.py"), job("imports.py")),
     Mistake("a syntax error", "train", ("SyntaxError", "syntax.py"), job("syntax.py")),
-    Mistake("an exit status without a word", "train", ("exit status 3",), job("silent.py")),
-    Mistake("a process that is killed", "train", ("SIGKILL",), job("killed.py")),
+    Mistake(
+        "an exit status without a word",
+        "train",
+        ("exit status 3", "The script printed nothing before it exited", "deeplearning.cluster.logs -e training_job_name=silent"),
+        job("silent.py"),
+    ),
+    Mistake("a process that is killed", "train", ("SIGKILL", "has run out of memory", "journalctl"), job("killed.py")),
     Mistake(
         "a command that is not there",
         "train",
-        ("nope",),
+        ("training_job_command: 'nope'", "started the job on 3 hosts"),
         {"training_job_source": "", "training_job_script": "", "training_job_command": ["nope"], "training_job_launcher": "command"},
     ),
 )

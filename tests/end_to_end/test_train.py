@@ -72,7 +72,7 @@ def changed_by_task(output):
 
 
 def job_directory(output):
-    return re.search(r"^\s+logs\s+(\S+)/logs$", output, re.MULTILINE).group(1)
+    return re.search(r"^\s+results\s+(\S+) \(code, logs, checkpoints, tensorboard\)$", output, re.MULTILINE).group(1)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
     end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
-    assert "3 nodes of cluster demo keep running (c5.large) and cost money, whether or not a job is running. To keep only" in end
+    assert "3 nodes of cluster demo keep running (c5.large) and cost money. To terminate them and keep the file systems, run" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)
@@ -112,7 +112,11 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     assert not [call["action"] for call in cloud.control.calls() if not call["read_only"]]
     assert "Provision the cluster\n  Nothing to change.\n" in output
     changed = set(re.findall(r"^  (.*): changed", output, re.MULTILINE))
-    assert changed == {"Check the hosts and copy the code", "Start the job", "Write the report of the job"}
+    assert changed == {"Check the hosts and copy the code", "Start the job"}
+    closing = output[output.index("  job train-") :]
+    for part in ("    results      /efs/jobs/train-", "the report is at", "ssh -F", "cost money", "Done in"):
+        assert part in closing
+    assert len(closing.splitlines()) <= 8
     assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
     assert "DEPRECATION" not in output
     assert "[WARNING]" not in output
@@ -189,6 +193,8 @@ def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tm
     )
     before, failure = failed.output.split("  FAILED: Report the failure of the job\n")
     assert "rank one is out of luck" in failure
+    for playbook_name in ("logs", "train"):
+        assert re.search(rf"ansible-playbook -i \S+ deeplearning\.cluster\.{playbook_name} -e training_job_name=", failure)
     assert "demo-worker2" in failure
     assert len(failure.splitlines()) < 25
     lines = [line for line in [*before.splitlines(), *failure.splitlines()] if line]
@@ -338,7 +344,9 @@ def test_a_job_on_a_single_node(first_run, playbook, tmp_path):
 
 
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
-    announced = planned(playbook("destroy.yml", "--check", "--diff").output)
+    check = playbook("destroy.yml", "--check", "--diff").output
+    assert "A deletion keeps fs-" in check
+    announced = planned(check)
     destroyed = playbook("destroy.yml", "--diff")
     assert planned(destroyed.output) == announced
     assert len(announced) == 21

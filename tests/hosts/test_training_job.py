@@ -139,7 +139,10 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
         result = cluster.train(name, script, wait=False)
         assert result.returncode == 0, result.stdout + result.stderr
         logs = f"-i inventory.yml deeplearning.cluster.logs -e training_job_name={name} -e follow=true"
-        assert f"ansible-playbook {logs}" in " ".join(result.stdout.split())
+        shown = " ".join(result.stdout.split())
+        assert f"ansible-playbook {logs}" in shown
+        shares = "Job sleep-2 shares processors and memory with sleep, which is running on the same hosts."
+        assert (shares in shown) == (name == "sleep-2")
     wait_until(lambda: all(len(cluster.processes(f"python.* -u /efs/jobs/{name}/code")) == 3 for name in ("sleep", "sleep-2")))
     unit = "deeplearning-sleep-rank0.service"
     assert "remote-fs.target" in cluster.hosts[0].ssh(f"systemctl show --property=After {unit}").stdout

@@ -226,6 +226,9 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
         assert any("so nodes 1, 2, 3, 4, 5 need" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
+    (told,) = run("cluster", **{**bigger, "worker_count": 5}, allow_outdated_nodes=False, check=True)["warnings"]
+    assert "Without --check, this run fails before it changes anything." in str(told)
+    assert "'c5.large' instead of 'c5.xlarge'" in str(told)
     with pytest.raises(ModuleFailed, match=rf"{name}-master, .*-worker5 differ from .*'c5.large' instead of 'c5.xl"):
         run("cluster", **{**bigger, "worker_count": 5}, allow_outdated_nodes=False)
     assert not run("cluster", **definition, allow_outdated_nodes=False)["changed"]

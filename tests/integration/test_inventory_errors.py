@@ -53,6 +53,7 @@ def run(tmp_path: Path, repository: Path) -> Run:
             {},
             "'regoin' is not an option of deeplearning.cluster.nodes. Did you mean 'region'?",
         ),
+        ("nodes.yml", FILE + "login_user: x\n", {}, "'login_user' is not an option of deeplearning.cluster.nodes. Did you mean 'user'?"),
         ("other.yml", FILE, NO_CREDENTIALS, "No AWS credentials found. Set AWS_PROFILE"),
         ("nodes.yml", FILE, NO_CREDENTIALS, "No AWS credentials found. Set AWS_PROFILE"),
         ("nodes.yml", FILE, NO_ENDPOINT, "Cannot list the nodes of cluster demo in us-east-1: Could not connect"),

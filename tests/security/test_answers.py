@@ -9,7 +9,9 @@ import ast
 import json
 import random
 import resource
+import signal
 import string
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from local_cloud.testing import wait_until
 
 from .nodes import ON_NODES, Nodes
 
@@ -302,3 +305,21 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"changed": False, "jobs": [job]})
     assert done.returncode != 0
     assert "is not the name of a job" in done.stdout + done.stderr
+
+
+def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):
+    """ssh runs a ProxyCommand, which would otherwise wait for the node, and keep the memory of what the node has sent."""
+    script = f"sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
+    with subprocess.Popen(["sh", "-c", script]) as child:
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        grandchild = int((tmp_path / "pid").read_text())
+        answers.end_children()
+        assert child.wait() == -signal.SIGTERM
+        wait_until(lambda: not is_running(grandchild))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

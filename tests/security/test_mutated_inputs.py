@@ -230,7 +230,7 @@ def see(jobs):
     with contextlib.suppress(OSError, ValueError):
         job = watch.watch(paths, params)
         shown += [*job["lines"], *logs.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
-        shown += formatting.failure_message(job).split("\n") if "failure" in job else []
+        shown += formatting.failure_message(job, str).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)

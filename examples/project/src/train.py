@@ -15,6 +15,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
+def report(**values: object) -> None:
+    """Report values, which the output of the run, its summary and its report show."""
+    with open(os.environ.get("DEEPLEARNING_PROGRESS", os.devnull), "a") as progress:
+        progress.write(json.dumps({"time": time.time(), **values}) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
@@ -46,6 +52,8 @@ def main() -> None:
         model.module.load_state_dict(state["model"])
         first = state["epoch"]
     dist.barrier()
+    if rank == 0 and first >= epochs:
+        report(note=f"nothing to train, because the checkpoint has {first} epochs and --epochs is {epochs}")
 
     for epoch in range(first + 1, epochs + 1):
         for _step in range(10):
@@ -57,9 +65,7 @@ def main() -> None:
             path = directory / f"epoch-{epoch:04d}.pt"
             torch.save({"epoch": epoch, "model": model.module.state_dict()}, path.with_suffix(".tmp"))
             path.with_suffix(".tmp").rename(path)
-            # The output of the run, its summary and its report show these values.
-            with open(os.environ.get("DEEPLEARNING_PROGRESS", os.devnull), "a") as progress:
-                progress.write(json.dumps({"step": epoch, "steps": epochs, "time": time.time(), "loss": loss.item()}) + "\n")
+            report(step=epoch, steps=epochs, loss=loss.item())
 
     print(f"rank {rank} of {dist.get_world_size()}: y = {model.module.weight.item():.2f} x + {model.module.bias.item():.2f}", flush=True)
     dist.barrier()

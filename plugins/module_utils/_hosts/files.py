@@ -152,7 +152,8 @@ def write(module: AnsibleModule, file: HostFile) -> None:
         os.unlink(file.path)
         return
     os.makedirs(os.path.dirname(file.path), mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    # Not in module.tmpdir, because a module that creates this directory warns about it.
+    handle, temporary = tempfile.mkstemp()
     with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
         stream.write(file.content)
     if not os.path.exists(file.path):

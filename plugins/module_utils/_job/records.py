@@ -53,6 +53,10 @@ WORKER, SERVICE, SPARE = "worker", "service", "spare"
 #: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
+#: How the reasons in records begin if the program of a process could not be run, and end if the kernel has killed one of its processes.
+COULD_NOT_BE_STARTED = "could not be started"
+OUT_OF_MEMORY = "after the kernel had killed one of its processes for lack of memory"
+
 # The maximum number of records to read. No job has that many records, and reading them would still be fast.
 RECORDS_LIMIT = 1 << 14
 

@@ -25,6 +25,8 @@ NOTHING = "none"
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
 UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period"}
 RULES = ("ingress", "egress")
+# These properties contain the numbers of the nodes that a change replaces.
+REPLACED = ("outdated", "unhealthy")
 VALUE_LIMIT = 60
 
 
@@ -102,6 +104,8 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
         actual, desired = _rules(before or ()), _rules(after or ())
         added = [f"{name} + {rule}" for rule in desired if rule not in actual]
         return added + [f"{name} - {rule}" for rule in actual if rule not in desired]
+    if name in REPLACED:
+        return [f"replacement of {name} {'node' if len(before) == 1 else 'nodes'} {_value(before)}"] if before else []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
         return [part for key in keys for part in _difference(f"{name}.{key}", before.get(key), after.get(key))]

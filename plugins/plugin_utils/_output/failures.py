@@ -10,11 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import THROUGH_ANOTHER
 
 # The beginning of ansible-core's messages about exceptions.
 PREFIX = re.compile(r"\A(?:Task failed: )?(?:(?:Action|Module) failed: )?")
 EXIT_STATUS = "non-zero return code"
+# ansible-core's messages about variables of the wrong type or with an unsupported value, in the argument specs of roles.
+INTRODUCTION = "Validation of arguments failed:\n"
+CONVERSION = re.compile(
+    r"^argument '([^']+)' is of type \w+ and we were unable to convert to (\w+): (?:\"?('.*?')\"? cannot be|.).*$", re.MULTILINE
+)
+CHOICES = re.compile(r"^value of (\S+) must be one of: (.+), got: (.*)$", re.MULTILINE)
+TYPES = {"int": "an integer", "float": "a number", "bool": "true or false", "list": "a list", "dict": "a dictionary", "str": "a string"}
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
+# What ssh says about a connection through another host that was closed.
+CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
 # Maximum number of lines of one failure. In a longer text, the beginning says what failed, and the end says why.
@@ -26,6 +36,8 @@ def failure_text(result: Mapping[str, Any]) -> str:
     if "censored" in result:
         return "The reason is hidden, because the task sets no_log."
     message = PREFIX.sub("", str(result.get("msg") or result.get("reason") or "")).strip()
+    if message.startswith(INTRODUCTION):
+        message = _of_arguments(message[len(INTRODUCTION) :])
     if EXIT_STATUS in message and "rc" in result:
         message = f"Exit status {result['rc']} of: {_command(result.get('cmd'))}"
     elif message == "Assertion failed" and result.get("assertion"):
@@ -46,8 +58,16 @@ def items_text(failed: Iterable[tuple[str, str]]) -> str:
 def unreachable_text(result: Mapping[str, Any]) -> str:
     """Return why a host is unreachable, as one line."""
     message = PREFIX.sub("", str(result.get("msg") or "no reason given"))
-    lines = [line.strip() for line in clean(SSH.sub("", message)).splitlines()]
-    return "; ".join(line for line in dict.fromkeys(lines) if line)
+    lines = list(dict.fromkeys(filter(None, (line.strip() for line in clean(SSH.sub("", message)).splitlines()))))
+    if is_consequence(message):
+        *told, advice = (line for line in lines if not CLOSED.search(line))
+        lines = [f"{'; '.join(told).rstrip('.')}.", advice] if told else [advice]
+    return re.sub(r"(?<=[^.])\n", "; ", "\n".join(lines)).replace("\n", " ")
+
+
+def is_consequence(message: str) -> bool:
+    """Return whether a host may be unreachable only because another host is."""
+    return THROUGH_ANOTHER in message
 
 
 def shortened(text: str, limit: int = LINES) -> list[str]:
@@ -58,6 +78,14 @@ def shortened(text: str, limit: int = LINES) -> list[str]:
     first = min(FIRST_LINES, limit // 3)
     last = limit - first - 1
     return [*lines[:first], f"... ({len(lines) - first - last} lines omitted, use -v to show them)", *lines[-last:]]
+
+
+def _of_arguments(message: str) -> str:
+    """Return a message about a role's variables that says what is wrong with each value and what to do."""
+    message = CONVERSION.sub(
+        lambda found: f"{found[1]}: {found[3] or 'the value'} has the wrong type. Specify {TYPES.get(found[2], found[2])}.", message
+    )
+    return CHOICES.sub(lambda found: f"{found[1]}: '{found[3]}' is not supported. Use one of {found[2]}.", message)
 
 
 def _command(command: Any) -> str:

@@ -93,6 +93,10 @@ class Change:
     policy: Policy = Policy.IN_PLACE
     """Whether an update takes effect in place or on new nodes only."""
 
+    def applied(self, known: Mapping[Address, Found]) -> Change:
+        """Return the applied change with the values that were not known before. `known` contains the resulting resources."""
+        return replace(self, after={name: resolve(self.wanted.properties[name], known) for name in self.after})
+
     def describe(self) -> dict[str, Any]:
         """Return the change as a dictionary for the result of a module."""
         return {

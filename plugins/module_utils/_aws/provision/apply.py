@@ -48,6 +48,7 @@ def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: S
             run.request.cloud.pause(REPLAN_AFTER)
             found = read_all(run.request)
         else:
-            run.applied += plan
-            return [*applied, *plan], list(after.values())
+            done = [change.applied(after) for change in plan]
+            run.applied += done
+            return [*applied, *done], list(after.values())
     raise AssertionError("the last attempt returns or raises an exception")

@@ -35,9 +35,11 @@ def provision(run: Run) -> NoReturn:
     found: Sequence[Found] = run.before
     for alternative in alternatives:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
-        _refuse_outdated(run, deferred)
+        refusal = _outdated_refusal(run, deferred)
         if run.module.check_mode:
-            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative)
+            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
+        if refusal:
+            raise ClusterError(refusal)
         _announce(request, plan)
         try:
             changes, after = converge(run, partial(_plan_now, run, request), found)
@@ -67,11 +69,9 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
     return request, found, plan, deferred
 
 
-def _refuse_outdated(run: Run, deferred: Sequence[Change]) -> None:
-    """Raise ClusterError if the deferred changes leave outdated nodes that the run does not accept."""
-    message = report.describe_outdated(run.request.cloud.cluster, deferred)
-    if message and not run.request.options["allow_outdated_nodes"]:
-        raise ClusterError(message)
+def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
+    """Return why the run is refused if the deferred changes leave outdated nodes that it does not accept, or an empty string."""
+    return "" if run.request.options["allow_outdated_nodes"] else report.describe_outdated(run.request.cloud.cluster, deferred)
 
 
 def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change]:

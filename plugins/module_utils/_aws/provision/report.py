@@ -16,12 +16,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import BILLED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, BILLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
 #: The largest number of nodes, and the greatest length of a value, that a message about outdated nodes contains.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
+#: The same for a module that manages only some components, which a playbook of the user calls.
+ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
 def succeed(
@@ -33,13 +35,17 @@ def succeed(
     alternative: Alternative | None = None,
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
+    refusal: str = "",
 ) -> NoReturn:
     """Exit the module with its result.
 
-    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run may replace nodes.
+    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run may replace nodes. In check
+    mode, `refusal` says why a run would be refused.
     """
     found = list(found)
-    if deferred:
+    if refusal:
+        run.module.warn(f"Without --check, this run fails before it changes anything. {refusal}")
+    elif deferred:
         run.module.warn(_describe_deferred(deferred))
     degraded = _degraded(run, found)
     if degraded:
@@ -76,7 +82,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
     )
     bill = _bill(run.before, applied)
     if bill:
-        message += f"{bill} Run again later, or delete these resources with {DESTROY}"
+        message += f"{bill} Run again later, or delete these resources with {_deletion(run)}"
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
 
@@ -161,7 +167,12 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 def _costs(run: Run, applied: Sequence[Change]) -> str:
     """Return sentences about the costs after an incomplete run and how to stop them, or an empty string if there are no costs."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
-    return f"{costs} To stop these costs, delete the cluster with {DESTROY}" if run.request.present and costs else ""
+    return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if run.request.present and costs else ""
+
+
+def _deletion(run: Run) -> str:
+    """Return how to delete what the module has created."""
+    return DESTROY if run.components == ALL_COMPONENTS else ABSENT
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:

@@ -26,16 +26,16 @@ OUTDATED_NODES = "outdated_nodes"
 
 
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show warnings and return all findings. If there are errors, exit the module with one message that contains all of them."""
+    """Show warnings and return all findings. If there are errors, exit the module with one message that contains only the errors."""
     request = run.request
     launches = request.manages(NODES_COMPONENT) and (capacity.launches_nodes(request, found) or _changes_launch_template(request, found))
     findings = find_all(VALIDATORS, request, found, suppressed=request.options["suppress_validators"], launches=launches)
-    for finding in findings:
-        if finding.level is Level.WARNING:
-            run.module.warn(f"{finding.message} (validator {finding.validator})")
     errors = [finding.message for finding in findings if finding.level is Level.ERROR]
     if errors:
         run.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
+    for finding in findings:
+        if finding.level is Level.WARNING:
+            run.module.warn(f"{finding.message} (validator {finding.validator})")
     return findings
 
 

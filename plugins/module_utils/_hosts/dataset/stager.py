@@ -181,11 +181,14 @@ def check_options(spec: Spec, source: Source) -> None:
             raise DataError(
                 "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage it from S3."
             )
-    if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
-        raise DataError(
-            "dataset_destination: 'direct' requires a dataset_source on S3, without dataset_unpack and dataset_checksum. "
-            "Change these options, or choose another destination."
-        )
+    if destination == DIRECT:
+        obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []
+        obstacles += [f"dataset_{option} is set" for option in ("unpack", "checksum") if spec[option]]
+        if obstacles:
+            raise DataError(
+                f"dataset_destination: 'direct' reads the data from S3 as it is, but {' and '.join(obstacles)}. "
+                f"Change {'this option' if len(obstacles) == 1 else 'these options'}, or use the destination shared or local."
+            )
     if spec["checksum"]:
         parse_checksum(spec["checksum"])
 

@@ -120,7 +120,7 @@ def current_path(place: Place) -> str | None:
 
 def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
     """Return a message that names the missing requirements of an environment, or an empty string if none is missing."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write(requirements)
         file.flush()
         status, output, errors = module.run_command([python, *CHECK, file.name], environ_update={"PIP_CONFIG_FILE": os.devnull})

@@ -6,18 +6,25 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, JobStatus, Record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # The maximum number of values to show of one progress entry, and the maximum number of characters of its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
+
+# How descriptions of a process's end mention SIGKILL, also through a shell (status 128 + 9), and an exit status.
+KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
+LESS_MEMORY = (
+    "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
+)
 
 
 def progress_line(entry: Document) -> str:
@@ -116,14 +123,15 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     paths = Paths(found["directory"])
     start, end = span(processes)
     hosts = list(dict.fromkeys(process["host"] for process in processes))
+    folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)
     rows = [
         ("hosts", "{} ({})".format(len(hosts), ", ".join(hosts))),
         ("last values", progress_line(metrics) or "the script reported none"),
-        ("code", f"{code(found)} in {paths.code}" if code(found) else paths.code),
-        ("logs", paths.logs),
-        ("checkpoints", checkpoints(found)),
-        ("tensorboard", paths.tensorboard),
+        *([("code", code(found))] if code(found) else []),
+        ("results", "{} ({})".format(paths.directory, ", ".join(map(os.path.basename, folders)))),
     ]
+    if checkpoints(found) != paths.checkpoints:
+        rows.append(("checkpoints", checkpoints(found)))
     if found.get("export"):
         rows.append(("export", export(found["export"])))
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
@@ -143,17 +151,34 @@ def export(found: Export) -> str:
     return f"{text}: {found['error']}" if found.get("error") else text
 
 
-def failure_message(found: JobStatus) -> str:
-    """Return why a job did not succeed, the last log lines of the process that failed first, and how to continue the job."""
-    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), resume_hint(found["name"])])
+def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
+    """Return why a job did not succeed, the last log lines of the process that failed first, and what to do next.
+
+    `command` returns the command that runs a playbook of this collection, such as `logs`.
+    """
+    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *_next_steps(found, command)])
 
 
-def resume_hint(name: str) -> str:
-    """Return how to continue after a job has ended without success."""
-    return (
-        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
-        f" and -e training_job_resume={name}"
-    )
+def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str]:
+    """Yield sentences about what to do after a job has ended without success, with complete commands."""
+    failure, name = found["failure"], found["name"]
+    how, host = clean_line(failure["how"]), clean_line(failure["host"])
+    if COULD_NOT_BE_STARTED in how:
+        own = found["command"][:1] and repr(found["command"][0]) in how
+        option = "training_job_command" if own else "training_job_launcher_options"
+        program = how.rpartition(": ")[2]
+        yield f"{option}: {program} does not exist on {host}, or cannot be run there. Specify an installed program."
+        return
+    if OUT_OF_MEMORY in how:
+        yield f"To use less memory, {LESS_MEMORY}"
+    elif KILLED.search(how):
+        check = f"sudo journalctl --dmesg --grep 'Out of memory' on {host}"
+        yield f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+    elif not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
+        yield "The script printed nothing before it exited. Search it for calls such as sys.exit, or print the reason in the script."
+    yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
+    again = f"{command('train')} -e training_job_name=ANOTHER_NAME -e training_job_resume={name}"
+    yield f"To continue from the newest checkpoint, if there is one, add the job's other variables to this command: {again}"
 
 
 def failure_sentence(found: JobStatus) -> str:

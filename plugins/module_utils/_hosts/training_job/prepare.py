@@ -46,7 +46,8 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             install_code(params, paths, user)
         if readings:
             refuse_unhealthy(module, readings.findings())
-    return {"changed": unpack, **found, "job_directory": paths.directory}
+    others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
+    return {"changed": unpack, **found, "job_directory": paths.directory, "other_jobs": others}
 
 
 def check_setup(digests: dict[str, str]) -> None:

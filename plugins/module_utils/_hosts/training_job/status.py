@@ -78,22 +78,22 @@ def tag(record: Record, launcher: Launcher | None) -> str:
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
     """Return `how` a process ended and the last `lines` of its `log`, if possible only lines of the rank that failed first.
 
-    `lines` is empty for a process that was stopped, because its log does not show why the job failed.
+    `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
     """
     how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
     if process["state"] == states.STOPPED:
         return {"how": how, "log": log, "lines": []}
-    asked = launcher and launcher.culprit and process["ranks"] and not process.get("reason")
+    asked = launcher and launcher.culprit and process["ranks"] and (not process.get("reason") or records.OUT_OF_MEMORY in how)
     found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
     if found:
         cause = records.describe_outcome(records.outcome(found.status))
+        # The other lines come from the launcher.
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
-            said = logs.lines_of(found.rank, process["tag"], lines)
+            lines = logs.lines_of(found.rank, process["tag"], lines)
         else:
-            how += "" if cause == how else f", because its script {cause}"
-            said = lines[: found.line]
-        lines = said or lines
+            how += "" if how in (cause, f"{cause} {records.OUT_OF_MEMORY}") else f", because its script {cause}"
+            lines = lines[: found.line]
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 

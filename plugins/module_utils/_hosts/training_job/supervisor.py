@@ -26,10 +26,13 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
+    OUT_OF_MEMORY,
     Paths,
     delete,
     describe_end,
+    describe_outcome,
     first_failure,
     job_state,
     outcome,
@@ -202,7 +205,7 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                 )
             except OSError as error:
-                reason = f"could not be started: {error.strerror}: {error.filename!r}. Specify an installed program or an absolute path"
+                reason = f"{COULD_NOT_BE_STARTED}: {error.strerror}: {error.filename!r}"
                 status = self.finish(FAILED, exit_code=127, reason=reason)
             else:
                 if self.ended:
@@ -249,7 +252,10 @@ class Supervisor:
         """Record how the process ended."""
         if self.ended:
             return self.finish(self.ended.state, reason=self.reason(self.ended), **outcome(code))
-        return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
+        ended = outcome(code)
+        if code and out_of_memory_kills():
+            ended["reason"] = f"{describe_outcome(ended)} {OUT_OF_MEMORY}"
+        return self.finish(FAILED if code else SUCCEEDED, **ended)
 
     def reason(self, ended: End) -> str:
         """Return why the process was stopped. If an operator stops a job that has already failed, the reason is the failure."""
@@ -289,6 +295,20 @@ def is_shutting_down() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return found.stdout.strip() == "stopping"
+
+
+def out_of_memory_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
+    """Return how many processes of this unit the kernel has killed for lack of memory, or 0 if the kernel does not count them.
+
+    Source: `memory.events` in the documentation of control groups, version 2.
+    """
+    try:
+        with open(cgroups, encoding="utf-8") as file:
+            own = next(line.rstrip("\n") for line in file if line.startswith("0::/"))[len("0::/") :]
+        with open(os.path.join(root, own, "memory.events"), encoding="ascii") as file:
+            return int(dict(line.split() for line in file).get("oom_kill", 0))
+    except (OSError, ValueError, StopIteration):
+        return 0
 
 
 def _touch(path: str) -> None:

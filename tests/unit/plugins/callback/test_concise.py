@@ -21,6 +21,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.callback import concise
 from ansible_collections.deeplearning.cluster.plugins.callback.concise import JOB, CallbackModule
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import PROXY, login_advice
 
 CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
 CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
@@ -130,6 +131,14 @@ def test_the_summary_tells_a_job_from_a_change_of_hosts(monkeypatch, check, chan
         callback._changed_hosts(SimpleNamespace(action=action, args=arguments)).add(host)
     lines = [line for line, _color in callback._summary(is_failed=False)]
     assert [re.sub(r"in \d+ s", "in # s", line) for line in lines] == [f"Plan: {summary}" if check else f"Done in # s: {summary}."]
+
+
+def test_a_job_that_failed_may_have_run_on_some_hosts_only(monkeypatch):
+    monkeypatch.setattr(concise.context, "CLIARGS", {"check": False})
+    callback = CallbackModule()
+    callback._changed_hosts(SimpleNamespace(action=JOB, args={})).add("h1")
+    ((line, _color),) = callback._summary(is_failed=True)
+    assert ": started the job on 1 host. Use -v" in line
 
 
 def test_stages_changes_and_messages_are_lines_and_the_rest_is_not_shown(project):
@@ -278,6 +287,14 @@ def test_errors_of_a_playbook_are_shown_without_their_results(project):
     assert lines[:2] == ["Work", "  FAILED: Say (all 3 hosts)"]
     assert lines[2].endswith("'nowhere' is undefined")
     assert len(lines) == 4
+
+
+def test_of_unreachable_hosts_the_cause_is_first(project):
+    behind = f"kex_exchange_identification: closed\nClosed {PROXY}.\n{login_advice(f'Closed {PROXY}', None, None)}"
+    silent = task("Connect", {"when": "inventory_hostname != 'h3'"}, silence="{{ behind if inventory_hostname == 'h1' else 'timed out' }}")
+    lines = project.run(play("Reach", silent, vars={"behind": behind}), status=4)
+    assert lines[1] == "  h2 is unreachable: timed out"
+    assert lines[2].startswith("  h1 is unreachable: SSH reaches this node through the master or through Session Manager, and that")
 
 
 def test_unreachable_hosts_are_one_line(project):

@@ -188,7 +188,7 @@ def test_a_secret_of_the_wrong_type_is_not_shown(errors):
         ({"source": "s3://b/k", "name": "a b"}, "dataset_name: 'a b' is not a valid name"),
         ({"source": "s3://b/k", "checksum": "md4:1"}, "dataset_checksum: 'md4:1' is not a valid checksum"),
         ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
-        ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination: 'direct' requires"),
+        ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination: 'direct' reads the data from S3"),
         ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' is not of type bool."),
     ],
 )

@@ -77,8 +77,9 @@ def test_a_host_that_went_before_is_the_cause():
     assert told == (
         f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."
         " The logs are in /efs/jobs/hk/logs\n"
-        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
-        " and -e training_job_resume=hk"
+        "To read all logs, run: ansible-playbook deeplearning.cluster.logs -e training_job_name=hk\n"
+        "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "
+        "ansible-playbook deeplearning.cluster.train -e training_job_name=ANOTHER_NAME -e training_job_resume=hk"
     )
 
 

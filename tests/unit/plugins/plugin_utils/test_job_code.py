@@ -76,8 +76,16 @@ def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "nowhere"}, "version 'nowhere' is not a branch, tag or commit of this repository"),
+        (
+            {"version": "nowhere"},
+            "version: 'nowhere' is not a branch, tag or commit of repository '/[^']*'. Correct the version, or push it",
+        ),
         ({"version": "--upload-pack=touch hacked"}, "is not a branch, tag or commit"),
+        (
+            {"repository": "file:///nowhere/x.git"},
+            "^repository: 'file:///nowhere/x.git' cannot be used on the controller: '/nowhere/x.git' does not appear to be a git"
+            " repository. Correct the repository, or make it readable for git on the controller.$",
+        ),
         ({"script": "other.py"}, "script: 'other.py' is not a file in repository"),
         ({"source": "src"}, "source and repository: both are set"),
         ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository: 'https://localhost:1/x.git' cannot be used"),

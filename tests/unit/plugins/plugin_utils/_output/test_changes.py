@@ -76,6 +76,13 @@ def test_what_a_run_has_done_and_a_plan_would_do_is_counted():
             "~ vpc main: ingress + tcp 22 203.0.113.0/24, ingress + udp 1-9 sg-1, ingress - tcp 22 192.0.2.1/32",
         ),
         ("update", {"egress": [["-1", -1, -1, "0.0.0.0/0"]]}, {"egress": []}, "~ vpc main: egress - all 0.0.0.0/0"),
+        ("update", {"outdated": [2]}, {"outdated": []}, "~ vpc main: replacement of outdated node 2"),
+        (
+            "update",
+            {"outdated": [], "unhealthy": [2, 3]},
+            {"outdated": [], "unhealthy": []},
+            "~ vpc main: replacement of unhealthy nodes 2 and 3",
+        ),
         ("update", {"tags": {"a": "1", "b": "1"}}, {"tags": {"a": "2", "b": "1"}}, "~ vpc main: tags.a 1 -> 2"),
         ("update", {"user_data": "x" * 100}, {"user_data": "y" * 100}, "~ vpc main: user_data changes"),
         ("update", {"name": "a\x1b[2J"}, {"name": "b\nc"}, "~ vpc main: name a -> b c"),

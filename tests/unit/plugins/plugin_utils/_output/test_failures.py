@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
     shortened,
     unreachable_text,
 )
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,17 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
         ({"msg": "The command exited with a non-zero return code.", "rc": 1, "cmd": "false"}, "Exit status 1 of: false"),
         ({"msg": "no start of json", "module_stdout": "\n".join("abcdefghij")}, "no start of json\nc\nd\ne\nf\ng\nh\ni\nj"),
         ({"msg": "pip said: no match", "stderr": "no match"}, "pip said: no match"),
+        (
+            {
+                "msg": "Validation of arguments failed:\nargument 'deeplearning_worker_count' is of type str and we were unable to convert"
+                " to int: \"'three'\" cannot be converted to an int\nargument 'deeplearning_zones' is of type dict and we were"
+                " unable to convert to list: <class 'dict'> cannot be converted to a list\nvalue of"
+                " deeplearning_market must be one of: on-demand, spot, got: spott\nmissing required arguments: x"
+            },
+            "deeplearning_worker_count: 'three' has the wrong type. Specify an integer.\n"
+            "deeplearning_zones: the value has the wrong type. Specify a list.\n"
+            "deeplearning_market: 'spott' is not supported. Use one of on-demand, spot.\nmissing required arguments: x",
+        ),
         ({"msg": "a\x1b[2Jb"}, "ab"),
         ({}, "The task returned no error message."),
     ],
@@ -47,6 +59,14 @@ def test_a_host_is_unreachable_in_one_line():
         == "kex: Connection closed by remote host; Connection closed by UNKNOWN port 65535"
     )
     assert unreachable_text({}) == "no reason given"
+    refused = "a@192.0.2.1: Permission denied (publickey)."
+    advised = unreachable_text({"msg": f"{refused}\n{login_advice(refused, 'a', None)}"})
+    assert advised.startswith(f"{refused} The node refused user 'a' with")
+    said = said.replace("kex", "kex_exchange_identification")
+    assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, 'a', None)}"}) == (
+        "jump: timed out. SSH reaches this node through the master or through Session Manager, and that connection was closed. "
+        "If the master is unreachable too, solve its problem first."
+    )
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_shown():

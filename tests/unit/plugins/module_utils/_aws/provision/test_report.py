@@ -11,6 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.err
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 
 GROUP, NAT = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")
 TEMPLATE, NODES = Address("launch_template", "workers"), Address("nodes", "workers")
@@ -54,11 +55,12 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
 
     monkeypatch.setattr(report, "fail", fail)
     cloud = SimpleNamespace(cluster="bert", interruption=threading.Event())
-    run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None)
-    with pytest.raises(ClusterError) as failure:
-        report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
-    advice = f"{costs} To stop these costs, delete the cluster with {report.DESTROY}" if costs else ""
-    assert str(failure.value).endswith(report._describe_applied(applied) + advice)
+    for components, deletion in ((ALL_COMPONENTS, report.DESTROY), (ALL_COMPONENTS[:1], report.ABSENT)):
+        run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None, components=components)
+        with pytest.raises(ClusterError) as failure:
+            report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
+        advice = f"{costs} To stop these costs, delete the cluster with {deletion}" if costs else ""
+        assert str(failure.value).endswith(report._describe_applied(applied) + advice)
 
 
 @pytest.mark.parametrize(

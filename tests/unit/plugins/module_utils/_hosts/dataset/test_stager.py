@@ -152,8 +152,13 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
     [
         ("https://example.org/a", {"destination": "efs"}, "dataset_destination: 'efs' is not supported"),
         ("https://example.org/a", {"destination": "s3://bucket"}, "has no prefix. Add one, such as s3://bucket/data"),
-        ("https://example.org/a", {"destination": "direct"}, "'direct' requires a dataset_source on S3"),
-        ("s3://data/a", {"destination": "direct", "unpack": True}, "without dataset_unpack"),
+        ("https://example.org/a?x=1", {"destination": "direct"}, "dataset_source 'https://example.org/a' is not on S3. Change this"),
+        ("s3://b/a", {"destination": "direct", "unpack": True}, "as it is, but dataset_unpack is set. Change this option,"),
+        (
+            "/a",
+            {"destination": "direct", "unpack": True, "checksum": "sha256:x"},
+            "but dataset_source '/a' is not on S3 and dataset_unpack is set and dataset_checksum is set. Change these options,",
+        ),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -77,8 +78,14 @@ def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
 
 def test_summary_names_hosts_time_values_and_places():
     lines = "\n".join(formatting.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
-    for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97", "/efs/jobs/digits/checkpoints"):
+    for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97"):
         assert part in lines
+    assert "  results      /efs/jobs/digits (code, logs, checkpoints, tensorboard)" in lines
+    assert "  code " not in lines
+
+
+def test_summary_names_the_commit():
+    assert "  code         commit 0123456789ab" in formatting.summary(job(code={"commit": "0123456789abcdef", "changed": False}), {})
 
 
 def test_summary_names_the_job_that_is_continued():
@@ -94,21 +101,51 @@ def test_failure_message_names_rank_host_end_and_last_lines():
         "log": "/efs/jobs/digits/logs/rank1.log",
         "lines": ["Traceback", "boom"],
     }
-    message = formatting.failure_message({"name": "digits", "state": "failed", "failure": failure})
-    assert (
-        message
-        == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom\n"
-        "If there is a checkpoint, continue from it: run deeplearning.cluster.train with another training_job_name"
-        " and -e training_job_resume=digits"
-    )
+    message = formatting.failure_message({"name": "digits", "state": "failed", "failure": failure}, "run {}".format)
+    assert message.splitlines() == [
+        "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:",
+        "Traceback",
+        "boom",
+        *NEXT,
+    ]
 
 
-def test_failure_message_without_last_words_is_a_sentence():
-    failure = {"name": "rank1", "host": "w2", "how": "was stopped", "log": "/efs/jobs/digits/logs/rank1.log", "lines": []}
-    message = formatting.failure_message({"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure})
-    first, second = message.splitlines()
-    assert first == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"
-    assert second.endswith("-e training_job_resume=digits")
+NEXT = (
+    "To read all logs, run: run logs -e training_job_name=digits",
+    "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "
+    "run train -e training_job_name=ANOTHER_NAME -e training_job_resume=digits",
+)
+LOGS = "/efs/jobs/digits/logs"
+
+
+@pytest.mark.parametrize(
+    ("how", "more", "steps"),
+    [
+        ("was stopped", {}, NEXT),
+        ("ended with exit status 3", {}, ("The script printed nothing before it exited.", *NEXT)),
+        ("was killed by signal SIGKILL", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        ("ended with exit status 137", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
+        (
+            "could not be started: No such file or directory: 'nope'",
+            {"command": ["nope"]},
+            ("training_job_command: 'nope' does not exist on w2",),
+        ),
+        (
+            "could not be started: No such file or directory: 'mpirun'",
+            {"command": ["nope"]},
+            ("training_job_launcher_options: 'mpirun' does not exist on w2",),
+        ),
+    ],
+)
+def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
+    failure = {"name": "rank1", "host": "w2", "how": how, "log": f"{LOGS}/rank1.log", "lines": []}
+    found = {"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure, **more}
+    first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    assert first == f"job digits stopped: rank 1 on w2 {how}. The logs are in {LOGS}"
+    assert len(rest) == len(steps)
+    assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
+    assert ("journalctl" in rest[0]) == ("137" in how or "SIGKILL" in how)
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,9 @@ def prepared(monkeypatch, paths):
         monkeypatch.setattr(prepare, "install_code", lambda *_arguments: steps.append("install"))
         monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, name: list(active))
         monkeypatch.setattr(prepare, "before_job", lambda *arguments: steps.append(arguments) or Readings(*findings))
+        monkeypatch.setattr(prepare.systemd, "other_jobs", lambda _name: [{"job": "b"}, {"job": "a"}, {"job": "b"}])
         try:
-            prepare.prepare(module, paths)
+            assert prepare.prepare(module, paths)["other_jobs"] == ["a", "b"]
         except specification.RefusalError as error:
             steps.append(str(error))
         return steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
 TORCHRUN = """[rank 2] step 1
@@ -101,8 +102,15 @@ LAUNCHERS = {"mpirun": mpi.LAUNCHER, "agent1": torchrun.LAUNCHER, "rank1": torch
             SINGLE,
             ALONE.format(status=1).split("full\n")[1],
             "ended with exit status 1",
-            ALONE.format(status=1).splitlines()[3],
-            "============================================================",
+            None,
+            None,
+        ),
+        (
+            {**AGENT, "reason": f"ended with exit status 1 {OUT_OF_MEMORY}"},
+            TORCHRUN.format(status=-9),
+            f"ended with exit status 1 {OUT_OF_MEMORY}, because rank 3 was killed by signal SIGKILL",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
         ),
         (SINGLE, "W1121 warns\nno rendezvous\n", "ended with exit status 1", "W1121 warns", "no rendezvous"),
         (
@@ -123,7 +131,7 @@ def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how,
     found = status.last_words(process, str(path), LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER)
     assert found["how"] == how
     assert found["log"] == str(path)
-    assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if log else ([], []))
+    assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if first else ([], []))
 
 
 def test_a_process_that_was_stopped_has_nothing_to_say(tmp_path):

@@ -15,6 +15,7 @@ import textwrap
 import time
 import zipfile
 from multiprocessing.connection import Client
+from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor, systemd
@@ -143,6 +144,41 @@ def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
     assert run(make_spec("", argv=["/nonexistent/python"])).returncode == 127
     assert record(tmp_path)["state"] == "failed"
     assert "could not be started" in record(tmp_path)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "events", "count"),
+    [
+        ("0::/deeplearning.slice/x.service\n", "low 0\noom 1\noom_kill 2\n", 2),
+        ("0::/deeplearning.slice/x.service\n", "low 0\n", 0),
+        ("0::/deeplearning.slice/x.service\n", "no numbers", 0),
+        ("0::/other.service\n", "oom_kill 2\n", 0),
+        ("12:memory:/deeplearning.slice/x.service\n", "oom_kill 2\n", 0),
+    ],
+)
+def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(tmp_path, groups, events, count):
+    (tmp_path / "cgroup").write_text(groups)
+    (tmp_path / "deeplearning.slice" / "x.service").mkdir(parents=True)
+    (tmp_path / "deeplearning.slice" / "x.service" / "memory.events").write_text(events)
+    assert supervisor.out_of_memory_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
+    assert supervisor.out_of_memory_kills(str(tmp_path / "nowhere"), str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "kills", "reason"),
+    [
+        (-9, 1, "was killed by signal SIGKILL after the kernel had killed one of its processes for lack of memory"),
+        (1, 1, "ended with exit status 1 after the kernel had killed one of its processes for lack of memory"),
+        (1, 0, None),
+        (0, 1, None),
+    ],
+)
+def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kills, reason):
+    monkeypatch.setattr(supervisor, "out_of_memory_kills", lambda: kills)
+    spec = make_spec("")
+    (tmp_path / "status").mkdir(exist_ok=True)
+    supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec)).finished(code)
+    assert record(tmp_path).get("reason") == reason
 
 
 def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
