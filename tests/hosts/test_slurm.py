@@ -310,7 +310,7 @@ def test_the_key_is_in_no_output(queue: Queue) -> None:
     assert key not in done.stdout + done.stderr
     for host in queue.hosts:
         assert key not in host.ssh("sudo journalctl --no-pager").stdout
-    assert queue.master.ssh(f'sudo grep -rlF -e "$(sudo base64 -w0 {KEY})" /efs', check=False).stdout == ""
+    assert queue.master.ssh(f'sudo grep -rlF -e "$(sudo base64 -w0 {KEY})" /efs', check=False).returncode == 1, "no match"
 
 
 @pytest.mark.exhaustive
@@ -324,7 +324,8 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
     assert set(changes(queue.play("slurm", arguments=("--check",))).values()) == {2, 3}
     assert changes(queue.play("slurm")) == {queue.name(1): 3, queue.name(2): 2, queue.name(3): 2}
     for host in queue.hosts:
-        left = f"ls -d {KEY} {QUEUE} /etc/slurm/*.conf /etc/systemd/system/*/deeplearning.conf"
+        # The packages have a file plugstack.conf in the same directory.
+        left = f"ls -d {KEY} {QUEUE} /etc/slurm/{{slurm,gres,cgroup}}.conf /etc/systemd/system/*/deeplearning.conf"
         assert host.ssh(left, check=False).stdout == ""
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
     assert set(changes(queue.play("slurm")).values()) == {0}
