@@ -85,12 +85,6 @@ options:
               - Number of GPUs, which jobs request with C(--gres=gpu:<n>) or C(--gpus).
             type: int
             default: 0
-          gpu_devices:
-            description:
-              - Whether each GPU has a device file C(/dev/nvidia<n>). Without them, Slurm counts GPUs, but does not tell jobs which ones to
-                use.
-            type: bool
-            default: false
   state_directory:
     description:
       - Directory of the queue (C(StateSaveLocation)). On shared storage, the queue survives a replacement of the master.
@@ -124,11 +118,6 @@ options:
       - Further parameters of C(slurm.conf), which override the collection's defaults, such as C(SlurmdTimeout).
     type: dict
     default: {}
-  controller:
-    description:
-      - Address of the host that runs C(slurmctld).
-      - Required with O(component=node) and O(state=present).
-    type: str
   settings:
     description:
       - The return value RV(settings) of the controller. C(slurmd) restarts if it changes, which does not affect running jobs.
@@ -176,22 +165,21 @@ EXAMPLES = r"""
     nodes:
       - name: demo-master
         address: 10.0.0.4
-        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8, gpu_devices: true}
+        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8}
       - name: demo-worker2
         address: 10.0.1.5
-        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8, gpu_devices: true}
+        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8}
   become: true
   register: master
 
 - name: Run slurmd on worker 2
   deeplearning.cluster.slurm:
     component: node
-    controller: 10.0.0.4
     settings: "{{ master.settings }}"
     nodes:
       - name: demo-worker2
         address: 10.0.1.5
-        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8, gpu_devices: true}
+        hardware: {cpus: 96, sockets: 2, cores: 24, threads: 2, memory: 1090000, gpus: 8}
   become: true
 """
 

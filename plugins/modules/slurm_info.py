@@ -62,9 +62,6 @@ hardware:
     gpus:
       description: Number of GPUs. V(0) if a GPU has no device file, because Slurm cannot allocate such GPUs.
       type: int
-    gpu_devices:
-      description: Whether each GPU has a device file C(/dev/nvidia<n>).
-      type: bool
 missing_packages:
   description: Packages of the distribution that the host lacks.
   returned: success

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -68,9 +69,21 @@ class Queue(Project):
     def output(self, job: str) -> str:
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
+    def wait_until_saved(self, held: str) -> None:
+        """Wait until slurmctld has saved the present state of all jobs, which it does 5 s after a change at the latest.
+
+        `held` is a job that is held. The wait changes its comment, which the file then contains.
+        """
+        mark = f"saved-{held}"
+        self.master.ssh(f"scontrol update jobid={held} comment={mark}")
+        wait(lambda: self.master.ssh(f"sudo grep -q {mark} {QUEUE}/job_state", check=False).returncode == 0)
+
     def replace(self, number: int) -> None:
-        """Boot a new host in place of a removed one, and configure it."""
-        host = self.hosts[number - 1]
+        """Boot a new host, which has another address, in place of a removed one, and configure it."""
+        former = self.hosts[number - 1]
+        network, last = former.private_ip.rsplit(".", 1)
+        host = dataclasses.replace(former, private_ip=f"{network}.{int(last) + len(self.hosts)}")
+        self.hosts[number - 1] = host
         self.runtime.start(host.spec(USER_DATA))
         wait(lambda: self.runtime.is_booted(host.name))
         self.consoles[host.name] = self.console_keys(host)
@@ -81,9 +94,21 @@ class Queue(Project):
         self.write(3, **PARAMETERS)
         self.play(*BEFORE, "slurm")
 
+    def restore(self) -> None:
+        """Undo what a failed test may have left: jobs, drained nodes and removed hosts."""
+        for number, host in enumerate(self.hosts, 1):
+            if not self.runtime.is_alive(host.name):
+                self.replace(number)
+        self.master.ssh("scancel --user=$USER; rm -f /efs/go /efs/later", check=False)
+        wait(lambda: self.master.ssh("squeue --noheader", check=False).stdout == "")
+        if self.nodes() != ALL_IDLE:
+            self.converge()
+            self.wait_for_nodes(ALL_IDLE)
+
     def nodes(self) -> dict[str, str]:
-        """Return the state of each node as sinfo shows it."""
-        return dict(line.split() for line in self.master.ssh("sinfo --Node --noheader --format='%N %T'").stdout.splitlines())
+        """Return the state of each node as sinfo shows it, or nothing if slurmctld does not answer."""
+        shown = self.master.ssh("sinfo --Node --noheader --format='%N %T'", check=False).stdout
+        return dict(line.split() for line in shown.splitlines())
 
     def wait_for_nodes(self, states: dict[str, str]) -> None:
         """Wait until these are the nodes and their states. A node whose slurmd has just started counts as silent for a moment (`idle*`)."""
@@ -101,6 +126,11 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queue]:
         queue.write(3, **PARAMETERS)
         queue.play(*BEFORE, "slurm")
         yield queue
+
+
+@pytest.fixture(autouse=True)
+def restored(queue: Queue) -> None:
+    queue.restore()
 
 
 def add_gpus(host: BareHost) -> None:
@@ -234,21 +264,30 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
+    """The master dies and gets another address. A job that ends meanwhile, and one that goes on, report to the new master."""
     waiting = queue.sbatch("echo waited", "--hold")
-    running = queue.sbatch("while ! [ -e /efs/later ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", "--nodelist=trust-worker2")
-    queue.wait_for(running, "RUNNING")
-    key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
+    ending, running = (
+        queue.sbatch(f"while ! [ -e /efs/{file} ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", f"--nodelist=trust-worker{number}")
+        for number, file in ((2, "go"), (3, "later"))
+    )
+    for job in (ending, running):
+        queue.wait_for(job, "RUNNING")
     queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before replacing all nodes
+    queue.wait_until_saved(waiting)
+    key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
     queue.runtime.remove(queue.master.name)
+    queue.hosts[1].ssh("touch /efs/go")
+    wait(lambda: queue.hosts[1].ssh(f"cat /efs/slurm-{ending}.out").stdout == "ran\n")
     queue.replace(1)
     assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
     assert queue.job(waiting, "JobState") == "PENDING"
     assert queue.job(running, "JobState") == "RUNNING"
-    wait(lambda: queue.nodes()["trust-worker3"] == "idle")
+    queue.wait_for(ending, "COMPLETED")
     queue.master.ssh(f"touch /efs/later && scontrol release {waiting}")
     queue.wait_for(waiting, "COMPLETED")
     queue.wait_for(running, "COMPLETED")
     assert queue.output(running) == "ran\n"
+    queue.wait_for_nodes(ALL_IDLE)
 
 
 @pytest.mark.exhaustive
@@ -270,10 +309,8 @@ def test_the_key_is_in_no_output(queue: Queue) -> None:
     done = queue.play("slurm", arguments=("-vvv", "--diff"))
     assert key not in done.stdout + done.stderr
     for host in queue.hosts:
-        assert (
-            key
-            not in host.ssh('sudo journalctl --no-pager; sudo grep -rlF -e "$(sudo base64 -w0 /etc/munge/deeplearning.key)" /efs').stdout
-        )
+        assert key not in host.ssh("sudo journalctl --no-pager").stdout
+    assert queue.master.ssh(f'sudo grep -rlF -e "$(sudo base64 -w0 {KEY})" /efs', check=False).returncode == 1, "no match"
 
 
 @pytest.mark.exhaustive
@@ -287,7 +324,8 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
     assert set(changes(queue.play("slurm", arguments=("--check",))).values()) == {2, 3}
     assert changes(queue.play("slurm")) == {queue.name(1): 3, queue.name(2): 2, queue.name(3): 2}
     for host in queue.hosts:
-        left = f"ls -d {KEY} {QUEUE} /etc/slurm/*.conf /etc/systemd/system/*/deeplearning.conf"
+        # The packages have a file plugstack.conf in the same directory.
+        left = f"ls -d {KEY} {QUEUE} /etc/slurm/{{slurm,gres,cgroup}}.conf /etc/systemd/system/*/deeplearning.conf"
         assert host.ssh(left, check=False).stdout == ""
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
     assert set(changes(queue.play("slurm")).values()) == {0}

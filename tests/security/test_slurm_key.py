@@ -18,7 +18,7 @@ import yaml
 
 MASTER, SECOND, THIRD = "bert-master", "bert-worker2", "bert-worker3"
 OLD, NEW = (base64.b64encode(bytes([number]) * 128).decode() for number in (1, 2))
-HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0, "gpu_devices": True}
+HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0}
 
 # The Python of a node: has a key in a file, or lies, and answers what the role's modules return.
 PYTHON = """\

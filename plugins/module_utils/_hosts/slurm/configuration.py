@@ -9,6 +9,8 @@ import hashlib
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
+
 #: slurm.conf describes 95 % of a node's memory. Slurm drains a node that has less memory than described, and a kernel update or a
 #: replacement of the node changes its memory by a few megabytes.
 MEMORY_SHARE = 0.95
@@ -42,14 +44,14 @@ HEADER = "# The role deeplearning.cluster.slurm writes this file and overwrites 
 PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # A comment character or a line break in a value would hide other parameters or add parameters.
 VALUE = re.compile(r"[^#\x00-\x1f\x7f]+")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+NAME, NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*"), "letters, digits, dots and hyphens"
 GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 ADDRESS = re.compile(r"[0-9A-Fa-f:.]+")
 PATH = re.compile(r"/[A-Za-z0-9._/+-]+")
 
 
 class Hardware(NamedTuple):
-    """A node's hardware: number of CPUs (hardware threads) and GPUs, memory in MiB, and whether each GPU has a device file /dev/nvidia<n>.
+    """A node's hardware: number of CPUs (hardware threads), memory in MiB, and number of GPUs, each with a device file /dev/nvidia<n>.
 
     Without a regular topology, `sockets`, `cores` (per socket) and `threads` (per core) are 0.
     """
@@ -60,7 +62,6 @@ class Hardware(NamedTuple):
     threads: int
     memory: int
     gpus: int
-    gpu_devices: bool
 
 
 class Node(NamedTuple):
@@ -72,10 +73,10 @@ class Node(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What slurm.conf contains apart from the nodes. `controller` is the name and address of the host that runs slurmctld."""
+    """What slurm.conf contains apart from the nodes. `controller` is the name of the host that runs slurmctld."""
 
     cluster: str
-    controller: tuple[str, str]
+    controller: str
     state_directory: str
     partition: str
     groups: tuple[str, ...]
@@ -86,7 +87,7 @@ class Settings(NamedTuple):
 def check_settings(settings: Settings) -> None:
     """Raise ValueError if slurm.conf cannot contain one of the values."""
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
-    _match("partition", settings.partition, NAME, "letters, digits, dots and hyphens")
+    _match("partition", settings.partition, NAME, NAMES)
     for group in settings.groups:
         _match("groups", group, GROUP, "the names of groups")
     for name, value in settings.parameters.items():
@@ -98,7 +99,7 @@ def check_settings(settings: Settings) -> None:
 
 def check_node(name: str, address: str) -> None:
     """Raise ValueError if slurm.conf cannot contain the name or the address of a node."""
-    _match("nodes: name", name, NAME, "letters, digits, dots and hyphens")
+    _match("nodes: name", name, NAME, NAMES)
     _match(f"nodes: address of {name}", address, ADDRESS, "an IP address")
 
 
@@ -110,11 +111,11 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
 def settings_lines(settings: Settings) -> str:
     """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that it cannot contain."""
     check_settings(settings)
-    name, address = settings.controller
-    check_node(name, address)
+    _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
         "ClusterName": settings.cluster,
-        "SlurmctldHost": f"{name}({address})",
+        # Not an address: a running job keeps the configuration with which it has started, and reports its end to the present master.
+        "SlurmctldHost": f"{settings.controller}({MASTER_NAME})",
         "SlurmctldPort": str(PORT),
         # Nodes get these files from slurmctld.
         "SlurmctldParameters": "enable_configless",
@@ -168,9 +169,7 @@ def gres_line(node: Node) -> str:
     """Return the line of gres.conf that describes the GPUs of a node. Raises ValueError."""
     check_node(node.name, node.address)
     gpus = node.hardware.gpus
-    # slurmd does not start if a device file is missing.
-    files = "File=/dev/nvidia" + ("0" if gpus == 1 else f"[0-{gpus - 1}]") if node.hardware.gpu_devices else f"Count={gpus}"
-    return f"NodeName={node.name} Name=gpu {files}"
+    return f"NodeName={node.name} Name=gpu File=/dev/nvidia" + ("0" if gpus == 1 else f"[0-{gpus - 1}]")
 
 
 def cgroup_conf(settings: Settings) -> str:
@@ -178,23 +177,22 @@ def cgroup_conf(settings: Settings) -> str:
     return HEADER + ("ConstrainCores=yes\nConstrainDevices=yes\n" if settings.cgroups else "")
 
 
-def parse_nodes(slurm: str, gres: str) -> dict[str, Node]:
-    """Return the nodes that existing files describe, by name. Lines that this package has not written are ignored."""
-    with_devices = set(re.findall(rf"^NodeName=({NAME.pattern}) Name=gpu File=", gres, re.MULTILINE))
+def parse_nodes(slurm: str) -> dict[str, Node]:
+    """Return the nodes that an existing slurm.conf describes, by name. Lines that this package has not written are ignored."""
     nodes = {}
     for line in slurm.splitlines():
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if not line.startswith("NodeName=") or not {"NodeAddr", "CPUs", "RealMemory"} <= words.keys():
             continue
         name = words["NodeName"]
-        nodes[name] = Node(name, words["NodeAddr"], _hardware(words, name in with_devices))
+        nodes[name] = Node(name, words["NodeAddr"], _hardware(words))
     return nodes
 
 
-def _hardware(words: Mapping[str, str], gpu_devices: bool) -> Hardware:
+def _hardware(words: Mapping[str, str]) -> Hardware:
     topology = [int(words.get(key, 0)) for key in ("SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")]
     gpus = int(words.get("Gres", "gpu:0").rpartition(":")[2])
-    return Hardware(int(words["CPUs"]), topology[0], topology[1], topology[2], int(words["RealMemory"]), gpus, gpu_devices)
+    return Hardware(int(words["CPUs"]), topology[0], topology[1], topology[2], int(words["RealMemory"]), gpus)
 
 
 def hardware_of(values: Mapping[str, Any]) -> Hardware:

@@ -54,7 +54,7 @@ def ensure_present(module: AnsibleModule) -> None:
     """Run slurmctld for the given nodes, and exit the module. Raises OSError, SlurmError, StateDirectoryError and ValueError."""
     params = module.params
     settings = settings_of(params)
-    described = configuration.parse_nodes(THIS.read(SLURM) or "", THIS.read(GRES) or "")
+    described = configuration.parse_nodes(THIS.read(SLURM) or "")
     states = current_states(module)
     desired = members(module, params["nodes"], described)
     decision = decide(described, [node["name"] for node in params["nodes"]], states)
@@ -103,10 +103,9 @@ def settings_of(params: dict[str, Any]) -> Settings:
             grp.getgrnam(group)
         except KeyError:
             raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
-    first = params["nodes"][0]
     return Settings(
         params["cluster"],
-        (first["name"], first["address"]),
+        params["nodes"][0]["name"],
         params["state_directory"],
         params["partition"],
         tuple(params["groups"]),

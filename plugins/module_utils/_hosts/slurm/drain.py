@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.controller import GRES, SLURM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.controller import SLURM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, parse_jobs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import ask, change_state, node_states
 
@@ -17,7 +17,7 @@ STATES = "running,completing,suspended,configuring"
 
 def drain(module: AnsibleModule) -> None:
     """Drain the nodes that slurmctld on this host manages, and exit the module. Raises SlurmError."""
-    described = configuration.parse_nodes(THIS.read(SLURM) or "", THIS.read(GRES) or "")
+    described = configuration.parse_nodes(THIS.read(SLURM) or "")
     names = [name for name in module.params["nodes"] if name in described]
     if not names:
         module.exit_json(changed=False, drained=[], jobs=[], diff=[])

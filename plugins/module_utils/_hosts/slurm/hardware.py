@@ -31,9 +31,9 @@ def read_hardware(gpus: int) -> Hardware:
     sockets, cores, threads = topology(_cpu_ids(cpu) for cpu in usable)
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = parse_memory(file.read())
-    has_devices = gpus > 0 and all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
+    has_devices = all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
     # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd reports 0 of them.
-    return Hardware(len(usable), sockets, cores, threads, memory, gpus if has_devices else 0, has_devices)
+    return Hardware(len(usable), sockets, cores, threads, memory, gpus if has_devices else 0)
 
 
 def _is_device(path: str) -> bool:

@@ -27,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     node_states,
     wait_until,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
 # slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time.
@@ -39,7 +40,7 @@ ConditionPathExists=
 StartLimitIntervalSec=0
 
 [Service]
-Environment="SLURMD_OPTIONS=--conf-server={controller}:{port}"
+Environment="SLURMD_OPTIONS=--conf-server={master}:{port}"
 Restart=on-failure
 RestartSec=5
 """
@@ -50,12 +51,11 @@ def ensure_present(module: AnsibleModule) -> None:
     params = module.params
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
-    configuration.check_node(node.name, params["controller"])
     if not DIGEST.fullmatch(params["settings"]):
         raise ValueError("settings: invalid value {0!r}. Use the return value of the component controller.".format(params["settings"]))
     lines = configuration.node_line(node) + ("\n" + configuration.gres_line(node) if node.hardware.gpus else "")
     hardware = "\n".join("# " + line for line in lines.splitlines())
-    content = DROP_IN.format(settings=params["settings"], hardware=hardware, controller=params["controller"], port=PORT)
+    content = DROP_IN.format(settings=params["settings"], hardware=hardware, master=MASTER_NAME, port=PORT)
     diff = converge(module, [HostFile(drop_in(NODE), content)])
     diff += converge_service(module, NODE, STARTED, changed=bool(diff))
     state = current_state(module, node.name) if module.check_mode else wait_for_registration(module, node.name, params["timeout"])

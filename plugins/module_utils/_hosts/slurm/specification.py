@@ -14,7 +14,6 @@ HARDWARE: dict[str, Any] = {
     "threads": {"type": "int", "default": 0},
     "memory": {"type": "int", "required": True},
     "gpus": {"type": "int", "default": 0},
-    "gpu_devices": {"type": "bool", "default": False},
 }
 NODE: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -32,7 +31,6 @@ SPECIFICATION: dict[str, Any] = {
         "groups": {"type": "list", "elements": "str", "default": []},
         "cgroups": {"type": "bool", "default": False},
         "parameters": {"type": "dict", "default": {}},
-        "controller": {"type": "str"},
         "settings": {"type": "str"},
         "timeout": {"type": "int", "default": 120},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -43,7 +41,7 @@ SPECIFICATION: dict[str, Any] = {
 NEEDED = {
     ("controller", "present"): ("cluster", "nodes", "state_directory", "user"),
     ("controller", "absent"): ("state_directory", "user"),
-    ("node", "present"): ("nodes", "controller", "settings"),
+    ("node", "present"): ("nodes", "settings"),
     ("node", "absent"): (),
 }
 

@@ -6,7 +6,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deeplearning.cluster.plugins.filter.slurm_nodes import slurm_nodes
 
-HARDWARE = {"cpus": 4, "sockets": 1, "cores": 2, "threads": 2, "memory": 1000, "gpus": 1, "gpu_devices": False}
+HARDWARE = {"cpus": 4, "sockets": 1, "cores": 2, "threads": 2, "memory": 1000, "gpus": 1}
 
 
 def host(number, **further):

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
 
-HARDWARE = Hardware(4, 1, 2, 2, 15000, 0, False)
+HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict()}
 SILENT = {"name": "demo-worker2", "address": "10.0.1.9", "hardware": None}
 PARAMS = {
@@ -50,7 +50,7 @@ def test_a_new_node_that_does_not_answer_waits():
 
 def test_the_first_node_is_the_controller():
     settings = controller.settings_of(PARAMS)
-    assert settings.controller == ("demo-master", "10.0.0.4")
+    assert settings.controller == "demo-master"
     assert settings.parameters == {"SlurmdTimeout": "60"}
 
 

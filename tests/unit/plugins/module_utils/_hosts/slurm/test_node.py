@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
 
-HARDWARE = Hardware(4, 1, 2, 2, 15000, 0, False)
+HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 ENTRY = {"name": "demo-worker2", "address": "10.0.1.5", "hardware": HARDWARE._asdict()}
 
 
