@@ -45,8 +45,8 @@ options:
   node_service:
     description:
       - AWS service that launches the cluster's nodes.
-      - V(auto_scaling) stands for the nodes of P(deeplearning.cluster.provision#playbook), V(emr) for those of
-        P(deeplearning.cluster.emr#playbook).
+      - V(auto_scaling) stands for the nodes of the playbook C(deeplearning.cluster.provision), V(emr) for those of
+        the playbook C(deeplearning.cluster.emr).
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling
@@ -307,8 +307,8 @@ class InventoryModule(AWSInventoryBase):
 
     @staticmethod
     def _address(node: Node, path: str) -> str:
-        """Return the address that SSH connects to."""
-        return (node.public_ip if path == JUMP else None) or node.private_ip
+        """Return the address that SSH connects to. The master reaches the workers at their private addresses."""
+        return (node.public_ip if path == JUMP and node.group == MASTER else None) or node.private_ip
 
     @staticmethod
     def _jumps(node: Node, master: Node | None, path: str) -> bool:
