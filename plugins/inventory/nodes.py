@@ -120,7 +120,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT, NODE_SERVICES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 
@@ -129,7 +129,6 @@ try:
 except ImportError:
     pass  # AWSInventoryBase reports the missing library
 
-IAM_ACTIONS = NODE_SERVICES[DEFAULT].iam_actions
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
 JUMP = "jump"

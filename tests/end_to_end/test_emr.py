@@ -68,6 +68,7 @@ class Lab:
         self.inventory = folder / "nodes.yml"
         self.inventory.write_text(json.dumps({**nodes, **login}))
         self.environment = operator(cloud, "emr", CLUSTER)
+        self._addresses = {}
 
     def _network(self, cidr):
         vpc = self.ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"]
@@ -122,12 +123,13 @@ class Lab:
             check=True,
         )
         found = json.loads(done.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item))
-        return found["_meta"]["hostvars"]
+        hosts = found["_meta"]["hostvars"]
+        self._addresses = {name: each["deeplearning_private_ip"] for name, each in hosts.items()}
+        return hosts
 
     def ssh(self, host, command):
-        """Run a command on a host of the inventory as its login user."""
-        variables = self.listed()[host]
-        return BareHost(host, variables["deeplearning_private_ip"], "", self.key, "hadoop").ssh(command).stdout
+        """Run a command on a host that `listed` has returned, as its login user."""
+        return BareHost(host, self._addresses[host], "", self.key, "hadoop").ssh(command).stdout
 
     def log(self, job, rank):
         return self.ssh(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/{rank}.log")
@@ -147,6 +149,7 @@ def created(lab):
 
 @pytest.fixture(scope="module")
 def trained(lab, created):
+    lab.listed()
     return lab.train("sum", ALL_REDUCE, launcher="torchrun", python="/opt/pytorch/bin/python")
 
 
@@ -166,6 +169,7 @@ def test_the_bootstrap_action_has_mounted_the_file_system(lab, created):
     assert len(lab.ssh(f"{CLUSTER}-master", "ls /efs/ip-*").split()) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_second_run_changes_nothing(lab, created):
     assert re.search(r"localhost +: .*changed=0", lab.play("emr"))
 
@@ -185,7 +189,8 @@ def test_mxnet_trains_on_all_nodes(lab, trained):
     assert sorted(re.findall(r"rank (\d) of 3: 3", logs)) == ["0", "1", "2"]
 
 
-def test_a_job_is_stopped(lab, trained):
+@pytest.mark.exhaustive
+def test_a_job_that_is_stopped_no_longer_keeps_nodes(lab, trained):
     lab.train("endless", ENDLESS, launcher="command", python="/usr/bin/python3", wait=False)
     refused = lab.play("emr", status=2, deeplearning_emr_core_count=1)
     assert "Nodes cannot be removed while" in " ".join(refused.split())

@@ -51,3 +51,7 @@ DEFAULT_ROLES = IamActions(
         "iam:CreateRole",
     ),
 )
+# What the inventory needs, and the search for former nodes
+NODES = IamActions(
+    reads=("ec2:DescribeInstances", "elasticmapreduce:DescribeCluster", "elasticmapreduce:ListClusters", "elasticmapreduce:ListInstances")
+)

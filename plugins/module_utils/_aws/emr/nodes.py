@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, COMPONENT_TAG, ClusterError, tag_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, tags_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
@@ -124,7 +124,6 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
     return [node for _ended, _id, node in sorted(found, key=lambda item: item[:2])]
 
 
-READS = ("ec2:DescribeInstances", "elasticmapreduce:DescribeCluster", "elasticmapreduce:ListClusters", "elasticmapreduce:ListInstances")
 EMR_NODES = NodeService(
     _instances,
     group_of,
@@ -132,6 +131,6 @@ EMR_NODES = NodeService(
     "The collection uses only EMR clusters with one master. Specify the cluster's master in your own inventory.",
     _former,
     "hadoop",
-    IamActions(reads=READS),
-    IamActions(reads=READS),
+    NODES,
+    NODES,
 )

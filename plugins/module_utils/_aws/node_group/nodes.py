@@ -9,7 +9,6 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, group_name, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
@@ -18,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     former_instances,
     running_instances,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
 
 
@@ -51,6 +50,6 @@ AUTO_SCALING = NodeService(
     "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ...",
     _former,
     "ubuntu",
-    IamActions(reads=("ec2:DescribeInstances",)),
+    NODES,
     FORMER_NODES,
 )
