@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import IAM_ACTIONS as INVENTORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
@@ -22,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_acti
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
@@ -498,11 +498,12 @@ def playbooks() -> dict[str, set[str]]:
     """Return the IAM actions by playbook. Playbooks that use Session Manager also need the actions of the entry `session_manager`."""
     reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
-    inventory = set(INVENTORY.reads)
+    inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     configure = (
         inventory | _all((HOST_KEYS, FORMER_NODES)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
     )
+    emr_nodes = inventory | _all((NODE_SERVICES["emr"].iam_actions,))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
         "validate": inventory | validate,
@@ -513,7 +514,9 @@ def playbooks() -> dict[str, set[str]]:
         "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
-        "emr": inventory | _all((EMR,)) | set(EMR_CHECKS),
+        # The playbooks for the nodes of an EMR cluster, from emr to stop
+        "emr": emr_nodes | configure | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
+        "emr_status": emr_nodes,
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}

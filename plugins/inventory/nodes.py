@@ -11,6 +11,9 @@ description:
   - Lists the running nodes of one cluster with one paginated C(DescribeInstances) request.
   - Nodes are the instances that the cluster's Auto Scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
     can set, identifies them. Other tags do not make an instance a node.
+  - With O(node_service=emr), nodes are the instances that EMR lists as running nodes of the cluster that the module
+    M(deeplearning.cluster.emr_cluster) manages. Their tags C(aws:elasticmapreduce:job-flow-id) and
+    C(aws:elasticmapreduce:instance-group-role), which only AWS can set, identify them. Core and task nodes are workers.
   - The plugin checks tags that users can set. For example, if there is a second master, two workers with the same number, or an invalid
     file system id, the run fails with an error that lists the instance ids.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
@@ -39,10 +42,19 @@ options:
     description: Region of the cluster.
     type: str
     required: true
-  user:
-    description: Login user of the image.
+  node_service:
+    description:
+      - AWS service that launches the cluster's nodes.
+      - V(auto_scaling) stands for the nodes of the playbook C(deeplearning.cluster.provision), V(emr) for those of
+        the playbook C(deeplearning.cluster.emr).
     type: str
-    default: ubuntu
+    choices: [auto_scaling, emr]
+    default: auto_scaling
+  user:
+    description:
+      - Login user of the image.
+      - The default is V(ubuntu), or V(hadoop) with O(node_service=emr).
+    type: str
   private_key_file:
     description: File with the private key of the EC2 key pair. By default, SSH uses its own default keys.
     type: path
@@ -81,14 +93,21 @@ plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
 connection_path: session_manager
+---
+# The nodes of an EMR cluster
+plugin: deeplearning.cluster.nodes
+cluster: bert
+region: us-east-1
+node_service: emr
 """
 
 import difflib
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +115,12 @@ from ansible import constants, context
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.utils.display import Display
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import connection_advice, sdk_problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, connection_advice, sdk_problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import filters as membership_filters
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 
@@ -110,7 +129,6 @@ try:
 except ImportError:
     pass  # AWSInventoryBase reports the missing library
 
-IAM_ACTIONS = IamActions(reads=("ec2:DescribeInstances",))
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
 JUMP = "jump"
@@ -126,6 +144,17 @@ def names_plugin(path: str) -> bool:
         return PLUGIN.search(Path(path).read_text(encoding="utf-8")) is not None
     except (OSError, ValueError):
         return False
+
+
+class _Reader:
+    """Reads AWS with the clients of the inventory plugin."""
+
+    def __init__(self, cluster: str, connect: Callable[[str], Any]) -> None:
+        self.cluster, self.client = cluster, lru_cache(connect)
+
+    def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        pages = self.client(service).get_paginator(operation).paginate(**arguments)
+        return [item for page in pages for item in page[key]]
 
 
 class InventoryModule(AWSInventoryBase):
@@ -166,6 +195,7 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_cluster", cluster)
         self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
         self.inventory.set_variable("all", "deeplearning_region", region)
+        self.inventory.set_variable("all", "deeplearning_node_service", self.get_option("node_service"))
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         if self.get_option("private_key_file"):
             self.inventory.set_variable("all", "deeplearning_private_key_file", self._private_key_file())
@@ -176,7 +206,7 @@ class InventoryModule(AWSInventoryBase):
         cached, live = self.get_cached_result(path, cache)
         if not cached:
             try:
-                live = [asdict(node) for node in nodes(cluster, self._instances(cluster, region))]
+                live = [asdict(node) for node in nodes(cluster, self._instances(cluster, region), self._service)]
             except MembershipError as error:
                 raise AnsibleParserError(str(error)) from None
         self.update_cached_result(path, cache, live)
@@ -198,18 +228,21 @@ class InventoryModule(AWSInventoryBase):
             if not given.get(name):
                 raise AnsibleParserError(f"{name}: missing. Specify a value, for example {name}: {example}.")
 
-    def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
-        filters = [*membership_filters(cluster), {"Name": "instance-state-name", "Values": ["running"]}]
+    @property
+    def _service(self) -> NodeService:
+        return NODE_SERVICES[self.get_option("node_service")]
+
+    def _user(self) -> str:
+        return str(self.get_option("user") or self._service.login_user)
+
+    def _instances(self, cluster: str, region: str) -> list[Instance]:
         try:
-            client = self.client("ec2", region=valid_region(region))
-            for page in client.get_paginator("describe_instances").paginate(Filters=filters):
-                for reservation in page["Reservations"]:
-                    yield from reservation["Instances"]
+            return self._service.instances(_Reader(cluster, partial(self.client, region=valid_region(region))))
         except NoCredentialsError:
             raise AnsibleParserError(
                 "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
             ) from None
-        except ValueError as error:
+        except (ValueError, ClusterError) as error:
             raise AnsibleParserError(str(error)) from None
         except (BotoCoreError, ClientError) as error:
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
@@ -233,7 +266,7 @@ class InventoryModule(AWSInventoryBase):
             "instance_type": node.instance_type,
             "private_ip": node.private_ip,
             "address": self._address(node, path),
-            "user": self.get_option("user"),
+            "user": self._user(),
             "jump": self._jumps(node, master, path),
         }
         if node.public_ip:
@@ -255,7 +288,7 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_efa_devices": node.efa_devices,
             "deeplearning_mounts": node.mounts,
             "ansible_host": self._address(node, path),
-            "ansible_user": self.get_option("user"),
+            "ansible_user": self._user(),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
             # sshd may start shortly after the instance is in service
             "ansible_ssh_retries": 5,
@@ -274,8 +307,8 @@ class InventoryModule(AWSInventoryBase):
 
     @staticmethod
     def _address(node: Node, path: str) -> str:
-        """Return the address that SSH connects to."""
-        return (node.public_ip if path == JUMP else None) or node.private_ip
+        """Return the address that SSH connects to. The master reaches the workers at their private addresses."""
+        return (node.public_ip if path == JUMP and node.group == MASTER else None) or node.private_ip
 
     @staticmethod
     def _jumps(node: Node, master: Node | None, path: str) -> bool:
@@ -290,7 +323,7 @@ class InventoryModule(AWSInventoryBase):
             jump = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *self._host_key_arguments(master)]
             if self.get_option("private_key_file"):
                 jump += ["-i", self._private_key_file()]
-            jump += ["-l", self.get_option("user"), master.public_ip or master.private_ip]
+            jump += ["-l", self._user(), master.public_ip or master.private_ip]
             arguments += ["-o", f"ProxyCommand={shlex.join(jump)}"]
         return arguments
 

@@ -16,6 +16,12 @@ options:
       - Name of the cluster.
     type: str
     required: true
+  node_service:
+    description:
+      - AWS service that launches the cluster's nodes, as in the inventory plugin.
+    type: str
+    choices: [auto_scaling, emr]
+    default: auto_scaling
 attributes:
   check_mode:
     description: The module only reads.
@@ -156,21 +162,24 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
 
 def main() -> None:
-    module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
+    module = AnsibleAWSModule(
+        argument_spec={"cluster": {"type": "str", "required": True}, "node_service": ARGUMENT}, supports_check_mode=True
+    )
+    service = NODE_SERVICES[module.params["node_service"]]
     try:
         cloud = AwsClient(module, module.params["cluster"])
         resources = [
             {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
             for item in sorted(read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
-        live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
+        live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
     module.exit_json(changed=False, resources=resources, nodes=live)

@@ -7,12 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: former_nodes_info
 version_added: 0.2.0
-short_description: Lists the instances that have left a cluster, based on scaling activities
+short_description: Lists the instances that have left a cluster
 description:
   - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
   - If an Auto Scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
     interrupted Spot Instance is an example. AWS keeps scaling activities for six weeks.
+  - With O(node_service=emr), lists the instances that EMR has terminated. EMR lists them for 30 days.
 options:
   cluster:
     description:
@@ -30,6 +31,12 @@ options:
     type: list
     elements: str
     default: []
+  node_service:
+    description:
+      - AWS service that launches the cluster's nodes, as in the inventory plugin.
+    type: str
+    choices: [auto_scaling, emr]
+    default: auto_scaling
 attributes:
   check_mode:
     description: The module only reads.
@@ -83,7 +90,6 @@ nodes:
       type: str
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
@@ -93,13 +99,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     ClusterError,
     fail,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
-    activities,
-    departures,
-    former_instances,
-    running_instances,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 
 
 def main() -> None:
@@ -108,6 +108,7 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "days": {"type": "int", "required": True},
             "instance_ids": {"type": "list", "elements": "str", "default": []},
+            "node_service": ARGUMENT,
         },
         supports_check_mode=True,
     )
@@ -115,17 +116,10 @@ def main() -> None:
     since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
     try:
         cloud = AwsClient(module, module.params["cluster"])
-        cloud.client("autoscaling")
-        groups = [f"{cloud.cluster}-{group}" for group in (MASTER, WORKERS)]
-        with ThreadPoolExecutor(len(groups)) as pool:
-            found = list(pool.map(lambda group: list(activities(cloud, group)), groups))
-            # Instances are read after the activities, so that no launched instance is missed
-            running = running_instances(cloud)
-            former = set().union(*(former_instances(each, since, running) for each in found)) - set(module.params["instance_ids"])
-            nodes = [node for each in found for node in departures(each, former, running)]
+        nodes = NODE_SERVICES[module.params["node_service"]].former(cloud, since, module.params["instance_ids"])
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    module.exit_json(changed=False, instance_ids=sorted(former), nodes=nodes)
+    module.exit_json(changed=False, instance_ids=sorted({node["instance_id"] for node in nodes}), nodes=nodes)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ INVENTORY = (
     "instance_type",
     "inventory_error",
     "mounts",
+    "node_service",
     "nodes",
     "number",
     "private_ip",

@@ -92,7 +92,6 @@ def declared(tool, path):
         calls = []
     else:
         calls = [item for each in path.parent.rglob("iam_actions.py") for item in declarations(tool, each)]
-        calls += [tool.INVENTORY] if path.stem == "nodes" else []
     return {action for item in calls for action in (*item.reads, *item.definition, *item.present, *item.absent)}
 
 

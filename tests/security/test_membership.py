@@ -289,5 +289,5 @@ def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
         for action in statement["Action"]
         if action in ("ec2:CreateTags", "ec2:DeleteTags", "autoscaling:CreateOrUpdateTags") or action.endswith("*")
     }
-    assert tagging == {"provision-1", "train-1"}
-    assert {"configure", "dataset", "status", "nodes"} <= policies.keys()
+    assert tagging == {"emr", "provision-1", "train-1"}
+    assert {"configure", "dataset", "status", "emr_status", "nodes"} <= policies.keys()

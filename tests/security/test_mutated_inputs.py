@@ -25,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     inventory,
     membership,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
@@ -335,7 +336,7 @@ def test_instances_with_other_tags(seed):
         "Tags": [{"Key": "deeplearning:cluster", "Value": "bert"}, {"Key": "deeplearning:number", "Value": str(noise.choice(NASTY))}],
     }
     with contextlib.suppress(membership.MembershipError):
-        found = inventory.nodes("bert", [*instances, foreign])
+        found = inventory.nodes("bert", [*instances, foreign], AUTO_SCALING)
         assert [node.instance_id for node in found if node.number < 3] == [each["InstanceId"] for each in instances[:2]]
         assert foreign["InstanceId"] not in {node.instance_id for node in found}
 

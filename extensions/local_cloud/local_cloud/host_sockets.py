@@ -16,6 +16,8 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from .aws.context import CLOUD, instances
 from .aws.control_api import PREFIX
 from .aws.ec2.instance_metadata import InstanceMetadata
+from .aws.emr.node_tasks import PREFIX as EMR_PREFIX
+from .aws.emr.node_tasks import NodeTasks
 from .aws.requests.calls import Application
 from .aws.requests.origin_check import refuse_foreign_origins
 from .host_interface import HostInterface
@@ -72,7 +74,7 @@ class HostSocket:
     """A server on the socket of one host."""
 
     def __init__(self, path: Path, instance_id: str, api: Application) -> None:
-        application: Any = host_application(InstanceMetadata(instance_id), api)
+        application: Any = host_application(InstanceMetadata(instance_id), api, NodeTasks(instance_id))
         with _listen(path) as listening:
             self._server: BaseWSGIServer = make_server(
                 f"unix://{path}", 0, application, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
@@ -85,12 +87,14 @@ class HostSocket:
         self._thread.join()
 
 
-def host_application(metadata: Application, api: Application) -> Application:
-    """Return the application behind a host's socket: its metadata service, and the AWS API without the control API."""
+def host_application(metadata: Application, api: Application, node_tasks: Application) -> Application:
+    """Return the application behind a host's socket: its metadata service, its tasks in EMR, and the AWS API without the control API."""
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("HTTP_HOST", "").partition(":")[0] == METADATA_ADDRESS:
             return metadata(environ, start)
+        if environ["PATH_INFO"].startswith(EMR_PREFIX):
+            return node_tasks(environ, start)
         if environ["PATH_INFO"].startswith(PREFIX):
             start("404 Not Found", [("Content-Length", "0")])
             return []

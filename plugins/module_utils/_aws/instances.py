@@ -11,6 +11,7 @@ from typing import Any
 MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
+ALIVE = ("pending", "running")
 GROUP_TAG = "aws:autoscaling:groupName"
 """Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`."""
 

@@ -19,7 +19,7 @@ class Delays:
     file_system_policy: float = 0.2
     """Until reads return a new policy."""
     emr_cluster: float = 0.5
-    """The duration of the bootstrap actions of an EMR node, and of a step."""
+    """The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node."""
     launch_retry: float = 5.0
     """Between two attempts of a group to launch instances."""
     health_check: float = 1.0

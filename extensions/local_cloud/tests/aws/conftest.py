@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -33,6 +34,8 @@ class Hosts:
     def __init__(self) -> None:
         self.specs: dict[str, HostSpec] = {}
         self.alive: set[str] = set()
+        self.sockets: Path | None = None
+        """The socket of each host, or None if hosts execute nothing."""
         self.boots = threading.Event()
         self.reset()
 
@@ -40,6 +43,7 @@ class Hosts:
         """Restore the defaults: hosts start without failure and boot immediately."""
         self.boots.set()
         self.failure = ""
+        self.sockets = None
 
     def start(self, spec: HostSpec) -> None:
         self.specs[spec.instance_id] = spec
@@ -60,6 +64,9 @@ class Hosts:
 
     def console_output(self, instance_id: str) -> str:
         return f"console of {instance_id}\n"
+
+    def socket(self, instance_id: str) -> Path | None:
+        return self.sockets
 
 
 class Account:

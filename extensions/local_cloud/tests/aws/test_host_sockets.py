@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws import app
 from local_cloud.aws.ec2.instance_metadata import InstanceMetadata
+from local_cloud.aws.emr.node_tasks import NodeTasks
 from local_cloud.host_interface import NoHosts
 from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, HostSockets, host_application
 from local_cloud.testing import wait_until
@@ -45,7 +46,7 @@ class Host:
         self.iam.add_role_to_instance_profile(InstanceProfileName=role, RoleName=role)
         (instance,) = account.run(account.subnets()[0], IamInstanceProfile={"Name": role})
         self.id, self.role, self.ip = instance["InstanceId"], role, instance["PrivateIpAddress"]
-        self.client = Client(host_application(InstanceMetadata(self.id), cloud))
+        self.client = Client(host_application(InstanceMetadata(self.id), cloud, NodeTasks(self.id)))
 
     def ask(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Any:
         return self.client.open(path, method=method, headers={"Host": METADATA_ADDRESS, **(headers or {})})

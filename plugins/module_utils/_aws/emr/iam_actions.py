@@ -9,10 +9,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_acti
 
 IAM_ACTIONS = IamActions(
     reads=(
+        "ec2:DescribeInstances",
         "elasticmapreduce:DescribeCluster",
         "elasticmapreduce:ListBootstrapActions",
         "elasticmapreduce:ListClusters",
         "elasticmapreduce:ListInstanceGroups",
+        "elasticmapreduce:ListInstances",
         "elasticmapreduce:ListSteps",
     ),
     definition=(
@@ -24,6 +26,7 @@ IAM_ACTIONS = IamActions(
         "iam:ListAttachedRolePolicies",
     ),
     present=(
+        "ec2:CreateTags",
         "elasticmapreduce:AddInstanceGroups",
         "elasticmapreduce:AddJobFlowSteps",
         "elasticmapreduce:AddTags",
@@ -32,6 +35,7 @@ IAM_ACTIONS = IamActions(
         "elasticmapreduce:RunJobFlow",
         "elasticmapreduce:SetTerminationProtection",
         "elasticmapreduce:TerminateJobFlows",
+        "s3:GetObject",
     ),
     absent=(
         "elasticmapreduce:SetTerminationProtection",
@@ -46,4 +50,8 @@ DEFAULT_ROLES = IamActions(
         "iam:CreateInstanceProfile",
         "iam:CreateRole",
     ),
+)
+# What the inventory needs, and the search for former nodes
+NODES = IamActions(
+    reads=("ec2:DescribeInstances", "elasticmapreduce:DescribeCluster", "elasticmapreduce:ListClusters", "elasticmapreduce:ListInstances")
 )

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    COMPONENT_TAG,
     DENIED_TIMEOUT,
     SDK_ERRORS,
     AwsClient,
@@ -24,18 +24,30 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     is_missing,
     outcome_is_unknown,
     read_concurrently,
-    tag_dict,
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER, GROUPS, READY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import (
+    LIVE,
+    STARTED,
+    describe,
+    group_of,
+    own_cluster,
+    role_of,
+    running_instances,
+    surplus,
+    unnumbered,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NUMBER_TAG, assign_numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 
-STARTING = ("STARTING", "BOOTSTRAPPING")
-STARTED = ("RUNNING", "WAITING")
+RESIZABLE = ("CORE", "TASK")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
 START_TIMEOUT = 1800
 """The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images."""
@@ -44,6 +56,11 @@ SHRINK_TIMEOUT = 3600 + START_TIMEOUT
 Management Guide, "Cluster scale-down"."""
 LISTED_TIMEOUT = 60
 """Seconds after which EMR lists a new cluster at the latest."""
+LOG_TIMEOUT = 120
+"""Seconds to wait for the log of a failed bootstrap action, which EMR copies when the cluster ends."""
+MOST_BYTES = 1_000_000
+KEPT_LINES, KEPT_CHARACTERS = 5, 500
+FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*bootstrap action (?P<action>\d+) returned a non-zero")
 PAUSE = 2
 """Seconds between two checks of a cluster at first. EMR allows few calls per second."""
 STILL_SHRINKING = (
@@ -73,32 +90,17 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     if request.present:
         groups = managed_groups(described["Id"], groups)
     actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
+    instances = running_instances(cloud, described["Id"]) if request.present else []
     roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
-    yield Found(CLUSTER, described["Id"], cluster_properties(request, described, groups, actions), roles)
+    properties = {**cluster_properties(request, described, groups, actions), **_node_properties(request, instances)}
+    yield Found(CLUSTER, described["Id"], properties, roles)
     yield from _read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
 
 
-def own_cluster(cloud: AwsClient) -> dict[str, Any] | None:
-    """Return the description of the cluster with this cluster's name and tags that is not ending, or None.
-
-    Names of EMR clusters are not unique, and lists do not contain tags. Raises ClusterError if several clusters have the tags.
-    """
-    listed = cloud.retrieve("emr", "list_clusters", "Clusters", ClusterStates=[*STARTING, *STARTED])
-    named = [_describe(cloud, item["Id"]) for item in listed if item["Name"] == cloud.cluster]
-    own = [item for item in named if _is_own(cloud, item) and item["Status"]["State"] in (*STARTING, *STARTED)]
-    if len(own) > 1:
-        ids = " and ".join(item["Id"] for item in own)
-        raise ClusterError(f"{ids} are both tagged as the EMR cluster of {cloud.cluster}. Terminate one of them, or remove its tags.")
-    return own[0] if own else None
-
-
-def _is_own(cloud: AwsClient, described: Description) -> bool:
-    tags = tag_dict(described.get("Tags", []))
-    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == EMR_COMPONENT
-
-
-def _describe(cloud: AwsClient, cluster_id: str) -> dict[str, Any]:
-    return dict(cloud.emr.describe_cluster(ClusterId=cluster_id)["Cluster"])
+def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
+    """Return the ids of the nodes that have no number yet, and of the nodes beyond the desired numbers."""
+    counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
+    return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
 
 
 def cluster_properties(
@@ -275,10 +277,11 @@ def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
 
     EMR accepts this only while a cluster runs. A cluster that starts has the sizes of its definition, unless this changes.
     """
-    sizes = {role: properties[f"{GROUPS[role]}_count"] for role in ("CORE", "TASK")}
+    sizes = {role: properties[f"{GROUPS[role]}_count"] for role in RESIZABLE}
     groups = {group["InstanceGroupType"]: group for group in _groups(cloud, found.id)}
+    instances = running_instances(cloud, found.id)
     different = [
-        {"InstanceGroupId": group["Id"], "InstanceCount": sizes[role]}
+        _resize_request(group["Id"], sizes[role], surplus(instances, {role: sizes[role]}))
         for role, group in groups.items()
         if role in sizes and (group["RequestedInstanceCount"] != sizes[role] or group["Status"]["State"] in ("ARRESTED", "SUSPENDED"))
     ]
@@ -291,8 +294,28 @@ def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
         cloud.create("emr", "add_instance_groups", JobFlowId=found.id, InstanceGroups=[definition.group_request("TASK", properties)])
 
 
+def _resize_request(group_id: str, size: int, going: Sequence[str]) -> dict[str, Any]:
+    """Return the new size of a group, and which nodes EMR terminates if the group shrinks."""
+    policy = {"ShrinkPolicy": {"InstanceResizePolicy": {"InstancesToTerminate": list(going)}}} if going else {}
+    return {"InstanceGroupId": group_id, "InstanceCount": size, **policy}
+
+
+def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
+    """Number the nodes without a number: core nodes before task nodes, the oldest first. Nodes keep their numbers until they end."""
+    instances = running_instances(cloud, cluster_id)
+    numbered = {item["InstanceId"]: number for item in instances if (number := number_of(item))}
+    for group in NODE_TYPES:
+        members = [item for role in GROUPS for item in instances if role_of(item) == role and group_of(cloud.cluster, item) == group]
+        known = {item["InstanceId"]: numbered[item["InstanceId"]] for item in members if item["InstanceId"] in numbered}
+        for instance_id, number in assign_numbers(group, known, unnumbered(members), len(members)).items():
+            if instance_id not in known:
+                cloud.once_visible(
+                    cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
+                )
+
+
 def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
-    """Wait until the cluster is ready, if the run is to wait."""
+    """Wait until the cluster is ready, and number its nodes, if the run is to wait."""
     if found.properties.get("state") != READY:
         return found
 
@@ -308,6 +331,7 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
         _wait(cloud, found.id, is_ready, SHRINK_TIMEOUT if shrinks else START_TIMEOUT)
     except WaitTimeout as error:
         raise WaitTimeout(f"{error} {STILL_SHRINKING}" if shrinks else str(error)) from error
+    _number_nodes(cloud, found.id)
     return found
 
 
@@ -322,9 +346,9 @@ def _wait(
     started = time.monotonic()
 
     def probe() -> bool:
-        described = _describe(cloud, cluster_id)
-        if described["Status"]["State"] not in (*STARTING, *STARTED):
-            raise ClusterError(ended(described))
+        described = describe(cloud, cluster_id)
+        if described["Status"]["State"] not in LIVE:
+            raise ClusterError(ended(described, bootstrap_log(cloud, described)))
         groups = _groups(cloud, cluster_id)
         nodes = [(group["RunningInstanceCount"], group["RequestedInstanceCount"]) for group in groups]
         running, wanted = (sum(counts) for counts in zip(*nodes))
@@ -358,16 +382,60 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
     return [*(group for group in groups if group["InstanceGroupType"] != "TASK"), *(used or tasks[:1])]
 
 
-def ended(described: Description) -> str:
-    """Return the message for a cluster that ends although it is wanted, with EMR's reason and the location of the logs."""
+def ended(described: Description, log: str = "") -> str:
+    """Return the message for a cluster that ends although it is wanted, with EMR's reason and the location of the logs.
+
+    `log` is the end of what a failed bootstrap action printed.
+    """
     reason = described["Status"].get("StateChangeReason", {})
     code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
     message = f"EMR cluster {described['Id']} ended ({code}): {text.rstrip('.')}."
     if not described.get("LogUri"):
         return f"{message} Set emr_log_uri to keep the logs of nodes."
-    logs = f"s3://{described['LogUri'].partition('://')[2].rstrip('/')}/{described['Id']}"
     where = "steps/" if code == "STEP_FAILURE" else "node/"
-    return f"{message} EMR copies the logs to {logs}/{where} a few minutes later."
+    printed = f" It printed: {log}." if log else ""
+    return f"{message}{printed} EMR copies the logs to s3://{'/'.join(_log_folder(described))}/{where} a few minutes later."
+
+
+def _log_folder(described: Description) -> tuple[str, str]:
+    """Return the bucket of the cluster's logs, and their folder in the bucket."""
+    bucket, _slash, folder = described["LogUri"].partition("://")[2].rstrip("/").partition("/")
+    return bucket, f"{folder}/{described['Id']}".lstrip("/")
+
+
+def bootstrap_log(cloud: AwsClient, described: Description) -> str:
+    """Return the end of the error output of the bootstrap action that ended the cluster.
+
+    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if this user may not read it.
+    """
+    failed = FAILED_ACTION.search(described["Status"].get("StateChangeReason", {}).get("Message", ""))
+    if not failed or not described.get("LogUri"):
+        return ""
+    bucket, folder = _log_folder(described)
+    key = f"{folder}/node/{failed['instance']}/bootstrap-actions/{failed['action']}/stderr.gz"
+
+    def read() -> str | None:
+        try:
+            return last_lines(cloud.s3.get_object(Bucket=bucket, Key=key)["Body"].read(MOST_BYTES))
+        except ClientError as error:
+            if error_code(error) == "AccessDenied":
+                return "(you may not read its log)"
+            return None
+
+    try:
+        return cloud.wait_until("the log of the bootstrap action", read, LOG_TIMEOUT, pause=PAUSE)
+    except (WaitTimeout, *SDK_ERRORS):
+        return ""
+
+
+def last_lines(packed: bytes) -> str:
+    """Return the last lines of a compressed log without control characters, in one line. Nodes can write anything there."""
+    try:
+        text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, MOST_BYTES).decode(errors="replace")
+    except zlib.error:
+        return "(its log is damaged)"
+    lines = ["".join(char for char in line if char.isprintable()).strip() for line in text.splitlines()]
+    return " / ".join([line for line in lines if line][-KEPT_LINES:])[-KEPT_CHARACTERS:] or "(nothing)"
 
 
 def _delete_cluster(cloud: AwsClient, found: Found) -> None:
@@ -378,7 +446,7 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
 
     def gone() -> bool:
         cloud.progress(f"EMR cluster {cloud.cluster} is terminating", time.monotonic() - started)
-        return _describe(cloud, found.id)["Status"]["State"] in OVER
+        return describe(cloud, found.id)["Status"]["State"] in OVER
 
     cloud.wait_until(f"the end of EMR cluster {found.id}", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
 

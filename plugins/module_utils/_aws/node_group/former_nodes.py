@@ -11,20 +11,23 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
 # The beginnings of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
-def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
+def activities(reader: Reader, group: str) -> Iterator[Mapping[str, Any]]:
     """Yield the group's scaling activities, or nothing if the group does not exist."""
     try:
-        for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
-            AutoScalingGroupName=group, IncludeDeletedGroups=True
+        for page in (
+            reader.client("autoscaling")
+            .get_paginator("describe_scaling_activities")
+            .paginate(AutoScalingGroupName=group, IncludeDeletedGroups=True)
         ):
             yield from page["Activities"]
     except ClientError as error:
@@ -32,10 +35,10 @@ def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
             raise
 
 
-def running_instances(cloud: AwsClient) -> set[str]:
+def running_instances(reader: Reader) -> set[str]:
     """Return the ids of the running and pending instances in the cluster's groups."""
-    alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
-    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
+    alive = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
+    reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 
 

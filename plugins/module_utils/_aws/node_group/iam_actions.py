@@ -51,5 +51,7 @@ IAM_ACTIONS = IamActions(
     absent=REMOVALS,
 )
 
+# What the inventory needs
+NODES = IamActions(reads=("ec2:DescribeInstances",))
 FORMER_NODES = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
 HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

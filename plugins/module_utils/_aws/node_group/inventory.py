@@ -13,12 +13,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
     MASTER,
     NODE_TYPES,
     WORKERS,
-    group_of,
     node_name,
     tags_of,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS, told
 
 
@@ -56,18 +56,18 @@ class Node:
         return {**own, **self.storage, "mounts": self.mounts}
 
 
-def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
+def nodes(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[Node]:
     """Return the nodes among the running instances, sorted by number. Raises MembershipError.
 
-    Nodes without numbers get free numbers, starting with the oldest node. Only instances that an Auto Scaling group of the cluster launched
-    count as nodes.
+    Nodes without numbers get free numbers, starting with the oldest node. Only instances that the service launched for the cluster count as
+    nodes.
     """
     instances = list(instances)
-    check(cluster, instances)
+    check(cluster, instances, service)
     ordered = sorted(instances, key=lambda item: (item["LaunchTime"], item["InstanceId"]))
     result = []
     for group in NODE_TYPES:
-        members = {item["InstanceId"]: item for item in ordered if group_of(cluster, item) == group}
+        members = {item["InstanceId"]: item for item in ordered if service.group_of(cluster, item) == group}
         numbered = {instance_id: number for instance_id, item in members.items() if (number := number_of(item))}
         numbers = assign_numbers(group, numbered, [instance_id for instance_id in members if instance_id not in numbered], len(members))
         result += [_node(cluster, group, number, members[instance_id]) for instance_id, number in numbers.items()]

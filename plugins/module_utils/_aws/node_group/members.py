@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     WaitTimeout,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES, group_name, group_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE, NODE_TYPES, group_name, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -27,10 +27,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     numbers,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
-ALIVE = ("pending", "running")
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
 Properties = Mapping[str, Any]
@@ -56,7 +56,8 @@ def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield one entry with the numbered nodes for each group, even if the Auto Scaling group does not exist."""
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
-    problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
+    running = [item for item in instances if item["State"]["Name"] == "running"]
+    problems = membership.problems(cloud.cluster, running, AUTO_SCALING)
     for group in NODE_TYPES:
         members = in_group(cloud, instances, group)
         numbered = {number: instance["InstanceId"] for instance in members if (number := number_of(instance))}

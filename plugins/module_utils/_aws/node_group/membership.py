@@ -14,10 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
     MASTER,
     NODE_TYPES,
     group_name,
-    group_of,
     tags_of,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
 
@@ -39,16 +39,15 @@ def number_of(instance: Mapping[str, Any]) -> int | None:
     return int(text) if NUMBER.fullmatch(text) else None
 
 
-def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
+def problems(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[str]:
     """Return messages about problems with the cluster's running instances. Each message contains instance ids and advice."""
-    members = [(group, item) for item in instances if (group := group_of(cluster, item))]
-    found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
+    members = [(group, item) for item in instances if (group := service.group_of(cluster, item))]
+    found = [text for group, item in members for text in _tag_problems(cluster, service.launcher(cluster, group), group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
     if len(masters) > 1:
         found.append(
-            f"Instances {' and '.join(masters)}: more than one instance is running in Auto Scaling group {group_name(cluster, MASTER)}, "
-            "but a cluster has only one master. Wait until Auto Scaling has terminated the replaced master, or terminate the surplus "
-            "instance with aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
+            f"Instances {' and '.join(masters)}: more than one instance is running in {service.launcher(cluster, MASTER)}, "
+            f"but a cluster has only one master. {service.second_master}"
         )
     numbered: dict[int, list[str]] = {}
     for group, item in members:
@@ -65,19 +64,19 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def check(cluster: str, instances: Iterable[Mapping[str, Any]]) -> None:
+def check(cluster: str, instances: Iterable[Instance], service: NodeService) -> None:
     """Raise MembershipError if the cluster's running instances have problems."""
-    found = problems(cluster, instances)
+    found = problems(cluster, instances, service)
     if found:
         raise MembershipError("\n".join(found))
 
 
-def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iterator[str]:
+def _tag_problems(cluster: str, launcher: str, group: str, instance: Instance) -> Iterator[str]:
     tags, name = tags_of(instance), instance["InstanceId"]
     if tags.get(CLUSTER_TAG) != cluster:
         yield (
-            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, but Auto Scaling group {group_name(cluster, group)} "
-            f"launched the instance. Set the tag to {cluster}, or choose another cluster name if that group does not belong to the cluster."
+            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, but {launcher} launched the instance. "
+            f"Set the tag to {cluster}, or choose another cluster name if {launcher} does not belong to the cluster."
         )
     text, number = tags.get(NUMBER_TAG), number_of(instance)
     if text is not None and (number is None or (number == MASTER_NUMBER) != (group == MASTER)):
@@ -92,8 +91,7 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
                 tag.check(tags[tag.key])
         except ValueError as error:
             yield (
-                f"Instance {name}, tag {tag.key}: {error}. "
-                f"Find out who changed the tag, and set it to the value of this tag on Auto Scaling group {group_name(cluster, group)}."
+                f"Instance {name}, tag {tag.key}: {error}. Find out who changed the tag, and set it to the value of this tag on {launcher}."
             )
 
 

@@ -1,1 +1,1 @@
-"""Amazon EMR: clusters with uniform instance groups. Bootstrap actions and steps are not executed."""
+"""Amazon EMR: clusters with uniform instance groups, whose hosts execute the bootstrap actions. Steps are not executed."""

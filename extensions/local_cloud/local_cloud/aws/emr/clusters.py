@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import logging
 import time
@@ -21,6 +22,7 @@ from .block_public_access import open_group
 from .checks import FIRST_WITH_SERVICE_RULE, version
 from .images import image_of_release
 from .managed_security_groups import ManagedGroups, is_public, lets_master_in, manage
+from .node_tasks import failure_message, user_data
 from .nodes import CORE, JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node, replication_of
 from .objects import is_missing
 from .roles import SCOPED_TAG, check_service_role, needs_tags
@@ -188,12 +190,18 @@ class Cluster:
             "IamInstanceProfile": {"Arn" if profile.startswith("arn:") else "Name": profile},
             "NetworkInterfaces": [interface],
             "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+            "UserData": base64.b64encode(user_data(self._public_key).encode()).decode(),
         }
         check_launch(self._ec2, data)
         if size:
             device = self._ec2.describe_images(ami_ids=[image])[0].root_device_name
             data["BlockDeviceMappings"] = [{"DeviceName": device, "Ebs": {"VolumeSize": size, "VolumeType": "gp3"}}]
         return data, subnet
+
+    @property
+    def _public_key(self) -> str | None:
+        key_pair = self._ec2.key_pairs.get(self.instances.get("Ec2KeyName"))
+        return str(key_pair.public_key) if key_pair else None
 
     def _managed_groups(self, subnet: Any) -> ManagedGroups:
         master, slave, service = (
@@ -244,10 +252,13 @@ class Cluster:
                 node.end("BOOTSTRAP_FAILURE", failure)
 
     def _bootstrap_failure(self, node: Node) -> str:
+        """Return EMR's message about the first failed bootstrap action, or ''. Without hosts, only a missing script is a failure."""
+        if node.report is not None:
+            failure = node.report["failure"]
+            return failure_message(node, failure) if failure else ""
         for number, action in enumerate(self.request.get("BootstrapActions", []), start=1):
             if is_missing(self.backend.account_id, action["ScriptBootstrapAction"]["Path"]):
-                name = "Master" if node.group.role == MASTER else node.group.role.capitalize()
-                return f"{name} instance ({node.instance.id}) failed attempting to download bootstrap action {number} file from S3"
+                return failure_message(node, {"action": number, "reason": "download"})
         return ""
 
     def _advance(self) -> None:

@@ -31,6 +31,8 @@ class Node:
         self.ready: datetime | None = None
         self.ended: datetime | None = None
         self.bootstrapped_at = 0.0
+        self.report: dict[str, Any] | None = None
+        """The outcome of the bootstrap actions, as the instance controller on the host of the node reports it."""
         # A terminated EC2 instance no longer has addresses
         self.addresses = {
             "PrivateIpAddress": instance.private_ip,
@@ -51,9 +53,16 @@ class Node:
             self.state, self.bootstrapped_at = "BOOTSTRAPPING", time.time() + CLOUD.delays.emr_cluster
 
     @property
+    def has_host(self) -> bool:
+        """Return whether a host executes the bootstrap actions. Otherwise, they take time and are not executed."""
+        return CLOUD.hosts.socket(str(self.instance.id)) is not None
+
+    @property
     def is_bootstrapped(self) -> bool:
         """Return whether the bootstrap actions have finished. The cluster then determines their outcome."""
-        return self.state == "BOOTSTRAPPING" and time.time() >= self.bootstrapped_at
+        if self.state != "BOOTSTRAPPING":
+            return False
+        return self.report is not None or (time.time() >= self.bootstrapped_at and not self.has_host)
 
     def become_ready(self) -> None:
         self.state, self.ready = "RUNNING", utcnow()

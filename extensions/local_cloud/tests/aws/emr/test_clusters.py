@@ -12,8 +12,10 @@ from local_cloud.aws import persistence
 from local_cloud.aws.app import AwsApi
 from local_cloud.aws.context import CLOUD
 from local_cloud.aws.emr import api
+from local_cloud.aws.emr.node_tasks import NodeTasks
 from local_cloud.credentials import Credentials
 from local_cloud.testing import wait_until
+from werkzeug.test import Client
 
 from ..conftest import Account, Hosts, refused
 from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap, trust
@@ -197,6 +199,29 @@ def test_bootstrap_actions_that_are_not_in_s3(emr: Emr, script: str, account: Ac
     account.client("s3").put_object(Bucket=bucket, Key=key, Body=b"true")
     emr.resize(cluster, "CORE", 2)
     wait_until(lambda: len(emr.nodes(cluster, "CORE")) == 2)
+
+
+def test_hosts_report_the_outcome_of_bootstrap_actions(emr: Emr, hosts: Hosts, script: str) -> None:
+    hosts.sockets = Path("/nowhere")
+    cluster = emr.run(1, BootstrapActions=bootstrap(script, "a", "b"), LogUri="s3://logs/emr", Applications=[{"Name": "Spark"}])
+    emr.reached(cluster, "BOOTSTRAPPING")
+    (master,), (core,) = (wait_until(lambda role=role: emr.nodes(cluster, role, "BOOTSTRAPPING")) for role in ("MASTER", "CORE"))
+    task = Client(NodeTasks(core)).get("/_emr/node").json or {}
+    assert task["bootstrap_actions"] == [{"path": script, "args": ["a", "b"]}]
+    assert (task["log_uri"], task["applications"]) == (f"s3n://logs/emr/{cluster}/node/{core}/", ["hadoop", "spark"])
+    assert (task["instance"]["isMaster"], task["job-flow"]["masterInstanceId"]) == (False, master)
+    assert Client(NodeTasks("i-0123456789abcdef0")).get("/_emr/node").status_code == 404
+    for node in (master, core):
+        assert Client(NodeTasks(node)).post("/_emr/node", json={"failure": None}).status_code == 200
+    emr.reached(cluster, "WAITING")
+
+    emr.resize(cluster, "CORE", 2)
+    (added,) = wait_until(lambda: emr.nodes(cluster, "CORE", "BOOTSTRAPPING"))
+    Client(NodeTasks(added)).post("/_emr/node", json={"failure": {"action": 1, "reason": "timeout"}})
+    wait_until(lambda: emr.groups(cluster)["CORE"]["Status"]["State"] == "ARRESTED")
+    message = emr.groups(cluster)["CORE"]["Status"]["StateChangeReason"]["Message"]
+    assert message == f"On 1 slave instance ({added}), bootstrap action 1 timed out executing"
+    assert (emr.nodes(cluster, "CORE"), emr.state(cluster)) == ([core], "WAITING"), "the other nodes stay"
 
 
 def test_nodes_that_are_lost(account: Account, emr: Emr) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
 
 from .described import instance
 
@@ -20,7 +21,7 @@ def test_nodes_by_number():
         instance("i-master", "bert-master", 7, number=1, public_ip="203.0.113.4"),
         instance("i-other", "bert-bastion", 1, more={"NodeType": "Worker"}),
     ]
-    found = nodes("bert", instances)
+    found = nodes("bert", instances, AUTO_SCALING)
     assert [(node.name, node.instance_id) for node in found] == [
         ("bert-master", "i-master"),
         ("bert-worker2", "i-old"),
@@ -46,4 +47,4 @@ def test_nodes_by_number():
 def test_nodes_that_cannot_be_told_apart(instances, message):
     described = [instance(item, group, minutes, number) for minutes, (item, group, number) in enumerate(instances)]
     with pytest.raises(MembershipError, match=message):
-        nodes("bert", described)
+        nodes("bert", described, AUTO_SCALING)

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import problems
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
 
 from .described import instance
 
 
 def test_all_that_is_wrong_is_said_at_once():
     tags = {"deeplearning:cluster": "theirs", "deeplearning:file-system": "fs-1 /etc", "deeplearning:file-system-address": "10.0.0.1\n"}
-    found = problems("bert", [instance("i-a", "bert-workers", 1, "0", more=tags), instance("i-z", "other-workers", 1, "0", more=tags)])
+    found = problems(
+        "bert", [instance("i-a", "bert-workers", 1, "0", more=tags), instance("i-z", "other-workers", 1, "0", more=tags)], AUTO_SCALING
+    )
     assert len(found) == 4
     assert all(text.startswith("Instance i-a") for text in found)

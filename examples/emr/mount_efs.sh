@@ -1,0 +1,57 @@
+#!/bin/bash
+# A bootstrap action that mounts an EFS file system on each node of an EMR cluster, for the user hadoop:
+#
+#   mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]
+#
+# The directory is /efs by default. The script can be repeated: it does what is missing. It ends with an error unless hadoop can write to the
+# file system. It writes the same line to /etc/fstab as the role shared_storage of the collection deeplearning.cluster.
+set -euo pipefail
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+[[ $# -ge 2 && $# -le 3 ]] || fail "usage: mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]"
+file_system=$1 region=$2 directory=${3:-/efs}
+[[ $file_system =~ ^fs-[0-9a-f]{8,40}$ ]] || fail "FILE_SYSTEM_ID: '$file_system' is not the id of a file system. Use an id such as fs-0123456789abcdef0."
+[[ $region =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || fail "REGION: '$region' is not a region. Use a region such as us-east-1."
+[[ $directory =~ ^(/[A-Za-z0-9._-]+)+$ ]] || fail "DIRECTORY: '$directory' is not an absolute path of letters, digits, '.', '_' and '-'."
+[[ $region == cn-* ]] && domain=amazonaws.com.cn || domain=amazonaws.com
+source=$file_system.efs.$region.$domain:/
+options=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev,_netdev,nofail
+entry="$source $directory nfs4 $options 0 0"
+# A new mount target can take minutes until its name can be resolved.
+deadline=$((SECONDS + ${MOUNT_TIMEOUT:-600}))
+
+# Runs a command until it succeeds or the time is over.
+retry() {
+  until "$@"; do
+    ((SECONDS < deadline)) || fail "$1 ${*: -1}: failed for ${MOUNT_TIMEOUT:-600} s. Check that the file system has an available mount target in the \
+network of the nodes, and that its security group lets them in on port 2049."
+    sleep 2
+  done
+}
+
+mounted() {
+  mountpoint --quiet "$directory"
+}
+
+[[ -x /sbin/mount.nfs4 ]] || retry sudo yum --assumeyes --quiet install nfs-utils
+sudo mkdir -p "$directory"
+other=$(awk -v directory="$directory" -v wanted="$source" '$1 !~ /^#/ && $2 == directory && $1 != wanted { print $1 }' /etc/fstab)
+[[ -z $other ]] || fail "$directory: /etc/fstab mounts $other there. Specify another directory."
+if ! awk -v directory="$directory" '$1 !~ /^#/ && $2 == directory { found = 1 } END { exit !found }' /etc/fstab; then
+  ! mounted || fail "$directory: another file system is mounted there. Specify another directory."
+  # The file is replaced as a whole, so that an interrupted run leaves no part of a line.
+  { cat /etc/fstab && echo "$entry"; } | sudo tee /etc/fstab.mount_efs >/dev/null
+  sudo chmod 644 /etc/fstab.mount_efs
+  sudo mv /etc/fstab.mount_efs /etc/fstab
+fi
+mounted || retry sudo mount "$directory"
+sudo chown "$(id -un):$(id -gn)" "$directory"
+probe=$directory/.mount_efs-$(hostname)
+retry touch "$probe"
+rm -f "$probe"
+mounted || fail "$directory: nothing is mounted there."
+echo "$source is mounted at $directory."

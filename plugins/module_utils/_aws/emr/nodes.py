@@ -1,0 +1,136 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""EMR as the service that launches the nodes of a cluster.
+
+The nodes are the instances that EMR lists as running, if they also have the tags of EMR, which only AWS can set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, COMPONENT_TAG, ClusterError, tag_dict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, tags_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+
+JOB_FLOW_TAG, ROLE_TAG = "aws:elasticmapreduce:job-flow-id", "aws:elasticmapreduce:instance-group-role"
+"""EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`."""
+GROUPS = {"MASTER": MASTER, "CORE": WORKERS, "TASK": WORKERS}
+STARTING = ("STARTING", "BOOTSTRAPPING")
+STARTED = ("RUNNING", "WAITING")
+LIVE = (*STARTING, *STARTED)
+ENDED = ("TERMINATING", "TERMINATED", "TERMINATED_WITH_ERRORS")
+Description = Mapping[str, Any]
+
+
+def own_cluster(reader: Reader) -> dict[str, Any] | None:
+    """Return the description of the cluster with this cluster's name and tags that is not ending, or None.
+
+    Names of EMR clusters are not unique, and lists do not contain tags. Raises ClusterError if several clusters have the tags.
+    """
+    own = list(_own_clusters(reader, LIVE))
+    if len(own) > 1:
+        ids = " and ".join(item["Id"] for item in own)
+        raise ClusterError(f"{ids} are both tagged as the EMR cluster of {reader.cluster}. Terminate one of them, or remove its tags.")
+    return own[0] if own else None
+
+
+def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of the clusters in these states that have this cluster's name and tags."""
+    for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
+        if item["Name"] == reader.cluster:
+            described = describe(reader, item["Id"])
+            if _is_own(reader, described) and described["Status"]["State"] in states:
+                yield described
+
+
+def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
+    """Return EMR's description of a cluster."""
+    return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
+
+
+def _is_own(reader: Reader, described: Description) -> bool:
+    tags = tag_dict(described.get("Tags", []))
+    return tags.get(CLUSTER_TAG) == reader.cluster and tags.get(COMPONENT_TAG) == EMR_COMPONENT
+
+
+def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
+    """Return the instances of a cluster in one state as EMR describes them: all instances, or those of the given groups."""
+    which = {"InstanceGroupTypes": list(roles)} if roles else {}
+    return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
+
+
+def running_instances(reader: Reader, cluster_id: str) -> list[Instance]:
+    """Return the running nodes of a cluster as EC2 describes them, oldest first."""
+    nodes = {each["Ec2InstanceId"] for each in listed(reader, cluster_id, "RUNNING")}
+    filters = [{"Name": f"tag:{JOB_FLOW_TAG}", "Values": [cluster_id]}, {"Name": "instance-state-name", "Values": ["running"]}]
+    reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
+    found = [instance for reservation in reservations for instance in reservation["Instances"] if instance["InstanceId"] in nodes]
+    return sorted(found, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
+
+
+def role_of(instance: Instance) -> str | None:
+    """Return the role of an instance: MASTER, CORE or TASK."""
+    return tags_of(instance).get(ROLE_TAG)
+
+
+def group_of(_cluster: str, instance: Instance) -> str | None:
+    """Return `master` or `workers`. Instances come from `running_instances`, which returns only nodes of the cluster."""
+    return GROUPS.get(role_of(instance) or "")
+
+
+def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
+    """Return the ids of the nodes without a number, which are new."""
+    return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
+
+
+def surplus(instances: Sequence[Instance], counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the ids of the nodes beyond the desired numbers of core and task nodes: those with the highest numbers."""
+    result = []
+    for role, count in counts.items():
+        members = sorted((item for item in instances if role_of(item) == role), key=lambda item: number_of(item) or float("inf"))
+        result += [item["InstanceId"] for item in members[count:]]
+    return tuple(result)
+
+
+def _instances(reader: Reader) -> list[Instance]:
+    described = own_cluster(reader)
+    return running_instances(reader, described["Id"]) if described else []
+
+
+def _launcher(cluster: str, _group: str) -> str:
+    return f"EMR cluster {cluster}"
+
+
+def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
+    """Return the terminated instances of the cluster, and of the clusters with its name and tags before it.
+
+    EMR lists instances for 30 days after their end, and clusters for two months.
+    """
+    found = []
+    for described in _own_clusters(reader, (*LIVE, *ENDED)):
+        for each in listed(reader, described["Id"], "TERMINATED"):
+            ended = each["Status"].get("Timeline", {}).get("EndDateTime")
+            if each["Ec2InstanceId"] not in current and (ended is None or ended >= since):
+                cause = each["Status"].get("StateChangeReason", {}).get("Message", "")
+                node = {"instance_id": each["Ec2InstanceId"], "cause": cause, "replacement": ""}
+                found.append((ended or since, each["Ec2InstanceId"], node))
+    return [node for _ended, _id, node in sorted(found, key=lambda item: item[:2])]
+
+
+EMR_NODES = NodeService(
+    _instances,
+    group_of,
+    _launcher,
+    "The collection uses only EMR clusters with one master. Specify the cluster's master in your own inventory.",
+    _former,
+    "hadoop",
+    NODES,
+    NODES,
+)

@@ -1,0 +1,55 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Auto Scaling groups as the service that launches the nodes of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, group_name, group_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
+    activities,
+    departures,
+    former_instances,
+    running_instances,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
+
+
+def _instances(reader: Reader) -> list[Instance]:
+    filters = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": ["running"]}]
+    reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
+def _launcher(cluster: str, group: str) -> str:
+    return f"Auto Scaling group {group_name(cluster, group)}"
+
+
+def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
+    reader.client("autoscaling")  # created once, before the threads use it
+    groups = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
+    with ThreadPoolExecutor(len(groups)) as pool:
+        found = list(pool.map(lambda group: list(activities(reader, group)), groups))
+    # Instances are read after the activities, so that no launched instance is missed
+    running = running_instances(reader)
+    former = set().union(*(former_instances(each, since, running) for each in found)) - set(current)
+    return [node for each in found for node in departures(each, former, running)]
+
+
+AUTO_SCALING = NodeService(
+    _instances,
+    group_of,
+    _launcher,
+    "Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance with "
+    "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ...",
+    _former,
+    "ubuntu",
+    NODES,
+    FORMER_NODES,
+)

@@ -1,0 +1,52 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The interface between the services that launch the nodes of clusters, and the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+
+Instance = Mapping[str, Any]
+"""An instance as EC2 describes it."""
+
+
+class Reader(Protocol):
+    """Reads AWS for one cluster. `AwsClient` is one."""
+
+    cluster: str
+
+    def client(self, service: str) -> Any:
+        """Return the SDK client of a service."""
+
+    def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """Return all items from all pages of a describe or list call."""
+
+
+@dataclass(frozen=True)
+class NodeService:
+    """A service that launches the nodes of clusters. Only what AWS sets itself makes an instance a node.
+
+    `instances(reader)` returns the running instances that are nodes of the cluster.
+    `group_of(cluster, instance)` returns the group of an instance, `master` or `workers`, or None if the instance is not a node.
+    `launcher(cluster, group)` returns the name of what launches the nodes of a group, for messages.
+    `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` of the instances that left the cluster at or after
+    the time `since`, in the order in which they left. `current` contains the ids of instances that are in the cluster now.
+    """
+
+    instances: Callable[[Reader], list[Instance]]
+    group_of: Callable[[str, Instance], str | None]
+    launcher: Callable[[str, str], str]
+    second_master: str
+    """Advice if several masters are running."""
+    former: Callable[[Reader, datetime, Collection[str]], list[dict[str, str]]]
+    login_user: str
+    """The default login user of the nodes."""
+    iam_actions: IamActions
+    """The actions that `instances` needs."""
+    former_actions: IamActions

@@ -1,0 +1,15 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All services that launch the nodes of clusters, by the values of the inventory's option `node_service`."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import EMR_NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import NodeService
+
+DEFAULT = "auto_scaling"
+NODE_SERVICES: dict[str, NodeService] = {DEFAULT: AUTO_SCALING, "emr": EMR_NODES}
+ARGUMENT = {"type": "str", "choices": list(NODE_SERVICES), "default": DEFAULT}
+"""The option `node_service` of modules."""

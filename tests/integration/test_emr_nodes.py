@@ -1,0 +1,146 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The inventory of EMR clusters: EMR's running nodes, whose numbers stay, and nobody else's instances."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources
+from local_cloud.testing import wait_until
+from permissions import operators
+
+from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
+from .emr_account import bucket
+
+__all__ = ["bucket", "operators"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(cloud, _fresh, monkeypatch):
+    cloud.control.set_delays(**{**FAST, "emr_cluster": 0.05})
+    monkeypatch.setattr(resources, "PAUSE", 0.05)
+
+
+@pytest.fixture
+def emr(name, bucket):
+    return {
+        "cluster": name,
+        "emr_release_label": "emr-7.9.0",
+        "emr_instance_type": "c5.xlarge",
+        "emr_core_count": 2,
+        "emr_key_name": KEY_NAME,
+    }
+
+
+@pytest.fixture
+def inventory(cloud, name, tmp_path):
+    """Runs the inventory plugin and returns the hosts with their variables, or the error."""
+
+    def read(**environment):
+        path = tmp_path / "nodes.yml"
+        path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "node_service": "emr"}))
+        command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+        settings = {**cloud.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", **environment}
+        done = subprocess.run(command, env=settings, cwd=tmp_path, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return " ".join(done.stderr.split())
+        found = json.loads(done.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item))
+        assert set(found["_meta"]["hostvars"]) <= {*found.get("master", {}).get("hosts", []), *found.get("workers", {}).get("hosts", [])}
+        return found["_meta"]["hostvars"]
+
+    return read
+
+
+def ids(hosts):
+    return {host: variables["deeplearning_instance_id"] for host, variables in hosts.items()}
+
+
+def nodes(cloud, cluster_id, *roles, state="RUNNING"):
+    found = cloud.client("emr").list_instances(ClusterId=cluster_id, InstanceStates=[state], InstanceGroupTypes=list(roles))["Instances"]
+    return [each["Ec2InstanceId"] for each in found]
+
+
+def test_numbers_stay_while_the_cluster_grows_shrinks_and_loses_a_node(cloud, run, emr, name, inventory):
+    assert inventory() == {}
+    cluster = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    first = inventory()
+    assert list(first) == [f"{name}-master", f"{name}-worker2", f"{name}-worker3"]
+    assert ids(first)[f"{name}-master"] == nodes(cloud, cluster, "MASTER")[0]
+    master = first[f"{name}-master"]
+    assert (master["ansible_user"], master["deeplearning_number"], master["deeplearning_node_service"]) == ("hadoop", 1, "emr")
+
+    run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1})
+    grown = ids(inventory())
+    assert list(grown) == [f"{name}-master", *(f"{name}-worker{number}" for number in (2, 3, 4, 5))]
+    assert ids(first).items() <= grown.items()
+    assert nodes(cloud, cluster, "TASK") == [grown[f"{name}-worker5"]]
+
+    cloud.control.kill(grown[f"{name}-worker3"])
+    wait_until(lambda: grown[f"{name}-worker3"] not in (alive := nodes(cloud, cluster, "CORE")) and len(alive) == 3)
+    lost = {host: identifier for host, identifier in grown.items() if host != f"{name}-worker3"}
+    assert lost.items() <= ids(inventory()).items(), "the number of a lost node is free for its replacement"
+    predicted = run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1}, check=True)
+    assert [len(each["before"]["nodes_without_number"]) for each in predicted["changes"]] == [1]
+    run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1})
+    assert not run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1})["changed"]
+    replaced = ids(inventory())
+
+    predicted = run("emr_cluster", **{**emr, "emr_core_count": 1}, check=True)["changes"]
+    going = {replaced[f"{name}-worker{number}"] for number in (3, 4, 5)}
+    assert [set(each["before"]["surplus_nodes"]) for each in predicted] == [going]
+    run("emr_cluster", **{**emr, "emr_core_count": 1})
+    assert ids(inventory()) == {host: replaced[host] for host in (f"{name}-master", f"{name}-worker2")}
+
+    former = run("former_nodes_info", cluster=name, days=1, node_service="emr")
+    assert set(former["instance_ids"]) == {*going, grown[f"{name}-worker3"]}
+    assert {each["cause"] for each in former["nodes"]} >= {"Instance was terminated because of a resize request."}
+    listed = run("cluster_info", cluster=name, node_service="emr")["nodes"]
+    assert [each["name"] for each in listed] == [f"{name}-master", f"{name}-worker2"]
+    run("emr_cluster", cluster=name, state="absent")
+    assert inventory() == {}
+    assert set(run("former_nodes_info", cluster=name, days=1, node_service="emr")["instance_ids"]) >= {*going, *replaced.values()}
+
+
+def test_tags_of_users_add_and_hide_no_node(cloud, run, emr, name, inventory):
+    cluster = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    hosts = ids(inventory())
+    ec2 = cloud.client("ec2")
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    tags = {"deeplearning:cluster": name, "deeplearning:number": "4", "job-flow-id": cluster, "instance-group-role": "CORE"}
+    (outsider,) = ec2.run_instances(
+        ImageId=image,
+        InstanceType="c5.large",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+    )["Instances"]
+    wait_until(
+        lambda: ec2.describe_instances(InstanceIds=[outsider["InstanceId"]])["Reservations"][0]["Instances"][0]["State"]["Code"] == 16
+    )
+    assert ids(inventory()) == hosts
+    worker = hosts[f"{name}-worker3"]
+    ec2.create_tags(Resources=[worker], Tags=[{"Key": "deeplearning:number", "Value": "2"}])
+    assert "each has the number 2 in its tag deeplearning:number" in inventory()
+    with pytest.raises(ModuleFailed, match="each has the number 2"):
+        run("cluster_info", cluster=name, node_service="emr")
+    ec2.create_tags(Resources=[worker], Tags=[{"Key": "deeplearning:cluster", "Value": "others"}])
+    assert f"but EMR cluster {name} launched the instance" in inventory()
+
+
+def test_nodes_that_are_not_ready_are_not_listed(cloud, run, emr, inventory):
+    cloud.control.set_delays(**{**FAST, "emr_cluster": 3600})
+    cluster = run("emr_cluster", **emr, wait=False)["resources"]["emr_cluster"]["main"]
+    wait_until(lambda: len(nodes(cloud, cluster, state="BOOTSTRAPPING")) == 3)
+    assert inventory() == {}
+
+
+def test_the_policy_for_the_status_of_emr_nodes_suffices(cloud, run, emr, name, inventory, operators):
+    run("emr_cluster", **emr)
+    operators.be("emr_status")
+    assert len(inventory(**{key: value for key, value in os.environ.items() if key.startswith("AWS_")})) == 3

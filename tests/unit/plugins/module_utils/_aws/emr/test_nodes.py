@@ -1,0 +1,68 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which nodes of an EMR cluster are new, and which ones end when it shrinks."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+
+
+def instance(name, role, number=None, minutes=0):
+    tags = {nodes.ROLE_TAG: role, "deeplearning:cluster": "bert", **({"deeplearning:number": str(number)} if number else {})}
+    return {
+        "InstanceId": name,
+        "InstanceType": "m5.xlarge",
+        "LaunchTime": datetime(2026, 1, 1) + timedelta(minutes=minutes),
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+        "PrivateIpAddress": "10.0.0.1",
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+
+
+NODES = [
+    instance("i-m", "MASTER", 1),
+    instance("i-c2", "CORE", 2),
+    instance("i-t4", "TASK", 4),
+    instance("i-c3", "CORE", 3),
+    instance("i-new", "CORE"),
+]
+
+
+def test_nodes_without_a_number_are_new():
+    assert nodes.unnumbered(NODES) == ("i-new",)
+
+
+@pytest.mark.parametrize(
+    ("counts", "surplus"),
+    [
+        ({"CORE": 3, "TASK": 1}, ()),
+        ({"CORE": 2, "TASK": 1}, ("i-new",)),
+        ({"CORE": 1, "TASK": 0}, ("i-c3", "i-new", "i-t4")),
+        ({"CORE": 5, "TASK": 1}, ()),
+    ],
+)
+def test_the_nodes_with_the_highest_numbers_end(counts, surplus):
+    assert nodes.surplus(NODES, counts) == surplus
+
+
+def test_core_and_task_nodes_are_workers_and_new_ones_get_free_numbers():
+    found = inventory.nodes("bert", NODES, nodes.EMR_NODES)
+    assert [(node.name, node.group, node.instance_id) for node in found] == [
+        ("bert-master", "master", "i-m"),
+        ("bert-worker2", "workers", "i-c2"),
+        ("bert-worker3", "workers", "i-c3"),
+        ("bert-worker4", "workers", "i-t4"),
+        ("bert-worker5", "workers", "i-new"),
+    ]
+
+
+def test_a_cluster_with_several_masters_is_refused():
+    masters = [instance("i-a", "MASTER"), instance("i-b", "MASTER")]
+    with pytest.raises(MembershipError, match=r"i-a and i-b: more than one instance is running in EMR cluster bert, .*with one master"):
+        inventory.nodes("bert", masters, nodes.EMR_NODES)
