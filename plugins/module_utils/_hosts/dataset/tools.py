@@ -115,9 +115,9 @@ def unpack(archive: str, folder: str) -> None:
 
 
 def _delete(folder: str) -> None:
-    """Delete a folder if it exists, including folders that deny the access."""
+    """Delete a folder if it exists, including subfolders that deny access."""
     if os.path.isdir(folder):
-        # The current user may not be able to list folders with the permissions that an archive gave them.
+        # An archive may give folders permissions that prevent the current user from listing them.
         subprocess.run(["chmod", "--recursive", "u+rwX", folder], stderr=subprocess.DEVNULL, check=False)
         shutil.rmtree(folder)
 

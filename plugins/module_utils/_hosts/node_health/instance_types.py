@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The numbers of NVIDIA GPUs of EC2 instance types, as returned by DescribeInstanceTypes (GpuInfo)."""
+"""The number of NVIDIA GPUs of each EC2 instance type, as returned by DescribeInstanceTypes (GpuInfo)."""
 
 from __future__ import annotations
 

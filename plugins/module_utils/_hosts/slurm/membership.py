@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Collection, Mapping, NamedTuple
 
-#: The reason with which this collection drains a node. It resumes only nodes that it has drained.
+#: The reason that this collection sets when it drains a node. The collection resumes only nodes that it has drained.
 REASON = "deeplearning.cluster: leaves the cluster"
 #: States of a node on which a job may be running.
 BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))

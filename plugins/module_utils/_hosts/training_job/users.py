@@ -3,8 +3,8 @@
 
 """The user of a job's processes, and functions that run code as another user.
 
-Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child
-process without root's privileges reads and writes the files of a job's user.
+Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child process
+without root privileges reads and writes the files of a job's user.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class SelectionError(Exception):
 
 
 def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str], key_limit: int = KEY_LIMIT) -> Selection:
-    """Return the regular files below the roots that the patterns select. Files of a later root replace those with the same key.
+    """Return the regular files below the roots that the patterns select. A file below a later root replaces one with the same key.
 
     Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
     """

@@ -23,15 +23,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 PROGRAM = (documents, exporter, patterns, records, s3, schema, selection, source, states)
 
 PROPERTIES = (
-    # Before the shared storage is unmounted at shutdown, the export ends.
+    # At shutdown, the export ends before the shared storage is unmounted.
     "After=remote-fs.target",
     "TimeoutStopSec=10",
     # The program opens all files of a batch.
     f"LimitNOFILE={8 * exporter.BATCH_FILES}",
-    # Training comes first.
+    # Training has priority.
     "CPUWeight=20",
     "IOWeight=20",
-    # The credentials are those of the instance's role. An earlier job may have written files with others to the user's home directory.
+    # The credentials are those of the instance's role. An earlier job may have written files with other credentials to the user's home
+    # directory.
     "Environment=AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null LC_ALL=C.UTF-8",
     "RuntimeDirectoryMode=0700",
 )
@@ -42,7 +43,7 @@ PLAN_TIMEOUT = 600
 
 
 def name(job: str, action: str) -> str:
-    """Return the name of the unit. No unit of a job has such a name, because names of jobs contain no underscore."""
+    """Return the name of the unit. No job's unit has such a name, because job names contain no underscores."""
     return f"deeplearning_{action}-{job}.service"
 
 
@@ -56,7 +57,7 @@ def state(run: Run, job: str) -> str:
 
 
 def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> None:
-    """Start to export a job. Raises UnitError."""
+    """Start the export of a job. Raises UnitError."""
     run(["systemctl", "reset-failed", name(job, "export")])  # fails unless an earlier export was killed
     command, program = _command(job, "export", spec, user)
     status, _unused, error = run([*command, "--service-type=exec", *program, "run", _spec_path(job, "export")])
