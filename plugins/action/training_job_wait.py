@@ -73,7 +73,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """The prompt that appears after Ctrl-C. `answer` is empty until the user chooses to stop the job or to leave it running."""
+    """The prompt that appears after Ctrl-C. `answer` is empty until the user chooses whether to stop the job or leave it running."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""

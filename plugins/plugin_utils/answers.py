@@ -38,7 +38,7 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 
 # Maximum size of a command's output in bytes. The logs and the progress of a long job are returned by several commands.
 ANSWER_LIMIT = 64 << 20
-# Maximum memory in bytes that the processing of an answer may take. While Ansible reads an output, it keeps several copies of it.
+# Maximum memory in bytes that processing an answer may use. While Ansible reads an output, it keeps several copies of it.
 MEMORY_LIMIT = 16 * ANSWER_LIMIT
 # Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16

@@ -22,7 +22,7 @@ def is_one_string(value: Any, *, unchanged: bool) -> bool:
 
 
 def list_error(name: str, value: str) -> str:
-    """Return an error message about a string. The message contains the list that a shell would make of it."""
+    """Return an error message about a string. The message contains the list of words into which a shell would split the string."""
     try:
         words = shlex.split(value)
     except ValueError:  # a quote without its counterpart

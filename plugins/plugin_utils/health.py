@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands impo
 # Maximum size of all checks in bytes. They are sent with the module.
 PROGRAMS_LIMIT = 1 << 20
 PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# Maximum number of findings of a node.
+# Maximum number of findings per node.
 FINDINGS_LIMIT = 100
 
 
