@@ -64,7 +64,7 @@ class ActionModule(NodeAction, module="node_setup"):
     def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module until the steps have ended, and show which step is running."""
         shown_number, shown_at = 0, time.monotonic()
-        # If this run waits for the steps of another run, those steps can take as long as the steps of this run.
+        # If this run waits for steps that another run has started, those steps can take as long as the steps of this run.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
             answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)

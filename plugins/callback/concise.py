@@ -53,7 +53,7 @@ FOLDED = ("warnings", "failures", "unreachable")
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4
-# These modules change files of a job, but not the configuration of a host. The summary names the job's start and stop.
+# These modules change a job's files, but not the configuration of a host. The summary names the job's start and stop.
 JOB = "deeplearning.cluster.training_job"
 REPORT = f"{JOB}_report"
 JOB_FILES = {f"{JOB}_export", REPORT}

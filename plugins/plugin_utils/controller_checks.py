@@ -258,7 +258,7 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return an error message if the controller cannot write the report of a job."""
+    """Return an error message if the controller cannot write the report on a job."""
     name = "training_job_report_directory"
     directory = given.get(name, "reports")
     if directory is UNKNOWN or given.get("training_job_report") is False:
@@ -273,7 +273,7 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def export_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about the options of the export of a job."""
+    """Return error messages about the options for exporting a job."""
     prefix, options = "training_job_export", of_role("training_job_export", given)
     if options.get("") and are_known(options, ""):
         yield from refusal(f"{prefix}: ", lambda: check_bucket_source(options[""]))

@@ -56,7 +56,7 @@ class _Export(TypedDict):
 
 
 class Export(_Export, total=False):
-    """The contents of status/export: the latest pass of a job's export to S3, which uploads the files that differ.
+    """The contents of status/export: the latest pass of a job's export to S3. A pass uploads the files that differ.
 
     `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) refer to all
     exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the number of files that

@@ -143,7 +143,7 @@ def check_name(name: str, option: str = "name") -> str:
 
 
 JOBS_SLICE = "deeplearning.slice"
-"""The systemd slice of all jobs of a host. The slices of single jobs are its children."""
+"""The systemd slice for all jobs on a host. Each job has a child slice."""
 
 
 def slice_name(job: str) -> str:
@@ -277,7 +277,7 @@ def read_description(paths: Paths) -> Description:
 
 
 class Budget:
-    """The number of bytes of records that may still be read."""
+    """The number of bytes that may still be read from records."""
 
     def __init__(self, size: int = JOB_LIMIT) -> None:
         self.size = self.left = size

@@ -27,7 +27,7 @@ SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
 CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
-# Maximum number of lines of one failure. In a longer text, the beginning says what failed, and the end says why.
+# Maximum number of lines for one failure. In a longer text, the beginning says what failed, and the end says why.
 LINES, FIRST_LINES = 18, 4
 
 

@@ -29,6 +29,6 @@ FAMILIES: dict[str, dict[str, int]] = {
 
 
 def gpu_count(instance_type: str) -> int | None:
-    """Return the number of GPUs of an instance type, or None if the type is not in a family of this table."""
+    """Return the number of GPUs of an instance type, or None if this table does not contain the type's family."""
     family, _dot, size = instance_type.partition(".")
     return FAMILIES[family].get(size, 1) if family in FAMILIES else None

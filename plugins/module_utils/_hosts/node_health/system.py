@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks of the host itself: disks, memory, host names, certificates, and the clock."""
+"""Checks for the host itself: disks, memory, host names, certificates, and the clock."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SUCCEEDED = "succeeded"
 
 
 def record_path(digest: str) -> str:
-    """Return the path of the record of the step with this digest."""
+    """Return the path of the record for the step with this digest."""
     return os.path.join(RECORDS, f"{digest}.json")
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host, and determines which packages of Slurm are missing."""
+"""Reads the hardware of this host, and determines which Slurm packages are missing."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def log_end(module: AnsibleModule, unit: str) -> str:
 
 
 def ask(module: AnsibleModule, *command: str) -> str:
-    """Return the output of one of Slurm's commands. Raises SlurmError if it fails."""
+    """Return the output of a Slurm command. Raises SlurmError if the command fails."""
     status, output, error = _run(module, *command)
     if status:
         raise SlurmError("{} failed: {}. Check slurmctld on the master.".format(" ".join(command), (error or output).strip().rstrip(".")))

@@ -336,7 +336,7 @@ def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
 
 
 def is_same(file: File, descriptor: int) -> bool:
-    """Return whether an open file still has the size and the modification time with which it was selected."""
+    """Return whether an open file still has the size and the modification time that it had when it was selected."""
     status = os.fstat(descriptor)
     return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
 

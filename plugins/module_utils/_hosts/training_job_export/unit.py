@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the export of a job on this host as a transient systemd unit, as the job's user and in the sandbox of jobs.
+"""Runs the export of a job on this host as a transient systemd unit, as the job's user and in the same sandbox as jobs.
 
 The unit is not in the job's slice, because the export continues after the job has ended or was stopped.
 """
@@ -83,7 +83,7 @@ def stop(run: Run, job: str) -> None:
 
 
 def _command(job: str, action: str, spec: exporter.Spec, user: pwd.struct_passwd) -> tuple[list[str], list[str]]:
-    """Write the program to the unit's runtime directory, and return the command of systemd-run and that of the program."""
+    """Write the program to the unit's runtime directory. Return the systemd-run command, and the command that runs the program."""
     directory = _directory(job, action)
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     records.delete([directory])
