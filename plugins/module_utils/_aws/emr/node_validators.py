@@ -145,8 +145,8 @@ class EmrImageSystem(Validator):
         image = images.find(request.cloud, image_id) if image_id and version else None
         if image and version and not _system(image) and not _is_foreign(image):
             yield (
-                f"emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) tells on which version of "
-                f"Amazon Linux it is based. Check that it is {amazon_linux(version)}, which {label} requires."
+                f"emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) says which version of "
+                f"Amazon Linux it is based on. Check that it is {amazon_linux(version)}, which {label} requires."
             )
 
 
