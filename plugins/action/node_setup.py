@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="node_setup"):
         return {**result, **answer}
 
     def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether root's records on the host say that all steps have succeeded."""
+        """Return whether the records on the host, which belong to root, say that all steps have succeeded."""
         paths = [records.record_path(step["digest"]) for step in steps]
         host = snapshot.take(self, snapshot.SUPER_USER, paths)
         found = [host.find(path) for path in paths] if host else [None]

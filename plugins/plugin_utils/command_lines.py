@@ -17,7 +17,7 @@ UNCHANGED = ("arguments", "command")
 
 
 def is_one_string(value: Any, *, unchanged: bool) -> bool:
-    """Return whether a value is a string that would become a different list from the one that its author probably means."""
+    """Return whether a value is a string that would become a list other than the one that its author probably intended."""
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 

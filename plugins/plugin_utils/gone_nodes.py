@@ -3,8 +3,8 @@
 
 """Corrects the status of an ended job whose hosts have left the cluster or are unreachable.
 
-These hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to it fail, and would be reported
-as the cause.
+In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to it fail, and would
+be reported as the cause.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def worst(findings: Iterable[Finding]) -> str:
 def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     """Return what to do about the unhealthy nodes, or an empty string if there are none.
 
-    `nodes` is the table of nodes in the inventory, by name.
+    `nodes` contains the nodes in the inventory, keyed by name.
     """
     by_severity = {severity: [name for name, own in findings.items() if worst(own) == severity] for severity in SEVERITIES}
     lines = [_replacement(by_severity["replace"], nodes, region)] if by_severity["replace"] else []

@@ -44,7 +44,7 @@ def _predict(_request: Request, plan: Sequence[Change], found: Sequence[Found]) 
 
 
 def _replaced(change: Change) -> list[str]:
-    """Return the names of the changed properties that make a replacement of the cluster necessary."""
+    """Return the names of the changed properties that require a replacement of the cluster."""
     updates = change.address == CLUSTER and change.action is Action.UPDATE
     return definition.needs_replacement(change.before, change.after) if updates else []
 

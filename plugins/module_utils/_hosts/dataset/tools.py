@@ -37,7 +37,7 @@ class Remote(NamedTuple):
 
 def ask(source: Source) -> Remote:
     """Return what the server reports about the file at a URL. Raises DataError."""
-    # Some servers and all presigned S3 URLs reject HEAD requests. So request only the first byte, and do not read it.
+    # Some servers and all presigned S3 URLs reject HEAD requests. Therefore, request only the first byte, and do not read it.
     asked = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
     try:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:

@@ -25,7 +25,7 @@ DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 
 def examine(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's result: the findings, this host's time, and whether the host has stored a file on all shared storage."""
+    """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
     now, mounts = time.time(), storage.read_places()
     known = {place.path for place in mounts}
     mounts += [storage.Place(path) for path in params["mounts"] if path not in known]

@@ -3,7 +3,7 @@
 
 """GPU checks, based on the output of `nvidia-smi`.
 
-The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` of drivers 470 and later
+The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` with drivers 470 and later
 (https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report count as healthy.
 """
 

@@ -79,7 +79,7 @@ def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
 
 
 def read_memory(_node: Node) -> dict[str, int]:
-    """Return the numbers in /proc/meminfo, in kibibytes, by name."""
+    """Return the numbers in /proc/meminfo, in kibibytes, keyed by name."""
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = [line.split() for line in file]
     return {words[0].rstrip(":"): int(words[1]) for words in lines if len(words) > 1}

@@ -179,7 +179,7 @@ def cgroup_conf(settings: Settings) -> str:
 
 
 def parse_nodes(slurm: str, gres: str) -> dict[str, Node]:
-    """Return the nodes that existing files describe, by name. Lines that this package has not written are ignored."""
+    """Return the nodes that existing files describe, keyed by name. Lines that this package has not written are ignored."""
     with_devices = set(re.findall(rf"^NodeName=({NAME.pattern}) Name=gpu File=", gres, re.MULTILINE))
     nodes = {}
     for line in slurm.splitlines():

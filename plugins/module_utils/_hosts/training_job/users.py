@@ -79,7 +79,7 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # PAM rejects an expired account, so sshd and cron do too. So nobody can log in, even if a job writes authorized_keys.
+    # PAM rejects an expired account, so sshd and cron do too. Therefore, nobody can log in, even if a job writes authorized_keys.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):

@@ -201,7 +201,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
                 f" {user.pw_name!r} may have suspended it, or the storage is full. Stop it with: systemctl kill --signal=KILL"
                 f" {unit.name(params['name'], 'export')}. Run again to continue."
             )
-        if active != "active":  # the export that should have made the pass had just ended
+        if active != "active":  # the export that was requested to start a pass had just ended
             unit.start(run, params["name"], spec, user)
         if time.monotonic() >= end:
             progress = {key: export[key] for key in SHOWN if export and key in export}  # type: ignore[literal-required]

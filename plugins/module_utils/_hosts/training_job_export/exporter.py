@@ -276,8 +276,8 @@ class Exporter:
         If the AWS CLI fails and a file has changed, that file may be the cause and another round may succeed, so return no files and the
         exception. If no file has changed, raise the DataError. Raises OSError.
 
-        The AWS CLI uploads a directory of links to the open files. So it reads exactly these files, even if a script replaces, renames or
-        deletes them in the meantime.
+        The AWS CLI uploads a directory of links to the open files. It therefore reads exactly these files, even if a script replaces,
+        renames or deletes them in the meantime.
         """
         try:
             delete([self._links])
