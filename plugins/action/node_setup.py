@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="node_setup"):
         return {**result, **answer}
 
     def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether root's records on the host say that all steps have succeeded."""
+        """Return whether the records on the host, which belong to root, say that all steps have succeeded."""
         paths = [records.record_path(step["digest"]) for step in steps]
         host = snapshot.take(self, snapshot.SUPER_USER, paths)
         found = [host.find(path) for path in paths] if host else [None]
@@ -64,7 +64,7 @@ class ActionModule(NodeAction, module="node_setup"):
     def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module until the steps have ended, and show which step is running."""
         shown_number, shown_at = 0, time.monotonic()
-        # If this run waits for the steps of another run, those steps can take as long as the steps of this run.
+        # If this run waits for steps that another run has started, those steps can take as long as the steps of this run.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
             answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)

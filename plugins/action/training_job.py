@@ -74,7 +74,7 @@ class ActionModule(NodeAction, module="training_job"):
         return {"changed": False}
 
     def _setup_digests(self, given: Any, variables: Mapping[str, Any]) -> dict[str, str]:
-        """Return the descriptions of the set-up steps of this host by their digests."""
+        """Return the descriptions of this host's set-up steps, keyed by digest."""
         steps, errors = read_steps(given, self._bases())
         if errors:
             raise AnsibleActionFail("\n".join(errors))
@@ -107,7 +107,7 @@ class ActionModule(NodeAction, module="training_job"):
         return [os.getcwd(), self._loader.get_basedir()]
 
     def _code(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that describe the job's code. Without check mode, send the code to the host."""
+        """Return the arguments that describe the job's code. Outside check mode, send the code to the host."""
         try:
             with job_code(arguments, self._bases()) as code:
                 archive = {} if self._task.check_mode else {"archive": self._send(code, patterns(arguments))}
@@ -128,7 +128,7 @@ class ActionModule(NodeAction, module="training_job"):
 
 
 def refuse_strings(arguments: Mapping[str, Any]) -> None:
-    """Raise AnsibleActionFail if a command line is a string. The module would get a list that is split at the commas of the string."""
+    """Raise AnsibleActionFail if a command line is a string. Ansible would split the string into a list at its commas."""
     for option in UNCHANGED:
         if is_one_string(arguments.get(option), unchanged=True):
             raise AnsibleActionFail(list_error(option, arguments[option]))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name until the upload has ended, and shows its progress and its result."""
+"""Runs the module of the same name until the upload has ended, and shows the progress and the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text(progress: Mapping[str, Any]) -> str:
 
 
 def summary(answer: Mapping[str, Any], *, check_mode: bool) -> str:
-    """Return what was uploaded, or in check mode what would be uploaded, as a line."""
+    """Return a line that says what was uploaded or, in check mode, what would be uploaded."""
     uploaded, files = f"{answer['uploaded']} ({human(answer['uploaded_size'])})", f"{answer['files']} files ({human(answer['size'])})"
     verb = "would be uploaded" if check_mode else "uploaded"
     return f"{uploaded} of {files} {verb} to {answer['destination']}; the others are already there"

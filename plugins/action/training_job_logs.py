@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the logs of a job through one of its hosts and shows them. With `follow`, shows new log lines until the job is over."""
+"""Reads a job's logs through one of its hosts and shows them. With `follow`, shows new log lines until the job is over."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the report of a job from the data that the module of the same name reads on a host."""
+"""Writes the report on a job from the data that the module of the same name reads on a host."""
 
 from __future__ import annotations
 

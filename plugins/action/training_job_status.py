@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 
 display = Display()
 
-# Maximum number of processes of the newest job that a job list shows.
+# Maximum number of processes that a job list shows for the newest job.
 TABLE_LIMIT = 32
 
 

@@ -51,7 +51,9 @@ class ActionModule(NodeAction, module="training_job_info"):
             arguments["log_lines"] = LOG_LINES
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
-            hint = "press Ctrl-C to stop it or to leave it running" if asking else "the job continues if Ansible is interrupted"
+            hint = (
+                "press Ctrl-C to choose whether to stop it or leave it running" if asking else "the job continues if Ansible is interrupted"
+            )
             watch = JobWatch(polls_through(self, task_vars), arguments, hint)
             try:
                 with self.reading(task_vars):
@@ -73,7 +75,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """The prompt that appears after Ctrl-C. `answer` is empty until the user chooses to stop the job or to leave it running."""
+    """The prompt that appears after Ctrl-C. `answer` is empty until the user chooses whether to stop the job or leave it running."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""

@@ -48,12 +48,12 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 
 # Host variables whose values may appear in messages in place of the host's inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
-# Texts that are shown once for all hosts if they differ only in the host's own name.
+# Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4
-# These modules change files of a job, but not the configuration of a host. The summary names the job's start and stop.
+# These modules change a job's files, but not the configuration of a host. The summary names the job's start and stop.
 JOB = "deeplearning.cluster.training_job"
 REPORT = f"{JOB}_report"
 JOB_FILES = {f"{JOB}_export", REPORT}
@@ -215,7 +215,7 @@ class CallbackModule(DefaultCallback):
                 self._changed_hosts(result.task).add(result.host.get_name())
 
     def _changed_hosts(self, task: Any) -> set[str]:
-        """Return the set of hosts in the summary to which a changed host belongs."""
+        """Return the set in which the summary counts the hosts that the task has changed."""
         if task.action == JOB:
             return self._totals.stop_hosts if task.args.get("state") == "stopped" else self._totals.run_hosts
         return set() if task.action in JOB_FILES else self._totals.hosts
@@ -380,7 +380,7 @@ class CallbackModule(DefaultCallback):
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
         """Yield the summary lines with their colors. A run that only displays information has no summary."""
         totals = self._totals
-        # A job that has failed may have run on some of the hosts only.
+        # A failed job may have run on only some of the hosts.
         ran = "started the job on" if is_failed else "ran the job on"
         verbs = {"changed": totals.hosts, ran: totals.run_hosts, "stopped the job on": totals.stop_hosts}
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options and attributes of modules that read the records of jobs."""
+    """Options and attributes of modules that read job records."""
 
     DOCUMENTATION = r"""
 options:

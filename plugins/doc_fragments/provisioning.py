@@ -1669,7 +1669,7 @@ options:
       - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
         C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
         them. All EMR clusters of the account share the roles, so a run never deletes them.
-      - AWS calls these policies deprecated. If IAM no longer attaches them, create your own roles.
+      - AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.
       - EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run
         again.
       - This option applies to one run and is not stored.
@@ -1693,7 +1693,8 @@ options:
         of the nodes, but not to the group for service access.
       - In a public subnet, EMR's block public access refuses groups that let all addresses in, except on ports
         that the account permits.
-      - By default, EMR creates groups, which all clusters in a VPC share and which remain after the clusters.
+      - By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster
+        terminates.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}
@@ -1714,8 +1715,8 @@ options:
         type: str
   emr_additional_security_group_ids:
     description:
-      - Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system
-        let in. At most 4 in each list.
+      - Ids of further security groups of the nodes, such as a group to which the mount targets of an EFS file system
+        allow access. At most 4 in each list.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}

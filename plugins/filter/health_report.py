@@ -74,7 +74,7 @@ def health_report(
     region: str = "REGION",
     unreachable: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the findings as text, what to do about unhealthy nodes, and their names."""
+    """Return the findings as text, what to do about unhealthy nodes, and the names of the unhealthy nodes."""
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
     return {
         "text": health.report(found, unreachable),
@@ -84,7 +84,7 @@ def health_report(
 
 
 class FilterModule:
-    """Filters for the health of nodes."""
+    """Filters for node health."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -3,7 +3,7 @@
 
 """Explains why a training job did not succeed.
 
-If a host is gone, the explanation names that host, not the processes that lost their connection to the host.
+If a host has left the cluster or is unreachable, the explanation names that host, not the processes that lost their connection to it.
 """
 
 from __future__ import annotations

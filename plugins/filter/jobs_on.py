@@ -95,7 +95,7 @@ def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
 
 
 def _former_name(host: str) -> str:
-    """Return the name that earlier releases gave a node in the records of its jobs."""
+    """Return the name that the node has in job records of earlier releases."""
     return "deeplearning-worker1" if host.endswith("-master") else "deeplearning-" + host.rpartition("-")[2]
 
 

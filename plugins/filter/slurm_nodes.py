@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Builds the list of Slurm's nodes from the inventory's host variables and from what the hosts have reported."""
+"""Builds the list of Slurm nodes from the inventory's host variables and from the data that the hosts have reported."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ module: node_setup
 version_added: 0.2.0
 short_description: Runs set-up steps on a host, each once
 description:
-  - Runs on the host. Runs the steps in order that have not succeeded there with the same content. A failed step ends the run, and the next
-    run continues with this step.
+  - Runs on the host. Runs, in order, the steps that have not succeeded there with the same content. A failed step ends the run, and the
+    next run continues with this step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
   - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
@@ -64,7 +64,7 @@ options:
       path:
         description:
           - Directory of the clone on the host. It is empty or missing at first, or a clone of the same repository.
-          - If O(steps[].user=root), only root can have write permission for the directories on the way to it.
+          - If O(steps[].user=root), only root can have write permission for its parent directories.
           - Required with O(steps[].repository).
         type: path
       environment:

@@ -9,12 +9,12 @@ module: slurm
 version_added: 0.2.0
 short_description: Configures Slurm on a host
 description:
-  - Runs on the host. O(component=controller) configures C(slurmctld) on the master, and O(component=node) C(slurmd) on each node, which
-    gets its configuration from C(slurmctld).
-  - The hosts have the programs of Slurm and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
+  - Runs on the host. O(component=controller) configures C(slurmctld) on the master. O(component=node) configures C(slurmd) on a node,
+    which gets its configuration from C(slurmctld).
+  - The hosts must have the Slurm programs and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
     M(deeplearning.cluster.slurm_key).
   - No change of O(nodes) affects running jobs. A node that is no longer in O(nodes) is drained while jobs are running on it, and removed by
-    a later run. If the node no longer answers, its jobs are requeued and the node is removed at once.
+    a later run. If the node no longer responds, its jobs are requeued and the node is removed at once.
   - Nodes that an operator has drained stay drained.
 options:
   component:
@@ -51,7 +51,7 @@ options:
       hardware:
         description:
           - The return value RV(deeplearning.cluster.slurm_info#module:hardware) of the node.
-          - For a node without it, the hardware in the current configuration stays. A node that is not in the configuration is left out,
+          - For a node without it, the hardware in the current configuration is kept. A node that is not in the configuration is left out,
             with a warning.
         type: dict
         suboptions:

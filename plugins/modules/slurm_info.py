@@ -15,7 +15,7 @@ description:
 options:
   controller:
     description:
-      - Whether the host is to run C(slurmctld).
+      - Whether the host will run C(slurmctld).
     type: bool
     default: false
 attributes:

@@ -20,7 +20,7 @@ options:
     type: str
   replace:
     description:
-      - Whether to replace an existing key by a new one. Ignored with O(key).
+      - Whether to replace an existing key with a new one. Ignored with O(key).
     type: bool
     default: false
   state:

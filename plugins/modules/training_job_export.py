@@ -14,8 +14,8 @@ description:
   - Uploads the files of a job's directory that are not at the destination yet, or that have changed since they were uploaded. Never
     deletes objects at the destination.
   - If the job writes its checkpoints to another directory, these are uploaded to C(checkpoints/) at the destination.
-  - The AWS CLI uploads the files with the credentials of the instance's role, as the job's user and in the sandbox of jobs. It uploads
-    regular files only, and follows no symbolic links.
+  - The AWS CLI uploads the files with the credentials of the instance's role, as the job's user and in the same sandbox as jobs. It
+    uploads only regular files, and follows no symbolic links.
   - The work runs on the host as a systemd unit. It continues even if Ansible is interrupted. If the work itself is interrupted, the next
     run of the module uploads the rest.
   - Run the task on a single host.
@@ -68,7 +68,7 @@ options:
     default: present
   user:
     description:
-      - The user who has run the job, and as whom the files are uploaded. The job's logs must belong to this user.
+      - The user who ran the job. The files are uploaded as this user, who must own the job's logs.
     type: str
     default: deeplearning
   heartbeat_timeout:

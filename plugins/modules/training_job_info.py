@@ -106,8 +106,8 @@ jobs:
           sample: s3://my-results/jobs/digits-1/
         state:
           description:
-            - V(running) during an upload, V(waiting) between two uploads, V(lost) if the host that exports the job is silent, or how the
-              last upload ended.
+            - V(running) during an upload, V(waiting) between two uploads, V(lost) if the export has sent no heartbeat within the
+              timeout, or how the last upload ended.
           type: str
           choices: [running, waiting, succeeded, failed, lost]
         began:

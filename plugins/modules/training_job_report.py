@@ -32,7 +32,7 @@ options:
   former_nodes:
     description:
       - Former nodes of the job's cluster, as in RV(deeplearning.cluster.former_nodes_info#module:nodes). The report uses them to show
-        which hosts are gone.
+        which hosts have left the cluster.
       - Without former nodes, the module compares the job's hosts with the inventory.
     type: list
     elements: dict
@@ -50,7 +50,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Write the report of an older job
+- name: Write the report on an older job
   deeplearning.cluster.training_job_report:
     name: digits-1
     directory: /efs/jobs

@@ -14,7 +14,7 @@ description:
   - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message
     contains the name and host of the process that failed first, how this process ended, and the last lines of its log. The task does
     not stop the other processes of the job.
-  - On a terminal, Ctrl-C opens a prompt to stop the job, to leave it running, or to continue watching. The answer is in
+  - On a terminal, Ctrl-C opens a prompt that offers to stop the job, leave it running, or continue watching. The answer is in
     RV(interrupted). Later tasks must act on the answer, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect
     during the wait.
   - Without a terminal, the job continues if Ansible is interrupted. To continue waiting, run the task again.

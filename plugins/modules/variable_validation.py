@@ -21,7 +21,7 @@ options:
   subject:
     description:
       - The variables to check. V(job) selects those of a training job, its Python environment, and the configuration of nodes.
-        V(dataset) selects those of a data set, and V(export) those of the export of a job.
+        V(dataset) selects those of a data set, and V(export) selects those for exporting a job.
     type: str
     choices: [job, dataset, export]
     default: job

@@ -38,12 +38,12 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 
 # Maximum size of a command's output in bytes. The logs and the progress of a long job are returned by several commands.
 ANSWER_LIMIT = 64 << 20
-# Maximum memory in bytes that the processing of an answer may take. While Ansible reads an output, it keeps several copies of it.
+# Maximum memory in bytes for processing a response. While Ansible reads a command's output, it keeps several copies of the output.
 MEMORY_LIMIT = 16 * ANSWER_LIMIT
 # Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT = 1 << 63
-# Seconds that a node has to answer, in addition to the module's own timeout.
+# Seconds within which a node must respond, in addition to the module's own timeout.
 ANSWER_TIMEOUT = 600
 
 #: The values that any module may return. They include neither facts nor the arguments that a host claims to have received.
@@ -76,7 +76,7 @@ class AnswerError(Exception):
 
 
 class SilenceError(BaseException):
-    """A node has not answered in time. This class is not a subclass of Exception, because connection plugins would catch it and retry."""
+    """A node has not responded in time. This class is not a subclass of Exception, because connection plugins would catch it and retry."""
 
 
 class NodeAction(ActionBase):
@@ -117,7 +117,7 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def _contact(self) -> Iterator[None]:
-        """Within this context, a node that does not answer in time, or never ends its answer, counts as unreachable.
+        """Within this context, a node that does not respond in time, or never ends its response, counts as unreachable.
 
         Errors contain no control characters.
         """
@@ -318,7 +318,7 @@ def warnings_of(answer: Mapping[str, Any]) -> list[str]:
 
 @functools.lru_cache(maxsize=None)
 def returned_values(module: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the documented return values of a module of this collection, by name."""
+    """Return the documented return values of a module of this collection, keyed by name."""
     source = (MODULES / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8")
     (text,) = [ast.literal_eval(line.value) for line in ast.parse(source).body if isinstance(line, ast.Assign) and _is_return(line)]
     documented: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -18,7 +18,7 @@ display = Display()
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
-# Seconds to wait for the work. A faulty host can report progress for ever.
+# Seconds to wait for the work. A faulty host can report progress forever.
 TOTAL_SECONDS = 86400
 
 
@@ -28,7 +28,7 @@ def until_finished(
     """Return the module's result when its work has finished or failed, or has taken too long.
 
     `text` returns the progress as a line that begins with the stage.
-    The module gets the value `since` of its first result with all later calls.
+    All later calls pass `since` from the module's first result back to the module.
     """
     shown, shown_at, host = "", time.monotonic(), str((task_vars or {}).get("inventory_hostname", ""))
     last, changed_at, end = None, shown_at, shown_at + TOTAL_SECONDS

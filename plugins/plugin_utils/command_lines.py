@@ -17,12 +17,12 @@ UNCHANGED = ("arguments", "command")
 
 
 def is_one_string(value: Any, *, unchanged: bool) -> bool:
-    """Return whether a value is a string that would become a different list from the one that its author probably means."""
+    """Return whether a value is a string that would become a list other than the one that its author probably intended."""
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 
 def list_error(name: str, value: str) -> str:
-    """Return an error message about a string. The message contains the list that a shell would make of it."""
+    """Return an error message about a string. The message contains the list of words into which a shell would split the string."""
     try:
         words = shlex.split(value)
     except ValueError:  # a quote without its counterpart

@@ -21,19 +21,19 @@ CLUSTER = ("deeplearning_cluster", "deeplearning_cluster_name", "deeplearning_re
 
 
 def playbook_command(playbook: str) -> str:
-    """Return the command that runs a playbook of this collection, such as `logs`, with the options of `run_options`."""
+    """Return the command that runs a playbook of this collection, such as `logs`, with the options from `run_options`."""
     return f"ansible-playbook {run_options()}deeplearning.cluster.{playbook}"
 
 
 def with_run_options(text: str) -> str:
-    """Return a message with the options of `run_options` in the commands that run a playbook of this collection."""
+    """Return a message in which the commands that run playbooks of this collection have the options from `run_options`."""
     return COMMAND.sub(lambda command: command.group() + run_options(), text)
 
 
 def run_options() -> str:
     """Return the options of this run that select the inventory and the cluster, each followed by a space.
 
-    These are the options `-i`, the files of variables (`-e @file`), and the variables that name the cluster and the region. An inventory
+    These are the options `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
     from the configuration is omitted, because it is the default of all commands. So are other variables, which may be secret.
     """
     options = [*_inventories(), *_variables(context.CLIARGS.get("extra_vars") or ())]
@@ -51,7 +51,7 @@ def _variables(given: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         if text.startswith("@"):
             yield "-e", f"@{_path(text[1:])}"
             continue
-        values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # as Ansible, which refuses everything else
+        values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # like Ansible, which refuses everything else
         for name in CLUSTER:
             if name in values:
                 value = str(values[name])
@@ -59,5 +59,5 @@ def _variables(given: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _path(path: str) -> str:
-    """Return the shorter one of the relative and the absolute path."""
+    """Return the relative or the absolute path, whichever is shorter."""
     return min(os.path.relpath(path), os.path.abspath(path), key=len)

@@ -60,9 +60,9 @@ ROLES = {
 LEAST_INTERVAL = 60
 #: The variables of jobs whose elements are passed to a process unchanged.
 ARGUMENTS = tuple(f"training_job_{option}" for option in UNCHANGED)
-#: The largest number of nodes that a message lists.
+#: The maximum number of nodes that a message lists.
 SHOWN_NODES = 5
-#: The images of this framework contain drivers, but no framework.
+#: The value of `image_framework` for images with drivers, but without a framework.
 WITHOUT_FRAMEWORK = "base"
 #: The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
@@ -113,7 +113,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:
-    """Return an error message for each part of `training_job_hosts` that matches no group, and no host after the cluster is provisioned.
+    """Return an error message for each part of `training_job_hosts` that will match no group or host once the cluster is provisioned.
 
     Parts that exclude hosts, and regular expressions, are not checked. `variables` are the variables of the task.
     """
@@ -258,7 +258,7 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return an error message if the controller cannot write the report of a job."""
+    """Return an error message if the controller cannot write the report on a job."""
     name = "training_job_report_directory"
     directory = given.get(name, "reports")
     if directory is UNKNOWN or given.get("training_job_report") is False:
@@ -273,7 +273,7 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def export_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about the options of the export of a job."""
+    """Return error messages about the options for exporting a job."""
     prefix, options = "training_job_export", of_role("training_job_export", given)
     if options.get("") and are_known(options, ""):
         yield from refusal(f"{prefix}: ", lambda: check_bucket_source(options[""]))
@@ -301,7 +301,7 @@ def permission_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterat
 
 
 def image_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterator[str]:
-    """Return an error message if the job needs a Python environment of the image, and the image has none. Set-up steps can create one."""
+    """Return an error message if the job needs a Python environment from an image that has none, unless set-up steps may create one."""
     name = nodes.get("python_environment_name")
     others = [nodes.get("python_environment_requirements"), nodes.get(setup_steps.OPTION)]
     if name and name is not UNKNOWN and not any(others) and controller.get(f"{PREFIX}image_framework") == WITHOUT_FRAMEWORK:

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Corrects the status of an ended job whose hosts are gone.
+"""Corrects the status of an ended job whose hosts have left the cluster or are unreachable.
 
-A host that is gone cannot report its own loss. Processes that lose their connection to such a host fail, and would be reported as the
-cause.
+In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to it fail, and would
+be reported as the cause.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 def gone_hosts(
     job: JobStatus, nodes: Mapping[str, Mapping[str, Any]], former: Iterable[Mapping[str, str]] = (), unreachable: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the hosts of the job that are gone, each with a sentence that says why.
+    """Return the gone hosts of the job, each with a sentence that states the reason.
 
     `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the module former_nodes_info. `unreachable`
-    contains the names of hosts that do not answer. Processes that ended on their own are ignored.
+    contains the names of hosts that do not respond. Processes that ended on their own are ignored.
     """
     left = {node["instance_id"]: node for node in former}
     present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}
@@ -53,9 +53,9 @@ def _departure(node: Mapping[str, str]) -> str:
 
 
 def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
-    """Return the status of a job that is over, corrected for hosts that are gone.
+    """Return the status of a job that is over, corrected for the gone hosts.
 
-    Running processes on hosts that are gone count as lost. If a lost process was the first to end, it is the cause of the failure.
+    Running processes on gone hosts count as lost. If a lost process was the first to end, it is the cause of the failure.
     """
     name = job.get("failure", {}).get("name")
     # The failure does not contain all values of the process's record.

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands impo
 # Maximum size of all checks in bytes. They are sent with the module.
 PROGRAMS_LIMIT = 1 << 20
 PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# Maximum number of findings of a node.
+# Maximum number of findings per node.
 FINDINGS_LIMIT = 100
 
 
@@ -92,7 +92,7 @@ def worst(findings: Iterable[Finding]) -> str:
 def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     """Return what to do about the unhealthy nodes, or an empty string if there are none.
 
-    `nodes` is the table of nodes in the inventory, by name.
+    `nodes` contains the nodes in the inventory, keyed by name.
     """
     by_severity = {severity: [name for name, own in findings.items() if worst(own) == severity] for severity in SEVERITIES}
     lines = [_replacement(by_severity["replace"], nodes, region)] if by_severity["replace"] else []

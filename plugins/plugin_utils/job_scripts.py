@@ -56,7 +56,7 @@ def lines(specs: Iterable[Spec]) -> list[str]:
 
 
 def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the script of each host, by the name of the host."""
+    """Return the script of each host, keyed by host name."""
     by_host: dict[str, list[Spec]] = {}
     for spec in specs:
         by_host.setdefault(spec["host"], []).append(spec)

@@ -76,7 +76,7 @@ class Keyboard(threading.Thread):
                 if not select.select([self._terminal], [], [], POLL_SECONDS)[0]:
                     continue
                 typed = os.read(self._terminal, 64)
-                if not typed:  # the terminal is gone
+                if not typed:  # the terminal no longer exists
                     return
                 if self._interrupt in typed:
                     self._notice()

@@ -90,7 +90,7 @@ def references(text: str) -> set[str]:
 def node_variables(variables: Mapping[str, Any], templar: Any) -> NodeVariables | None:
     """Return the variables of nodes, derived from a controller task's variables, or None if this version of Ansible does not expose them.
 
-    Variables that the task has in addition to the variables of its host are variables of the play, which all hosts share.
+    Variables that the task has in addition to its host's variables are play variables, which all hosts share.
     """
     hostvars = variables["hostvars"]
     try:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Replaces the names of options in messages of modules with the names of the variables that users of roles set."""
+"""Replaces the names of options in module messages with the names of the variables that users of roles set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ COLLECTION_NAME = "deeplearning.cluster"
 ROLES = (f"{COLLECTION_NAME}.emr_cluster", f"{COLLECTION_NAME}.provision")
 #: Users of roles set these options in the inventory file, or not at all.
 NOT_VARIABLES = ("cluster", "group", "private_key_file", "progress_file")
-#: These options have the names of kinds of resources. In messages, the key of the resource follows the kind, as in `placement_group main`.
+#: Each of these options has the same name as a kind of resource. In messages, the key of the resource follows the kind, as in
+#: `placement_group main`.
 KINDS = ("emr_instance_profile", "instance_profile", "placement_group")
 # How a sentence mentions an option whose name is also a word: the text before the name, and the text after it.
 MENTIONS = (
@@ -36,21 +37,21 @@ MENTIONS = (
 
 
 def is_of_role(task: Any) -> bool:
-    """Return whether a task belongs to a role of this collection, so that its options are those of the role's variables."""
+    """Return whether a task belongs to a role of this collection that passes its variables to a provisioning module."""
     return task._role is not None and task._role.get_name() in ROLES
 
 
 def with_variables(text: str) -> str:
-    """Return a message with the names of variables in place of the names of options.
+    """Return a message with variable names in place of option names.
 
-    A name with an underscore is replaced in all places, unless it is quoted or is the kind of a resource. A name without an underscore is
+    A name with an underscore is replaced everywhere, unless it is quoted or denotes a kind of resource. A name without an underscore is
     also a word, so it is replaced only at the beginning of a line, and where the sentence says that it is an option (`MENTIONS`).
     """
     return _pattern().sub(lambda name: _variables()[name.group()], text)
 
 
 def of_host_role(task: Any, text: str) -> str:
-    """Return a message of a module that a role of this collection runs on hosts.
+    """Return a message from a module that a role of this collection runs on hosts.
 
     The message begins with the variable `<role>_<option>`, if the role has it, instead of the option.
     """
@@ -61,12 +62,12 @@ def of_host_role(task: Any, text: str) -> str:
 
 
 def of_run(task: Any, text: str) -> str:
-    """Return a message of a task's module for the users of this run: with the names of variables, and with complete commands."""
+    """Return a message from a task's module in the form for this run's users: with variable names and complete commands."""
     return with_run_options(with_variables(text) if is_of_role(task) else text)
 
 
 def result_of_run(task: Any, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a task's module with the messages of `of_run`."""
+    """Return the result of a task's module, with its messages rewritten by `of_run`."""
     changed = dict(result)
     for name in ("msg", "exception"):
         if name in changed:
@@ -78,7 +79,10 @@ def result_of_run(task: Any, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rewritten(task: Any, message: Any) -> Any:
-    """Return a message, a finding, or a warning or an error of ansible-core, whose text is in its `event` and the `chain` of its causes."""
+    """Return the rewritten message or finding.
+
+    The text of a warning or error from ansible-core is in its `event`, and in the `chain` of the event's causes.
+    """
     if isinstance(message, str):
         return of_run(task, message)
     if isinstance(message, Mapping) and "message" in message:

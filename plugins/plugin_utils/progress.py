@@ -124,7 +124,7 @@ class Watch(threading.Thread):
     def _show(self) -> None:
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
-            # AWS returns texts of others, such as the messages of failed EMR steps
+            # AWS also returns text from other sources, such as the messages of failed EMR steps
             text = self._text(clean_line(line.decode(errors="replace")))
             if not self._is_direct:
                 display.display(ProgressLine(text) if WAITING.search(text) else text)

@@ -39,7 +39,7 @@ NAME_LIMIT = 100
 # Masking shorter values would also mask text that is not secret.
 SHORTEST_SECRET = 4
 
-# A package name for apt or dnf (optionally with an architecture or a version), a group of dnf, or the path of a package file on the node.
+# A package name for apt or dnf (optionally with an architecture or a version), a dnf group, or the path of a package file on the node.
 # apt removes packages whose names end in a hyphen.
 PACKAGE = re.compile(r"[A-Za-z0-9@/][A-Za-z0-9+._:~=@/-]*(?<!-)")
 USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The contents of the files `known_hosts`, `config` and `revoked_keys`, with which the controller connects to a cluster.
+"""The contents of the files `known_hosts`, `config` and `revoked_keys`, which the controller uses to connect to a cluster.
 
 All functions are pure.
 

@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """An adopted storage server: a resource with the property `security_groups`, and the option with which the user adopted it."""
+    """An adopted storage server: a resource with the property `security_groups`, and the option that adopts it."""
 
     found: Found
     option: str

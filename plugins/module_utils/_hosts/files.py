@@ -27,7 +27,7 @@ class HostFile(NamedTuple):
     owner: str = "root"
     #: Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
-    #: Returns the part of the content that diffs show. The rest of a file that others write too may contain secrets.
+    #: Returns the part of the content that diffs show. If other programs also write the file, the rest of it may contain secrets.
     shown: Callable[[str], str] = lambda content: content
 
 

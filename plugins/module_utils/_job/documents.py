@@ -56,10 +56,10 @@ class _Export(TypedDict):
 
 
 class Export(_Export, total=False):
-    """The contents of status/export: the latest pass of a job's export to S3, which uploads the files that differ.
+    """The contents of status/export: the latest pass of a job's export to S3. A pass uploads the files that differ.
 
-    `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) are those of
-    all exported files, `uploaded` and `uploaded_size` those of the files that the pass has uploaded. `changing` is the number of files that
+    `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) refer to all
+    exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the number of files that
     changed while they were uploaded. `error` says why the pass failed.
     """
 
@@ -173,7 +173,10 @@ class LastWords(TypedDict):
 
 
 class Failure(ProcessStatus, LastWords, total=False):
-    """The process that caused the job to fail. If the process's host is gone, the controller sets `gone` to a sentence with the reason."""
+    """The process that caused the job to fail.
+
+    If the process's host has left the cluster or is unreachable, the controller sets `gone` to a sentence that states the reason.
+    """
 
     gone: str
 

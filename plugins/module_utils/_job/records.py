@@ -53,7 +53,7 @@ WORKER, SERVICE, SPARE = "worker", "service", "spare"
 #: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
-#: How the reasons in records begin if the program of a process could not be run, and end if the kernel has killed one of its processes.
+#: The beginning of the recorded reason if a program could not be run, and its end if the kernel has killed one of the program's processes.
 COULD_NOT_BE_STARTED = "could not be started"
 OUT_OF_MEMORY = "after the kernel had killed one of its processes for lack of memory"
 
@@ -143,7 +143,7 @@ def check_name(name: str, option: str = "name") -> str:
 
 
 JOBS_SLICE = "deeplearning.slice"
-"""The systemd slice of all jobs of a host. The slices of single jobs are its children."""
+"""The systemd slice for all jobs on a host. Each job has a child slice."""
 
 
 def slice_name(job: str) -> str:
@@ -277,7 +277,7 @@ def read_description(paths: Paths) -> Description:
 
 
 class Budget:
-    """The number of bytes of records that may still be read."""
+    """The number of bytes that may still be read from records."""
 
     def __init__(self, size: int = JOB_LIMIT) -> None:
         self.size = self.left = size
@@ -359,7 +359,10 @@ def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | N
 
 
 def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
-    """Return the state of a job's export, or None if it is missing or invalid. It is `lost` if its host has been silent for too long."""
+    """Return the state of a job's export, or None if it is missing or invalid.
+
+    The state of an unfinished export is `lost` if the export has sent no heartbeat within the timeout.
+    """
     try:
         export = cast(Export, schema.conform(schema.read_document(paths.export), EXPORT))
     except (OSError, ValueError):

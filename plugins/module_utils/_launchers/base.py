@@ -120,7 +120,7 @@ class Launcher(NamedTuple):
     lines of a log for the rank that failed first. The log is shared by several ranks, or the launcher itself writes to it. In a log
     without tags, the line that reports the failure and all later lines come from the launcher.
 
-    `tasks` returns the types of the processes that the launcher starts with these options. Most launchers have only one kind of process.
+    `tasks` returns the types of the processes that the launcher starts with these options. Most launchers start only one type of process.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]

@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
 TASKS = {MULTI_WORKER: ("worker",), PARAMETER_SERVER: ("chief", "worker", "ps"), FLAGS: ("worker", "ps")}
 
-# The tasks of TensorFlow's cluster by kind. The job waits for the tasks of the first kind, chief or worker.
+# The tasks of a TensorFlow cluster, by type. The job waits for the tasks of the first type, chief or worker.
 Places = Dict[str, List[Tuple[Host, Sequence[int]]]]
 Addresses = Dict[str, List[str]]
 
@@ -79,7 +79,8 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
 def _addresses(program: Program, places: Places) -> Addresses:
     """Return the addresses of the tasks.
 
-    The ports on a host are consecutive. They begin with the port of the job or, with the strategy `flags`, of the kind of task.
+    The ports on a host are consecutive. They begin with the job's port or, with the strategy `flags`, with the first port for the type of
+    task.
     """
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()

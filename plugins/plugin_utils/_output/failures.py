@@ -23,11 +23,11 @@ CONVERSION = re.compile(
 CHOICES = re.compile(r"^value of (\S+) must be one of: (.+), got: (.*)$", re.MULTILINE)
 TYPES = {"int": "an integer", "float": "a number", "bool": "true or false", "list": "a list", "dict": "a dictionary", "str": "a string"}
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
-# What ssh says about a connection through another host that was closed.
+# ssh's message if another host forwarded the connection and closed it.
 CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
-# Maximum number of lines of one failure. In a longer text, the beginning says what failed, and the end says why.
+# Maximum number of lines for one failure. In a longer text, the beginning says what failed, and the end says why.
 LINES, FIRST_LINES = 18, 4
 
 

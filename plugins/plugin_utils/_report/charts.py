@@ -47,7 +47,7 @@ def rates(found: Mapping[str, Any]) -> str | None:
 
 
 def scaled(times: Sequence[float]) -> tuple[list[float], str]:
-    """Return the times in a unit that suits the last value, and the name of the unit."""
+    """Return the times in a unit that is appropriate for the last value, and the name of the unit."""
     last = times[-1] if times else 0.0
     size, name = next((size, name) for least, size, name in UNITS if last >= least or not least)
     return [time / size for time in times], name

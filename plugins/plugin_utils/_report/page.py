@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The report of a job as a single HTML file without scripts or external resources."""
+"""The report on a job as a single HTML file without scripts or external resources."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _keeps(_request: Request, item: Found) -> bool:
-    """EMR keeps steps, and all clusters of the account share the default roles."""
+    """Return whether to keep a resource: EMR keeps all steps, and all clusters in the account share the default roles."""
     return item.address.kind != CLUSTER.kind
 
 
@@ -44,13 +44,13 @@ def _predict(_request: Request, plan: Sequence[Change], found: Sequence[Found]) 
 
 
 def _replaced(change: Change) -> list[str]:
-    """Return the names of the properties for which a change replaces the cluster."""
+    """Return the names of the changed properties that require a replacement of the cluster."""
     updates = change.address == CLUSTER and change.action is Action.UPDATE
     return definition.needs_replacement(change.before, change.after) if updates else []
 
 
 def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
-    """Refuse a replacement that the definition does not allow, and the end of a protected cluster."""
+    """Refuse a replacement that the definition does not allow, and the termination of a protected cluster."""
     for change in plan:
         names = _replaced(change)
         if names and not request.options["emr_replace"]:

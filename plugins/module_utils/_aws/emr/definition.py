@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""EMR clusters, their steps, and the default roles of EMR, as the plan compares them and as requests contain them. Pure."""
+"""EMR clusters, their steps, and EMR's default roles, in the form that the plan compares and in the form that requests contain. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
 IN_PLACE = frozenset({"core_count", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"})
 """Properties of clusters that EMR changes in place. The number of core nodes cannot change from 0 or to 0."""
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
-"""The properties of instance groups begin with these words."""
+"""The names of properties of instance groups begin with these words."""
 SECURITY_GROUPS = {
     "master": "EmrManagedMasterSecurityGroup",
     "workers": "EmrManagedSlaveSecurityGroup",
@@ -41,7 +41,10 @@ def step(name: str) -> Address:
 def wanted_cluster(
     options: Mapping[str, Any], tags: Callable[[Address], dict[str, str]], *, has_task_group: bool, after: Sequence[Address] = ()
 ) -> Wanted:
-    """Return the cluster. The type of task nodes is compared only if there is a task group, because EMR can add the first one in place."""
+    """Return the desired cluster.
+
+    The plan compares the instance type of task nodes only if a task group exists, because EMR can add the first task group in place.
+    """
     core, task = options["emr_core_count"], options["emr_task_count"]
     task_type = options["emr_task_instance_type"] or options["emr_instance_type"]
     compared = task and has_task_group
@@ -76,7 +79,7 @@ def wanted_cluster(
 
 
 def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
-    """Return the steps. Each one is added after the step before it, because EMR runs steps in the order in which they were added."""
+    """Return the desired steps. Each step is added after the previous one, because EMR runs steps in the order in which they were added."""
     result = list[Wanted]()
     for each in options["emr_steps"]:
         after = (CLUSTER, *(previous.address for previous in result[-1:]))
@@ -86,7 +89,7 @@ def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
 
 
 def wanted_roles(options: Mapping[str, Any], region: str) -> list[Wanted]:
-    """Return the default roles that the cluster uses, and the default instance profile."""
+    """Return the default roles and the default instance profile that the cluster uses."""
     result = list[Wanted]()
     if options["emr_service_role"] == DEFAULT_SERVICE_ROLE:
         result.append(_wanted_role(SERVICE_ROLE, region))
@@ -125,7 +128,7 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
     """Return the arguments of RunJobFlow, without tags. The fields are those of `aws emr create-cluster`."""
     instances = {
         "InstanceGroups": [group_request(role, properties) for role in GROUPS if properties.get(f"{GROUPS[role]}_count", 1)],
-        # Nodes wait for jobs, so a cluster without steps must not end
+        # Nodes wait for jobs, so a cluster must not terminate when it has no steps
         "KeepJobFlowAliveWhenNoSteps": True,
         "TerminationProtected": properties.get("termination_protection", False),
         "Ec2KeyName": properties.get("key_name"),
@@ -153,7 +156,7 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an instance group of a request."""
+    """Return an instance group for a request."""
     return {
         "InstanceRole": role,
         "Name": role,
@@ -164,7 +167,7 @@ def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step of a request."""
+    """Return a step for a request."""
     return {
         "Name": name,
         "ActionOnFailure": properties["on_failure"].upper(),
@@ -177,12 +180,12 @@ def _without_empty(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_replacement(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of the changed properties of a cluster that EMR does not change in place. Both contain only what differs."""
+    """Return the names of the changed properties that EMR cannot change in place. `before` and `after` contain only changed properties."""
     fixed = [name for name in after if name not in IN_PLACE]
     return [*fixed, "core_count"] if "core_count" in after and not (before["core_count"] and after["core_count"]) else fixed
 
 
-# EMR returns some values in another form. These functions return the value of the definition if the actual one means the same.
+# EMR returns some values in a different form. These functions return the value in the definition if the actual value is equivalent.
 
 
 def comparable_name(wanted: str | None, actual: str) -> str:
@@ -191,7 +194,7 @@ def comparable_name(wanted: str | None, actual: str) -> str:
 
 
 def comparable_log_uri(wanted: str | None, actual: str | None) -> str | None:
-    """Return a log URI. EMR returns the scheme `s3n` and adds a slash at the end."""
+    """Return a log URI. EMR changes the scheme to `s3n` and adds a slash at the end."""
     return wanted if wanted and actual and _location(wanted) == _location(actual) else actual
 
 
@@ -200,6 +203,6 @@ def _location(uri: str) -> str:
 
 
 def comparable_applications(wanted: Sequence[str], actual: Sequence[str]) -> frozenset[str]:
-    """Return applications. EMR adds those on which the requested ones depend, and ignores case."""
+    """Return the names of applications. EMR ignores case, and adds the applications that the requested ones depend on."""
     lower = {name.lower() for name in actual}
     return frozenset(wanted) if wanted and {name.lower() for name in wanted} <= lower else frozenset(actual)

@@ -42,7 +42,7 @@ IAM_ACTIONS = IamActions(
         "elasticmapreduce:TerminateJobFlows",
     ),
 )
-# The policy for operators does not contain these actions: the default role of EMR may pass every role of the account to EC2
+# The policy for operators does not contain these actions, because EMR's default role may pass every role in the account to EC2
 DEFAULT_ROLES = IamActions(
     present=(
         "iam:AddRoleToInstanceProfile",

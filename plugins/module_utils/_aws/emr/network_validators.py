@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the network of EMR clusters: the subnet, its VPC, and security groups."""
+"""Validators for the network of an EMR cluster: the subnet, its VPC, and the security groups."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def _check_dns(cloud: AwsClient, subnet: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_service_access(request: Request, subnet: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Check that EMR and nodes in a private subnet reach each other. EMR creates no group for this if the definition names the others."""
+    """Check that EMR and nodes in a private subnet can reach each other.
+
+    If the definition specifies the other security groups, EMR does not create the group for this traffic.
+    """
     groups = request.options["emr_security_group_ids"]
     master, service, label = groups.get("master"), groups.get("service"), request.options["emr_release_label"]
     if not master or is_public(request.cloud, subnet):
@@ -87,7 +90,7 @@ def _lets_in(service: Mapping[str, Any], master: str) -> bool:
 
 
 class EmrPublicAccess(Validator):
-    """Checks that EMR's block public access permits the rules of the named groups. EMR starts no cluster with other rules.
+    """Checks that EMR's block public access permits the rules of the named groups. With other rules, EMR does not start a cluster.
 
     Existing clusters are not affected, unless the run may replace them.
     """
@@ -115,7 +118,7 @@ class EmrPublicAccess(Validator):
 
 
 def open_ports(group: Mapping[str, Any] | None) -> list[tuple[int, int]]:
-    """Return the ranges of TCP and UDP ports on which a group lets all addresses in."""
+    """Return the TCP and UDP port ranges that a security group opens to all addresses."""
     public = [rule for rule in rules(group["IpPermissions"]) if rule[3] in EVERYBODY] if group else []
     return [ALL_PORTS if protocol == "-1" else (first, last) for protocol, first, last, _who in public if protocol in ("-1", "tcp", "udp")]
 
@@ -129,7 +132,7 @@ def is_public(cloud: AwsClient, subnet: Mapping[str, Any]) -> bool:
 
 
 def described_subnet(request: Request) -> dict[str, Any] | None:
-    """Return EC2's description of the subnet in the definition, or None if it names none or the subnet does not exist."""
+    """Return EC2's description of the subnet in the definition, or None if no subnet is specified or the subnet does not exist."""
     subnet_id = request.options["emr_subnet_id"]
     return next(iter(adopted.subnets(request.cloud, [subnet_id] if subnet_id else [])), None)
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the nodes of EMR clusters: instance types, image and key pair."""
+"""Validators for the nodes of an EMR cluster: instance types, image and key pair."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EmrNodes(Validator):
 
 
 def supported_types(cloud: AwsClient, label: str) -> set[str] | None:
-    """Return the names of the instance types that EMR supports with a release in the region, or None if there is no such release.
+    """Return the names of the instance types that EMR supports for a release in the region, or None if there is no such release.
 
     The SDK has no paginator for this operation.
     """
@@ -114,7 +114,7 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
 
 
 def _check_system(request: Request, image: Mapping[str, Any]) -> Iterator[str]:
-    """Check the version of Amazon Linux, if the name or the description of the image tells it."""
+    """Check the version of Amazon Linux if the image's name or description states it."""
     label = request.options["emr_release_label"]
     version, found = release(label), _system(image)
     if version and found and found != amazon_linux(version):
@@ -133,7 +133,7 @@ def _is_foreign(image: Mapping[str, Any]) -> bool:
 
 
 class EmrImageSystem(Validator):
-    """Warns of an image that does not tell its operating system, because images of another version of Amazon Linux do not start."""
+    """Warns if an image's name and description do not state the version of Amazon Linux. Images with another version do not start."""
 
     name = "emr_image_system"
     level = Level.WARNING
@@ -145,8 +145,8 @@ class EmrImageSystem(Validator):
         image = images.find(request.cloud, image_id) if image_id and version else None
         if image and version and not _system(image) and not _is_foreign(image):
             yield (
-                f"emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) tells on which version of "
-                f"Amazon Linux it is based. Check that it is {amazon_linux(version)}, which {label} requires."
+                f"emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) says which version of "
+                f"Amazon Linux it is based on. Check that it is {amazon_linux(version)}, which {label} requires."
             )
 
 

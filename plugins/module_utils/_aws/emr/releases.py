@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The releases of EMR, and what depends on them. Pure."""
+"""EMR releases, and the versions of Amazon Linux that they require. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AMAZON_LINUX = {
 
 
 def release(label: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of a release label, or None for a label in another form."""
+    """Return the version numbers in a release label, or None if the label has a different format."""
     found = RELEASE.fullmatch(label or "")
     return tuple(map(int, found.groups())) if found else None
 
@@ -36,7 +36,7 @@ def amazon_linux(version: tuple[int, ...]) -> str:
 
 
 def amazon_linux_of(*texts: str) -> str | None:
-    """Return the version of Amazon Linux that the first telling text names, or None. The texts are an image's name and description."""
+    """Return the version of Amazon Linux in the first text that names one, or None. The texts are an image's name and description."""
     for text in texts:
         for name, pattern in AMAZON_LINUX.items():
             if pattern.search(text):

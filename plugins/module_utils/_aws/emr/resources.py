@@ -62,19 +62,19 @@ MOST_BYTES = 1_000_000
 KEPT_LINES, KEPT_CHARACTERS = 5, 500
 FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*bootstrap action (?P<action>\d+) returned a non-zero")
 PAUSE = 2
-"""Seconds between two checks of a cluster at first. EMR allows few calls per second."""
+"""The initial number of seconds between two checks of a cluster. EMR allows only a few API calls per second."""
 STILL_SHRINKING = (
     "EMR continues to remove nodes whose containers have not ended. It keeps as many core nodes as HDFS has copies of each block "
     "(dfs.replication), and as much space as the data in HDFS needs. Run again to wait longer, or specify more nodes."
 )
 NEW_ROLE = "InstanceProfile"
-"""Part of the message with which EMR refuses an instance profile that it does not see yet."""
+"""Part of EMR's error message about an instance profile that is not visible to EMR yet."""
 Description = Mapping[str, Any]
 Properties = Mapping[str, Any]
 
 
 def read(request: Request) -> list[Found]:
-    """Return the cluster, its steps, and the default roles that the cluster is to use and to create.
+    """Return the cluster, its steps, and the existing default roles that the definition uses and allows the run to create.
 
     The attribute `groups` of the cluster contains the roles of its instance groups, such as `TASK`.
     """
@@ -106,7 +106,7 @@ def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[st
 def cluster_properties(
     request: Request, described: Description, groups: Sequence[Description], actions: Sequence[Description]
 ) -> dict[str, Any]:
-    """Return the properties that the plan compares, in the form of the definition."""
+    """Return the properties that the plan compares, in the form that the definition uses."""
     options, instances = request.options, described["Ec2InstanceAttributes"]
     by_role = {group["InstanceGroupType"]: group for group in groups}
     applications = [item["Name"] for item in described.get("Applications", [])]
@@ -135,7 +135,7 @@ def cluster_properties(
 
 
 def state(described: Description, groups: Iterable[Description]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes, or what they do instead."""
+    """Return `ready` if the cluster has started and its groups have all their nodes, or else the state of the cluster or of a group."""
     if described["Status"]["State"] not in STARTED:
         return str(described["Status"]["State"]).lower()
     unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]
@@ -144,7 +144,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 
 
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
-    """Yield the steps. If several steps have the same name, as other tools may add them, the newest one counts."""
+    """Yield the steps. If several steps have the same name, which is possible if other tools add steps, yield only the newest one."""
     seen = set[str]()
     for item in listed:  # the newest one comes first
         if item["Name"] not in seen:
@@ -159,7 +159,10 @@ def _on_failure(step: Description) -> str:
 
 
 def _read_roles(request: Request) -> Iterator[Found]:
-    """Yield the default roles, if the run may create them. Only those that lack their policy after an interrupted run are not adopted."""
+    """Yield the existing default roles and instance profile if the run may create them.
+
+    They count as adopted, except for a role without a policy and a profile without a role, which an interrupted run may have left.
+    """
     cloud, options = request.cloud, request.options
     if not request.present or not options["emr_create_default_roles"]:
         return
@@ -188,7 +191,7 @@ def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
 
 
 def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
-    """Return a list of the instance profile with this name or ARN, or an empty list if it does not exist."""
+    """Return a list that contains the instance profile with this name or ARN, or an empty list if it does not exist."""
     try:
         return [cloud.iam.get_instance_profile(InstanceProfileName=name.rpartition("/")[2])["InstanceProfile"]]
     except ClientError as error:
@@ -213,9 +216,9 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 
 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
-    """Return the id of the cluster that a call may have created although its response was lost. Raises `error` if no cluster appears.
+    """Return the id of the cluster that a call created although its response was lost. Raises `error` if no cluster appears.
 
-    RunJobFlow accepts no client token and names are not unique, so a call that is made too early creates a second cluster.
+    RunJobFlow accepts no client token and names are not unique, so repeating the call too early would create a second cluster.
     """
     cloud.progress(f"EMR did not answer. Looking for a new EMR cluster {cloud.cluster}")
     try:
@@ -225,7 +228,7 @@ def _created_after_all(cloud: AwsClient, error: Exception) -> str:
 
 
 def _once_roles_are_visible(cloud: AwsClient, run: Callable[[], dict[str, Any]], profile: str) -> dict[str, Any]:
-    """Create the cluster. If this run created the instance profile, retry for a minute while EMR does not see it yet."""
+    """Create the cluster. If this run created the instance profile, retry for up to a minute while the profile is not visible to EMR."""
     if profile not in cloud.created:
         return run()
     errors: list[ClientError] = []
@@ -261,7 +264,7 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
 
 
 def _update_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str]) -> None:
-    """Add tags. EMR documents that a tag has to be removed before it gets another value."""
+    """Add tags. According to the EMR documentation, a tag must be removed before it can be added with another value."""
     stale = [name for name, value in tags.items() if found.properties["tags"].get(name, value) != value]
     if stale:
         cloud.emr.remove_tags(ResourceId=found.id, TagKeys=stale)
@@ -273,9 +276,9 @@ def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
 
 
 def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Request the sizes of the groups that differ, or that EMR has given up on, and add the first task group.
+    """Resize the groups whose size differs or for which EMR no longer launches nodes, and add the first task group.
 
-    EMR accepts this only while a cluster runs. A cluster that starts has the sizes of its definition, unless this changes.
+    EMR accepts these changes only after the cluster has started. If nothing needs to change, do not wait for the start.
     """
     sizes = {role: properties[f"{GROUPS[role]}_count"] for role in RESIZABLE}
     groups = {group["InstanceGroupType"]: group for group in _groups(cloud, found.id)}
@@ -338,9 +341,9 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
 def _wait(
     cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool], timeout: float = START_TIMEOUT
 ) -> None:
-    """Wait until the cluster and its groups suit. Raises ClusterError, with EMR's reason, if the cluster ends.
+    """Wait until `suits` returns true for the cluster and its groups. Raises ClusterError, with EMR's reason, if the cluster terminates.
 
-    `timeout` is the minimum time in seconds.
+    `timeout` is in seconds. If the option `wait_timeout` is longer, it applies instead.
     """
 
     started = time.monotonic()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the roles of EMR clusters."""
+"""Validators for the roles of an EMR cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-em
 
 
 class EmrRoles(Validator):
-    """Checks that the roles exist, and that EMR and EC2 may assume them. A cluster with other roles ends while it starts."""
+    """Checks that the roles exist, and that EMR and EC2 may assume them. With other roles, a cluster terminates while it starts."""
 
     name = "emr_roles"
     components = frozenset({EMR_COMPONENT})
@@ -107,7 +107,7 @@ def _has_scoped_policy(cloud: AwsClient, role: str) -> bool:
 
 
 def _used(request: Request) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield what EMR uses for the cluster: the subnet, the named groups, and the VPC if EMR creates groups in it."""
+    """Yield the resources that EMR uses for the cluster: the subnet, the specified groups, and the VPC if EMR creates groups in it."""
     subnet, groups = described_subnet(request), described_groups(request)
     if subnet:
         yield "emr_subnet_id", subnet["SubnetId"], subnet

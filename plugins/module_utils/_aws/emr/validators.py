@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of EMR clusters."""
+"""Validators for EMR clusters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COUNTS = {"emr_core_count": "core", "emr_task_count": "task"}
 
 
 class EmrOptions(Validator):
-    """Checks everything that needs no API call."""
+    """Checks the options without making API calls."""
 
     name = "emr_options"
     components = frozenset({EMR_COMPONENT})
@@ -155,7 +155,7 @@ def _is_missing(cloud: AwsClient, bucket: str) -> bool:
 
 
 class EmrShrinking(Validator):
-    """Warns of a decrease in the number of nodes, which takes long or stops where it would lose data."""
+    """Warns if the number of nodes decreases, because EMR may take a long time to remove nodes, and keeps core nodes that HDFS needs."""
 
     name = "emr_shrinking"
     level = Level.WARNING
@@ -174,7 +174,7 @@ class EmrShrinking(Validator):
 
 
 class EmrFailedSteps(Validator):
-    """Warns of steps of the definition that have failed, because a run does not repeat them."""
+    """Warns about steps in the definition that have failed or were canceled, because a run does not repeat them."""
 
     name = "emr_failed_steps"
     level = Level.WARNING

@@ -101,7 +101,7 @@ def policy(
 
 
 def _exports(destination: str, number: int, partition: Partition) -> list[dict[str, Any]]:
-    """Return the statements that allow nodes to list and write the objects of a destination."""
+    """Return the statements that allow nodes to list and write objects at a destination."""
     bucket, prefix = bucket_and_prefix(destination)
     listing = _statement(f"ListExports{number}", ["s3:ListBucket"], [partition.arn("s3", bucket)])
     if prefix:

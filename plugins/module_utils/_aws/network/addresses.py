@@ -14,7 +14,7 @@ SMALLEST_SUBNET = 28  # AWS accepts prefix lengths from /16 to /28 for VPCs and 
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
 RESERVED = 5  # addresses that AWS reserves in each subnet
-#: The options that choose the ranges of the private and the public subnets, by zone.
+#: The options that specify the ranges of the private and the public subnets, by zone.
 RANGE_OPTIONS = {"private": "private_subnet_cidrs", "public": "public_subnet_cidrs"}
 
 
@@ -53,7 +53,7 @@ def subnet_range(option: str, cidr: str) -> ipaddress.IPv4Network:
 
 
 def chosen_ranges(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the CIDR blocks that the definition chooses for subnets, keyed by subnet. Raises AddressPlanError for an invalid range."""
+    """Return the CIDR blocks that the definition specifies for subnets, keyed by subnet. Raises AddressPlanError for an invalid range."""
     return {
         f"{side}-{zone}": str(subnet_range(option, str(cidr)))
         for side, option in RANGE_OPTIONS.items()
@@ -62,7 +62,7 @@ def chosen_ranges(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def range_errors(options: Mapping[str, Any], zones: Sequence[str], existing: Mapping[str, str]) -> Iterator[str]:
-    """Return error messages about the CIDR blocks that the definition chooses for subnets. `existing` maps subnet keys to CIDR blocks."""
+    """Return error messages about the CIDR blocks that the definition specifies for subnets. `existing` maps subnet keys to CIDR blocks."""
     cidr = options["network_cidr"]
     try:
         whole = network(cidr)
@@ -111,8 +111,8 @@ def subnets(cidr: str, zones: Sequence[str], fixed: Mapping[str, str]) -> dict[s
     """Return the CIDR blocks of the subnets, keyed by `public-ZONE` and `private-ZONE`.
 
     The range is divided into up to eight equal blocks. Private subnets begin at the start of the range, and public subnets in the middle.
-    `fixed` maps the keys of subnets that exist, or whose ranges the definition chooses, to CIDR blocks. These subnets keep their blocks, so
-    that zones can be added and removed. Raises AddressPlanError.
+    `fixed` maps the keys of subnets that exist, or whose ranges the definition specifies, to CIDR blocks. These subnets keep their blocks,
+    so that zones can be added and removed. Raises AddressPlanError.
     """
     parsed = network(cidr)
     blocks = list(parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen)))

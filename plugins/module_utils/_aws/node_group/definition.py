@@ -35,7 +35,7 @@ MASTER_ADDRESS = Address("master_address", MASTER)
 
 @dataclass(frozen=True)
 class Image:
-    """The properties of a machine image for a launch template. `source` is the option value with which the user selected the image."""
+    """The properties of a machine image for a launch template. `source` is the option value that selects the image."""
 
     image_id: str
     root_device: str

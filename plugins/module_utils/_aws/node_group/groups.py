@@ -89,7 +89,7 @@ def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[st
 
 
 def storage_tags(found: Found) -> dict[str, str]:
-    """Return the tags of a group that describe the mounts of its nodes."""
+    """Return the group's tags that describe the mounts of its nodes."""
     return {name: value for name, value in found.properties["tags"].items() if name in STORAGE_TAGS}
 
 

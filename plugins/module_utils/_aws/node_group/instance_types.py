@@ -70,7 +70,7 @@ def find(cloud: AwsClient, name: str) -> InstanceType | None:
 
 
 def with_efa(cloud: AwsClient, name: str) -> list[str]:
-    """Return the names of the types in the family of `name` that support an Elastic Fabric Adapter, smaller types first."""
+    """Return the names of the types in the same family as `name` that support an Elastic Fabric Adapter, smaller types first."""
     filters = [
         {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
         {"Name": "network-info.efa-supported", "Values": ["true"]},

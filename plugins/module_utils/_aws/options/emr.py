@@ -96,7 +96,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
-        "AWS calls these policies deprecated. If IAM no longer attaches them, create your own roles.",
+        "AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.",
         "EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run again.",
     ),
     _option(
@@ -119,7 +119,7 @@ OPTIONS = (
         "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups of the nodes, but not"
         " to the group for service access.",
         "In a public subnet, EMR's block public access refuses groups that let all addresses in, except on ports that the account permits.",
-        "By default, EMR creates groups, which all clusters in a VPC share and which remain after the clusters.",
+        "By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster terminates.",
         suboptions=(
             Suboption("master", {"type": "str"}, "Group of the master. Requires O(emr_security_group_ids.workers)."),
             Suboption("workers", {"type": "str"}, "Group of the core and task nodes. Requires O(emr_security_group_ids.master)."),
@@ -135,8 +135,8 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of further security groups of the nodes, such as a group that the mount targets of an EFS file system let in. At most 4 in"
-        " each list.",
+        "Ids of further security groups of the nodes, such as a group to which the mount targets of an EFS file system allow access. At"
+        " most 4 in each list.",
         suboptions=(
             Suboption("master", {"type": "list", "elements": "str", "default": []}, "Groups of the master."),
             Suboption("workers", {"type": "list", "elements": "str", "default": []}, "Groups of the core and task nodes."),

@@ -70,7 +70,7 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 
 
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
-    """Return why the run is refused if the deferred changes leave outdated nodes that it does not accept, or an empty string."""
+    """Return why the run is refused if deferred changes leave outdated nodes and the options do not allow this, or an empty string."""
     return "" if run.request.options["allow_outdated_nodes"] else report.describe_outdated(run.request.cloud.cluster, deferred)
 
 
@@ -84,7 +84,7 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _launches(change: Change) -> bool:
-    """Return whether a change launches nodes, and does not only terminate nodes."""
+    """Return whether a change launches nodes, rather than only terminating nodes."""
     more = {*change.after.get("numbers", ())} - {*change.before.get("numbers", ())}
     return change.address.kind == "nodes" and bool(more or change.after.keys() & {"group", "outdated", "unhealthy"})
 

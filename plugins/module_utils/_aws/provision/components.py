@@ -27,8 +27,9 @@ BILLED = {
 
 
 def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:
-    """Return the components that a module reads, by the names of those that it manages.
+    """Return the components that a module reads, given the names of the components that it manages.
 
-    EMR clusters use other resources by the ids in their options. Modules for other components do not need permissions for EMR.
+    The definition of an EMR cluster refers to other resources by id, so the module for EMR does not read the other components. Modules for
+    other components do not need permissions for EMR.
     """
     return (EMR,) if EMR.name in managed else ALL_COMPONENTS

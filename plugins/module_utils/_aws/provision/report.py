@@ -19,10 +19,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, BILLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
-#: The largest number of nodes, and the greatest length of a value, that a message about outdated nodes contains.
+#: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: The same for a module that manages only some components, which a playbook of the user calls.
+#: The same for a module that manages only some components. The user's own playbook runs such a module.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
@@ -153,7 +153,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> str:
-    """Return a difference as part of a sentence. Values that nobody could compare at a glance are omitted."""
+    """Return a difference as part of a sentence. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
     return f"{name} is {before!r} instead of {after!r}" if simple else name
 
@@ -171,7 +171,7 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
 
 
 def _deletion(run: Run) -> str:
-    """Return how to delete what the module has created."""
+    """Return how to delete the resources that the module has created."""
     return DESTROY if run.components == ALL_COMPONENTS else ABSENT
 
 

@@ -210,7 +210,7 @@ def _discard(cloud: AwsClient, arn: str) -> str:
 
 
 def delete(cloud: AwsClient, arn: str) -> None:
-    """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use the alias.
+    """Schedule the deletion of the key, and delete its alias, so that a new cluster with the same name can use the alias.
 
     The alias is deleted last, because the IAM policies allow the deletion of a key only if it has this alias. After an interruption, the
     next run also needs the alias to find the key.

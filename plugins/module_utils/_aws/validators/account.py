@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the account's quotas. The validators check a quota only if the run creates resources that count toward the quota."""
+"""Validators for the account's quotas. The validators check a quota only if the run creates resources that count toward the quota."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ class InterfaceEndpoints(Validator):
 
 
 class SubnetRanges(Validator):
-    """Checks the address ranges that the definition chooses for the subnets of the cluster's own VPC."""
+    """Checks the address ranges that the definition specifies for subnets of the cluster's own VPC."""
 
     name = "subnet_cidrs"
     components = frozenset({NETWORK_COMPONENT})
@@ -431,7 +431,7 @@ class EnoughAddresses(Validator):
 
 
 def _chosen_ranges_suffice(planned: Mapping[str, str], demand: Mapping[str, int]) -> Iterator[str]:
-    """Check that the subnets, whose ranges the definition chooses, have enough addresses. `planned` maps subnet keys to CIDR blocks."""
+    """Check that subnets whose ranges the definition specifies have enough addresses. `planned` maps subnet keys to CIDR blocks."""
     for side, need in demand.items():
         cidrs = [cidr for key, cidr in planned.items() if key.startswith(f"{side}-")]
         room = sum(addresses.hosts(cidr) for cidr in cidrs)

@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import quotas
 
 GROUPS_PER_INTERFACE = "Security groups per network interface"
-"""The name of the quota of Amazon VPC."""
+"""The name of the Amazon VPC quota."""
 DEFAULT_GROUPS_PER_INTERFACE = 5
 OWN_GROUPS = 2
-"""The number of the cluster's own security groups of a node: one for all nodes, and one for SSH."""
+"""The number of security groups that the cluster itself assigns to a node: one for all nodes, and one for SSH."""
 
 
 class KeyPair(Validator):

@@ -21,19 +21,19 @@ Report = Callable[[int, int], None]
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 # A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
-# What S3 answers, without the path of the file, which may be that of a temporary link.
+# The error message from S3, without the path of the file, which may be the path of a temporary link.
 ANSWER = re.compile(r"An error occurred \(\w+\).*")
 # The query of list_objects. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
 OBJECTS = "Contents[].[to_string([Size,ETag,Key])]"
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 
 
-# What to do if S3 denies the access to a data set.
+# What to do if S3 denies access to a data set.
 GRANT = "Add the bucket to deeplearning_read_buckets, or to deeplearning_write_buckets if data is written to it"
 
 
 class Access(NamedTuple):
-    """How to access S3. `grant` is the part of a message that says how to allow the access if S3 denies it."""
+    """How to access S3. `grant` is the part of a message that says how to grant access if S3 denies it."""
 
     region: str = ""
     anonymous: bool = False

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Parses the sources of data sets, derives their names, and identifies their versions. All functions are pure."""
+"""Parses data set sources, derives the names of data sets from them, and identifies versions. All functions are pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DataError(Exception):
 
 
 class DeniedError(DataError):
-    """S3 denies the access."""
+    """S3 denied access."""
 
 
 class Source(NamedTuple):
@@ -109,7 +109,7 @@ def is_archive(path: str) -> bool:
 
 
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
-    """Return a sorted list of (path, size, ETag) of the objects of a source, and whether the source is a single object.
+    """Return a sorted list of (path, size, ETag) tuples for the objects of a source, and whether the source is a single object.
 
     `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`: one JSON list per object. If the source's own
     key is in the list, the source is that object. Otherwise the source is a folder. Keys outside the folder do not belong to the source,

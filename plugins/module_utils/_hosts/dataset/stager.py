@@ -3,7 +3,7 @@
 
 """Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
-All steps work in a temporary folder beside the data set. The name of this folder contains the version, so that the next run continues
+All steps work in a temporary folder next to the data set. The name of this folder contains the version, so that the next run continues
 where an interrupted run stopped. The finished data set contains a marker file that describes it. A rename moves the data set into place.
 """
 
@@ -95,7 +95,7 @@ class Places(NamedTuple):
 
 
 class Progress:
-    """Writes the progress of the staging to a file."""
+    """Writes the staging progress to a file."""
 
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")

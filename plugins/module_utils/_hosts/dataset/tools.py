@@ -37,7 +37,7 @@ class Remote(NamedTuple):
 
 def ask(source: Source) -> Remote:
     """Return what the server reports about the file at a URL. Raises DataError."""
-    # Some servers and all presigned S3 URLs reject HEAD requests. So request only the first byte, and do not read it.
+    # Some servers and all presigned S3 URLs reject HEAD requests. Therefore, request only the first byte, and do not read it.
     asked = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
     try:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
@@ -115,9 +115,9 @@ def unpack(archive: str, folder: str) -> None:
 
 
 def _delete(folder: str) -> None:
-    """Delete a folder if it exists, including folders that deny the access."""
+    """Delete a folder if it exists, including subfolders that deny access."""
     if os.path.isdir(folder):
-        # The current user may not be able to list folders with the permissions that an archive gave them.
+        # An archive may give folders permissions that prevent the current user from listing them.
         subprocess.run(["chmod", "--recursive", "u+rwX", folder], stderr=subprocess.DEVNULL, check=False)
         shutil.rmtree(folder)
 

@@ -3,8 +3,8 @@
 
 """Checks the contents of an archive, and moves them into the data set.
 
-The author of an archive is not trusted. Each archive is unpacked into an empty folder of its own and checked there, so that no link of one
-archive can redirect the contents of another one. In a data set, no link leads out of the data set.
+The author of an archive is not trusted. Each archive is unpacked into a separate empty folder and checked there, so that no link in one
+archive can redirect the contents of another archive. No link in a data set leads out of the data set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DESCRIBING, DataError, name_problem
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
-SHOWN = 200  # characters of a name in a message
+SHOWN = 200  # maximum number of characters of a name in a message
 
 
 def check(folder: str, archive: str) -> None:
@@ -57,7 +57,7 @@ def _entries(folder: str) -> Iterator[str]:
 
 
 def stays_inside(name: str, target: str) -> bool:
-    """Return whether a link with this path in a folder cannot lead out of the folder, whatever other links the folder contains.
+    """Return whether a link with this path in a folder is certain to stay inside the folder, regardless of the folder's other links.
 
     After the name of a folder, `..` is not accepted, because this folder may be a link itself.
     """
@@ -67,7 +67,10 @@ def stays_inside(name: str, target: str) -> bool:
 
 
 def drop_description(folder: str) -> None:
-    """Delete the files that describe a data set. Each data set gets its own, and links in their place could redirect what is written."""
+    """Delete all files that describe a data set.
+
+    The new data set gets its own descriptive files, and links with the same names could redirect what is written to them.
+    """
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if not name.startswith(DESCRIBING):
@@ -110,7 +113,7 @@ def move(source: str, root: str, path: str) -> None:
 
 
 def replace_links(folder: str) -> None:
-    """Replace all links to files by the files, because S3 stores no links. All links stay inside the folder. Raises OSError."""
+    """Replace all links to files with the files, because S3 stores no links. All links stay inside the folder. Raises OSError."""
     for path in list(_entries(folder)):
         if os.path.islink(path) and os.path.isfile(path):
             target = os.path.realpath(path)

@@ -50,7 +50,7 @@ class Check:
     """One row of the table of health checks.
 
     `read(node)` reads the state of the host, and `decide(state, node)` returns the problems in it without reading anything else.
-    Checks with the same `read` share one reading. A check that the controller decides has no `read`.
+    Checks with the same `read` share one reading. A check that only the controller can decide has no `read`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Check:
     as_user: bool = False
     #: The subject of the message about a reading that takes too long.
     subject: str = ""
-    #: Whether there is one check for each mount of shared storage, which is then the first argument of `read` and `decide`.
+    #: Whether the check runs once for each mount of shared storage. The mount is then the first argument of `read` and `decide`.
     per_mount: bool = False
 
 

@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 Run = Callable[[List[str]], Tuple[int, str, str]]
 """A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
 
-# Patterns of the adapters' names in old and new versions of rdma-core.
+# Patterns for the names of adapters in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")
 SYSFS = "/sys/class/infiniband"
 # Where the EFA installer puts fi_info. Only login shells have this directory in PATH.

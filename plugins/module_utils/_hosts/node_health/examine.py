@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the checks of one context on this host, for the parameters of the module node_health and for jobs."""
+"""Runs the checks for one context on this host, for the module node_health and for jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 
 def examine(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's result: the findings, this host's time, and whether the host has stored a file on all shared storage."""
+    """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
     now, mounts = time.time(), storage.read_places()
     known = {place.path for place in mounts}
     mounts += [storage.Place(path) for path in params["mounts"] if path not in known]

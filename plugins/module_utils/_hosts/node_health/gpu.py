@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks of the GPUs, based on the output of `nvidia-smi`.
+"""GPU checks, based on the output of `nvidia-smi`.
 
-The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` of drivers 470 and later
+The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` with drivers 470 and later
 (https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report count as healthy.
 """
 

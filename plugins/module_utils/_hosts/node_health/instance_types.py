@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The numbers of NVIDIA GPUs of EC2 instance types, as returned by DescribeInstanceTypes (GpuInfo)."""
+"""The number of NVIDIA GPUs of each EC2 instance type, as returned by DescribeInstanceTypes (GpuInfo)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ FAMILIES: dict[str, dict[str, int]] = {
 
 
 def gpu_count(instance_type: str) -> int | None:
-    """Return the number of GPUs of an instance type, or None if the type is not in a family of this table."""
+    """Return the number of GPUs of an instance type, or None if this table does not contain the type's family."""
     family, _dot, size = instance_type.partition(".")
     return FAMILIES[family].get(size, 1) if family in FAMILIES else None

@@ -3,8 +3,8 @@
 
 """Runs checks concurrently. Each reading runs in a child process with a time limit.
 
-A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. It keeps neither the connection to the
-controller nor anything else open that this process waits for.
+A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. It holds open neither the connection to
+the controller nor anything else that this process waits for.
 """
 
 from __future__ import annotations

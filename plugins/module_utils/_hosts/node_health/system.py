@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks of the host itself: disks, memory, host names, certificates, and the clock."""
+"""Checks for the host itself: disks, memory, host names, certificates, and the clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIB = 1 << 30
 # A disk must have this many free bytes. On a small disk, such as a tmpfs, a fraction of its size is sufficient.
 FREE_BYTES, FREE_SHARE, FREE_FILES_SHARE = GIB, 0.05, 0.01
 AVAILABLE_MEMORY_SHARE = 0.05
-# Differences of clocks in seconds. After a minute without a heartbeat, a process of a job counts as lost.
+# Clock differences in seconds. After a minute without a heartbeat, a process of a job counts as lost.
 CLOCK_TOLERANCE, CLOCK_LIMIT = 5.0, 60.0
 CONFIGURE = "Run deeplearning.cluster.configure."
 
@@ -79,7 +79,7 @@ def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
 
 
 def read_memory(_node: Node) -> dict[str, int]:
-    """Return the numbers in /proc/meminfo, in kibibytes, by name."""
+    """Return the numbers in /proc/meminfo, in kibibytes, keyed by name."""
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = [line.split() for line in file]
     return {words[0].rstrip(":"): int(words[1]) for words in lines if len(words) > 1}
@@ -94,7 +94,7 @@ def decide_memory(memory: dict[str, int], _node: Node) -> list[Problem]:
 
 
 class Names(NamedTuple):
-    """Host names with their expected address and the address to which they resolve, or why this is unknown."""
+    """Host names, each with its expected address and the address to which it resolves. `error` says why the names are unknown."""
 
     resolved: list[tuple[str, str, str]]
     error: str
@@ -133,7 +133,7 @@ def decide_names(names: Names, _node: Node) -> list[Problem]:
 
 
 def read_certificates(_node: Node) -> dict[str, str]:
-    """Return the SSH certificates of this host by path. A host that trusts no authority of a cluster has none."""
+    """Return the SSH certificates of this host by path. A host that does not trust a cluster's certificate authority has none."""
     found = {}
     for path in (HOST_CERTIFICATE, USER_CERTIFICATE):
         with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
@@ -142,7 +142,7 @@ def read_certificates(_node: Node) -> dict[str, str]:
 
 
 def decide_certificates(certificates: dict[str, str], _node: Node, now: float | None = None) -> list[Problem]:
-    """Return a problem for each certificate that is not valid now, or not for one more day. `now` is in seconds since 1970."""
+    """Return a problem for each certificate that is not valid now or that expires within a day. `now` is in seconds since 1970."""
     moment, problems = time.time() if now is None else now, []
     for path, text in certificates.items():
         try:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Xid errors of NVIDIA's driver in the kernel log, and what NVIDIA recommends for each of them.
+"""Xid errors from NVIDIA's driver in the kernel log, and what NVIDIA recommends for each of them.
 
 Source: NVIDIA's Xid catalog (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), column "Immediate Action":
 
@@ -84,11 +84,11 @@ XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
 
 #: NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
 NVLINK5 = range(144, 151)
-#: The code with which the driver reports the action that is needed to recover from other errors, and these actions.
+#: The code of the event in which the driver reports how to recover from other errors, and the severities of these recovery actions.
 RECOVERY_CHANGED = 154
 RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
 
-# The journal keeps messages that the kernel's own buffer has already overwritten. Only the kernel can write messages of this transport.
+# The journal keeps messages that the kernel's own buffer has already overwritten. Only the kernel can write messages with this transport.
 JOURNAL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat")
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 EVENT = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")

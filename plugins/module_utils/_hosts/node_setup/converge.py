@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one run of the module `node_setup` on a host: starts the steps in a systemd unit, or waits for the unit's end."""
+"""Implements one run of the module `node_setup` on a host: starts the steps in a systemd unit, or waits until the unit ends."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import os
 from typing import Any, Mapping
 
 STATE = "/var/lib/deeplearning-node-setup"
-"""The directory of the records. Users of steps can traverse it, because it also contains the scripts of running steps."""
+"""The directory of the records. Users who run steps can traverse it, because it also contains the scripts of running steps."""
 
 RECORDS, WORK = os.path.join(STATE, "records"), os.path.join(STATE, "work")
 LOGS = "/var/log/deeplearning-node-setup"
@@ -19,7 +19,7 @@ SUCCEEDED = "succeeded"
 
 
 def record_path(digest: str) -> str:
-    """Return the path of the record of the step with this digest."""
+    """Return the path of the record for the step with this digest."""
     return os.path.join(RECORDS, f"{digest}.json")
 
 

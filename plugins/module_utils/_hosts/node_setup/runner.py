@@ -35,12 +35,12 @@ AWS_PATH = PATH + ":/opt/aws-cli/bin:/snap/bin"
 # Seconds between SIGTERM and SIGKILL for a step that has timed out.
 GRACE = 10.0
 POLL = 0.2
-# Number of lines that a record contains from the end of the output, and the maximum number of characters of each line.
+# Number of lines from the end of the output that a record contains, and the maximum number of characters in each line.
 TAIL_LINES, LINE_LIMIT = 10, 300
 # Maximum size of a log in bytes.
 LOG_LIMIT = 64 << 20
 CHUNK = 1 << 16
-# If a secret has several lines, lines with fewer characters, such as a brace, are not masked.
+# If a secret has several lines, lines with fewer characters than this, such as a single brace, are not masked.
 SHORT = 4
 MASK = b"********"
 
@@ -414,7 +414,7 @@ def run_step(spec: Spec, step: Step) -> bool:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Replace a file that only root can read."""
+    """Replace a file atomically. Only root can read the new file."""
     temporary = f"{path}.new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
         json.dump(content, file)
@@ -424,7 +424,7 @@ def write_json(path: str, content: Any) -> None:
 
 
 def write_progress(spec: Spec, step: Step) -> None:
-    """Write a file with the step that is running and the steps of the attempt."""
+    """Write the number of the running step, and the digests of all steps of the attempt, to the progress file."""
     digests = [each["digest"] for each in spec.steps]
     write_json(spec.progress, {"attempt": spec.attempt, "digests": digests, "number": step["number"], "started": time.time()})
 

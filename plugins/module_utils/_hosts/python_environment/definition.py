@@ -24,7 +24,7 @@ LAST_LINES = 12
 
 
 class Interpreter(NamedTuple):
-    """The Python interpreter with which an environment is created."""
+    """The Python interpreter that creates an environment."""
 
     path: str
     machine: str

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 MEMORY_SHARE = 0.95
 #: Parameters that `parameters` may override. slurm.conf(5) describes them.
 DEFAULTS = {
-    # A node that registers with a valid configuration returns to service, also after a reboot.
+    # A node that registers with a valid configuration returns to service, even after a reboot.
     "ReturnToService": "2",
     # Scripts without --mem run, because memory is not a consumable resource.
     "SelectType": "select/cons_tres",
@@ -109,7 +109,7 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
 
 
 def settings_lines(settings: Settings) -> str:
-    """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that it cannot contain."""
+    """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that slurm.conf cannot contain."""
     check_settings(settings)
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
@@ -196,7 +196,7 @@ def _hardware(words: Mapping[str, str]) -> Hardware:
 
 
 def hardware_of(values: Mapping[str, Any]) -> Hardware:
-    """Return the hardware in the parameters of a module."""
+    """Return the hardware that a module's parameters describe."""
     return Hardware(*(values[field] for field in Hardware._fields))
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host, and determines which packages of Slurm are missing."""
+"""Reads the hardware of this host, and determines which Slurm packages are missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
 OS_RELEASE = "/etc/os-release"
-#: Packages of Debian and Ubuntu. A package is installed if its program exists.
+#: Packages for Debian and Ubuntu, with one program of each. A package counts as installed if its program exists.
 PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
@@ -56,7 +56,7 @@ def _cpu_ids(cpu: int) -> tuple[int, int]:
 
 
 def topology(ids: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
-    """Return sockets, cores per socket and threads per core for the socket and core of each CPU, or zeros if they are not regular."""
+    """Return sockets, cores per socket and threads per core for the socket and core of each CPU, or zeros if the topology is irregular."""
     cpus = list(ids)
     sockets, cores = len({socket for socket, _core in cpus}), len(set(cpus))
     if not cpus or cores % sockets or len(cpus) % cores:
@@ -86,7 +86,7 @@ def distribution(release: str) -> tuple[str, bool]:
 
 
 def has_cgroups(run: Run) -> bool:
-    """Return whether Slurm can use control groups on this host. This requires version 2, Slurm's plugin (since 22.05), and no container."""
+    """Return whether Slurm can use control groups on this host: with version 2 and Slurm's plugin (since 22.05), and not in a container."""
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False
     try:

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 #: Not munge.key, which the package creates with different contents on each host.
 PATH = "/etc/munge/deeplearning.key"
 USER = "munge"
-#: In bytes. The package creates keys of the first size. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
+#: In bytes. The package creates keys of `SIZE`. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
 SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
 DROP_IN = f'# The role deeplearning.cluster.slurm writes this file.\n[Service]\nEnvironment="OPTIONS=--key-file={PATH}"\n'
 
@@ -51,7 +51,7 @@ def encode(key: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Return the key in a text. Raises ValueError, whose message does not contain the text, if the text is not a key."""
+    """Return the key that the text encodes. Raises ValueError if the text is not a key. The message does not contain the text."""
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Collection, Mapping, NamedTuple
 
-#: The reason with which this collection drains a node. It resumes only nodes that it has drained.
+#: The reason that this collection sets when it drains a node. The collection resumes only nodes that it has drained.
 REASON = "deeplearning.cluster: leaves the cluster"
-#: States of a node on which a job may be running.
+#: States of nodes on which a job may be running.
 BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
-#: States of a node that cannot run jobs because it has not registered with slurmctld.
+#: States of nodes that cannot run jobs because they have not registered with slurmctld.
 ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
 
 
@@ -42,7 +42,7 @@ class Decision(NamedTuple):
 
 
 def parse_states(listing: str) -> dict[str, NodeState]:
-    """Return the states of nodes from the output of `scontrol --oneliner show nodes`, by name."""
+    """Return the states of nodes, keyed by name, from the output of `scontrol --oneliner show nodes`."""
     states = {}
     for line in listing.splitlines():
         found = re.match(r"NodeName=(\S+) .*?\bState=(\S+)", line)

@@ -82,7 +82,7 @@ def log_end(module: AnsibleModule, unit: str) -> str:
 
 
 def ask(module: AnsibleModule, *command: str) -> str:
-    """Return the output of one of Slurm's commands. Raises SlurmError if it fails."""
+    """Return the output of a Slurm command. Raises SlurmError if the command fails."""
     status, output, error = _run(module, *command)
     if status:
         raise SlurmError("{} failed: {}. Check slurmctld on the master.".format(" ".join(command), (error or output).strip().rstrip(".")))
@@ -95,7 +95,7 @@ def _run(module: AnsibleModule, *command: str) -> tuple[int, str, str]:
 
 
 def node_states(module: AnsibleModule, *names: str) -> dict[str, NodeState]:
-    """Return the states of the named nodes, or of all nodes if there are no names, by name. Raises SlurmError."""
+    """Return the states of the named nodes, or of all nodes if no names are given, keyed by name. Raises SlurmError."""
     return parse_states(ask(module, "scontrol", "--oneliner", "show", "nodes", *([",".join(names)] if names else [])))
 
 
@@ -119,7 +119,7 @@ def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
 
 
 def wait_until(condition: Callable[[], bool], timeout: int) -> bool:
-    """Wait until the condition is true, at most `timeout` seconds, and return whether it is."""
+    """Wait until the condition is true, but at most `timeout` seconds. Return whether the condition is true."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:

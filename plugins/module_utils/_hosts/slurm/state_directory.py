@@ -104,7 +104,7 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
 
 
 def remove(path: str, login_user: str, delete: bool) -> bool:
-    """Delete the directory with its queue, and return whether it existed. Without `delete`, change nothing. Raises errors like `ensure`."""
+    """Delete the directory with its queue if `delete` is true. Return whether the directory existed. Raises the same errors as `ensure`."""
     ensure(path, login_user, create=False)
     if not os.path.lexists(path):
         return False

@@ -46,7 +46,7 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
     if records.job_state([records.with_state(record, now, params["heartbeat_timeout"]) for record in found]) in (PENDING, RUNNING):
         raise RefusalError(f"resume: job {name!r} has not ended. Wait until it ends, or stop it with stop.yml -e training_job_name={name}")
     if not os.path.isabs(place):
-        return  # a location that only the script can read, such as an S3 URI
+        return  # a location that only the script can access, such as an S3 URI
     if not is_complete(place):
         raise RefusalError(f"resume: job {name!r} has left no complete checkpoint in {place}. Start the job without resume.")
     if not os.access(place, os.W_OK | os.X_OK):

@@ -17,10 +17,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# The maximum number of values to show of one progress entry, and the maximum number of characters of its line.
+# The maximum number of values to show from one progress entry, and the maximum number of characters in its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
-# How descriptions of a process's end mention SIGKILL, also through a shell (status 128 + 9), and an exit status.
+# Patterns for descriptions of how a process ended: by SIGKILL, directly or as a shell reports it (status 128 + 9); with an exit status.
 KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
     "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."

@@ -61,7 +61,7 @@ def check_setup(digests: dict[str, str]) -> None:
 
 
 def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractContextManager[Readings | None]:
-    """Start the checks of this node's health, which run while the job is prepared."""
+    """Start the health checks of this node, which run while the job is prepared."""
     if not params["health_check"]:
         return contextlib.nullcontext()
     return before_job(user, params["directory"], params["metadata_directory"])

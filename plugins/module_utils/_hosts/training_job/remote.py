@@ -3,10 +3,10 @@
 
 """Runs commands in the job's unit on another host, for frameworks such as MPI that start their own daemons.
 
-A job's user has no SSH key. A process that ssh starts belongs to a login session, so it is not subject to the job's limits and does
-not end with the job. This module replaces ssh: a process of the job waits on the other host (``serve``), and ``rsh HOST COMMAND`` sends
-the command to that process. Each side proves that it has the job's key, which no other job has. Like all MPI
-traffic, the output is not encrypted.
+A job's user has no SSH key. A process that ssh starts belongs to a login session, so it is not subject to the job's limits and does not end
+when the job ends. This module replaces ssh: a process of the job waits on the other host (``serve``), and ``rsh HOST COMMAND`` sends the
+command to that process. Each side proves that it has the job's key, which no other job has. Like all MPI traffic, the output is not
+encrypted.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ def out_of_memory_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs
 
 
 def _touch(path: str) -> None:
-    """Update the modification time, which counts as a heartbeat, of a record that cannot be written because the storage is full."""
+    """Update the modification time of a record that cannot be written because the storage is full. This counts as a heartbeat."""
     try:
         os.utime(path)
     except OSError:

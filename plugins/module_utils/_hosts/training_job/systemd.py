@@ -48,7 +48,7 @@ PROPERTIES = (
     # EFA needs this, because RDMA pins the memory that it transfers.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    # More than data loaders and their threads need. SLICE limits all units of a host together.
+    # More than data loaders and their threads need. SLICE limits all units on a host together.
     "TasksMax=65536",
     # If the OOM killer kills a data loader, the training script must handle that. The unit ends only when its main process ends.
     "OOMPolicy=continue",
@@ -60,7 +60,7 @@ PROPERTIES = (
 )
 
 
-# Mount options for the shared memory of all jobs of a host. The limits on size and number of files leave memory for root.
+# Mount options for the shared memory of all jobs on a host. The limits on size and number of files leave memory for root.
 # They reserve no memory.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
@@ -84,7 +84,7 @@ SANDBOX = (
     "InaccessiblePaths=-/run/munge",
 )
 
-# The slice of all jobs of a host. The slices of single jobs are its children.
+# The slice for all jobs on a host. Each job has a child slice.
 SLICE, SLICE_PROPERTIES = JOBS_SLICE, ("TasksMax=80%",)
 
 # A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports are those of
@@ -266,7 +266,7 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
 
 
 def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_passwd) -> None:
-    """Write new files to a directory of root, and make the user the owner of the files and the directory. Only the user can read them."""
+    """Write new files to a directory that belongs to root, and make the user the owner of both. Only the user can read the files."""
     for name, content in contents.items():
         path = os.path.join(directory, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -3,8 +3,8 @@
 
 """The user of a job's processes, and functions that run code as another user.
 
-Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child
-process without root's privileges reads and writes the files of a job's user.
+Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child process
+without root privileges reads and writes the files of a job's user.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # PAM rejects an expired account, so sshd and cron do too. So nobody can log in, even if a job writes authorized_keys.
+    # PAM rejects an expired account, so sshd and cron do too. Therefore, nobody can log in, even if a job writes authorized_keys.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one run of the module `training_job_export`: starts the export if necessary, and waits for a pass of it."""
+"""Implements one run of the module `training_job_export`: starts the export if necessary, and waits until one of its passes ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, Any] = {
     "wait": {"type": "int", "default": 5},
 }
 POLL_SECONDS = 0.5
-# What the exporter prints about a plan. It runs as the job's user, so a process of the job can change it.
+# What the exporter prints about a plan. The exporter runs as the job's user, so a process of the job can change this output.
 PLAN = {
     **{name: schema.integer(0, 1 << 62) for name in ("files", "size", "uploaded", "uploaded_size")},
     "keys": schema.list_of(schema.text(KEY_LIMIT), PLAN_FILES),
@@ -72,7 +72,7 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
 def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
     """Return the user of a job, who must own its logs. Raises ExportError, UserError.
 
-    The owner alone does not choose the user: root on any node can change the owner of files on shared storage, and could otherwise make
+    The owner of the logs does not determine the user: root on any node can change the owner of files on shared storage, and could then make
     other nodes read files as any of their users.
     """
     try:
@@ -141,7 +141,7 @@ def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
 
 
 def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
-    """As the job's user, return the `path` of its checkpoints without links, and whether it is `accepted`."""
+    """As the job's user, return the `path` of the job's checkpoints with all links resolved, and whether it is `accepted`."""
     named = records.read_description(paths).get("checkpoint_directory") or paths.checkpoints
     if named == paths.checkpoints or not os.path.isdir(named):  # the exporter ignores a missing directory
         return {"path": paths.checkpoints, "accepted": True}
@@ -153,12 +153,12 @@ def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
 
 
 def request(paths: records.Paths) -> None:
-    """As the job's user, ask the running export for a pass now."""
+    """As the job's user, request that the running export start a pass now."""
     os.close(os.open(paths.export + ".request", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
 
 
 def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
-    """Return what a run would upload. Raises ExportError, UnitError."""
+    """Return what a run would upload, as the module result in check mode. Raises ExportError, UnitError."""
     output = unit.plan(module.run_command, module.params["name"], spec, user)
     try:
         found = schema.parse_json(output.encode("utf-8", "replace"))
@@ -181,7 +181,7 @@ def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str
 def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: Spec, since: float) -> dict[str, Any]:
     """Wait at most `wait` seconds for the end of a pass that began after `since`. Return its result or its progress.
 
-    Raises ExportError if the pass failed, UnitError.
+    Raises UnitError, and ExportError if the pass failed.
     """
     params, run = module.params, module.run_command
     end = time.monotonic() + params["wait"]
@@ -201,7 +201,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
                 f" {user.pw_name!r} may have suspended it, or the storage is full. Stop it with: systemctl kill --signal=KILL"
                 f" {unit.name(params['name'], 'export')}. Run again to continue."
             )
-        if active != "active":  # the export that was asked for a pass had just ended
+        if active != "active":  # the export that was requested to start a pass had just ended
             unit.start(run, params["name"], spec, user)
         if time.monotonic() >= end:
             progress = {key: export[key] for key in SHOWN if export and key in export}  # type: ignore[literal-required]
@@ -210,13 +210,13 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
 
 
 def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> bool:
-    """Return whether the job is over. Then the export that follows it uploads the rest and ends."""
+    """Return whether the job is over. If so, the export that follows the job uploads the remaining files and ends."""
     timeout = module.params["heartbeat_timeout"]
     return bool(module.params["state"] == "present" and users.as_user(user, lambda: is_over(paths, timeout)))
 
 
 def result(module: AnsibleModule, export: Export) -> dict[str, Any]:
-    """Return the result of a pass that has ended. If the first pass failed, the job is not followed any more. Raises ExportError."""
+    """Return the result of a pass that has ended. If the first pass failed, the job is no longer followed. Raises ExportError."""
     if "error" in export:
         if module.params["state"] == "started":
             unit.stop(module.run_command, module.params["name"])

@@ -3,12 +3,12 @@
 
 """Exports a job's files to S3: once, or in passes until the job is over.
 
-`run SPEC` exports the files as the JSON file SPEC describes, and writes its state to the job's directory. `plan SPEC` prints what it would
-upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
+`run SPEC` exports the files as the JSON file SPEC describes, and writes its state to the job's directory. `plan SPEC` prints what `run`
+would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
 
 The file `status/export.files` records the size and the modification time of each exported file. A file is uploaded if it differs from this
-record or if its object is missing. Only comparing the file with its object would not be enough: a checkpoint that replaces an older one of
-the same size may have been written before the older one was uploaded.
+record or if its object is missing. Comparing the file only with its object would not be sufficient: a checkpoint that replaces an older one
+of the same size may have been written before the older one was uploaded.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
-# A job whose processes have not started after this time, in seconds, does not start any more.
+# In seconds. A job whose processes have not started by then will not start.
 START_TIMEOUT = 600.0
-# After a change of the role's policy, S3 may deny access for some seconds.
+# In seconds. After a change to the role's policy, S3 may still deny access for a few seconds.
 GRANT_TIMEOUT = 30.0
-# Maximum number of times that a pass uploads a file that changes during the upload.
+# Maximum number of times that the last pass uploads a file that changes during the upload.
 ROUNDS = 3
-# Files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
+# Maximum number of files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
 BATCH_FILES, BATCH_SIZE = 1000, 16 << 30
-# Problems to name in a message, and files to name in a plan.
+# Maximum number of problems to name in a message, and of files to name in a plan.
 NAMED = 5
 PLAN_FILES = 1000
 
@@ -87,14 +87,17 @@ class Spec(TypedDict):
 
 
 class Batch(NamedTuple):
-    """Open files, by key, each with its descriptor."""
+    """Open files with their descriptors, keyed by S3 key, and their total size in bytes."""
 
     files: dict[str, tuple[File, int]]
     size: int
 
 
 class State:
-    """Writes the state of the export to the job's directory. A thread writes it again as a heartbeat, also if the storage was full."""
+    """Writes the state of the export to the job's directory.
+
+    As a heartbeat, a thread writes the state again periodically, even if the storage was full.
+    """
 
     def __init__(self, paths: Paths, destination: str) -> None:
         self._path, self._lock = paths.export, threading.Lock()
@@ -103,15 +106,15 @@ class State:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def begin(self) -> None:
-        """Write that a pass begins."""
+        """Record the beginning of a pass."""
         self._write(first_state(self._export["destination"]))
 
     def end(self, state: str, **result: Any) -> None:
-        """Write how a pass has ended."""
+        """Record the result of a pass."""
         self._write(cast(Export, {**self._export, "state": state, "finished": time.time(), **result}))
 
     def note(self, uploaded_size: int) -> None:
-        """Note how many bytes the pass has uploaded. The next heartbeat writes it."""
+        """Record how many bytes the pass has uploaded. The next heartbeat writes the number."""
         self._export["uploaded_size"] = uploaded_size
 
     def _beat(self) -> None:
@@ -142,7 +145,10 @@ class Exporter:
         self._request, self._record = self.paths.export + ".request", self.paths.export + ".files"
 
     def run(self) -> int:
-        """Export until the job is over, or once. Return the exit status, which is 0 even if a pass failed: the state says why."""
+        """Export until the job is over, or once.
+
+        Return the exit status, which is 0 even if a pass failed, because the state contains the error.
+        """
         state = State(self.paths, self.spec["destination"])
         self.attempt(state, last=not self.spec["follow"], patience=GRANT_TIMEOUT)
         if self.spec["follow"]:
@@ -157,7 +163,7 @@ class Exporter:
         return 0
 
     def attempt(self, state: State, *, last: bool, patience: float = 0.0) -> None:
-        """Upload the files that differ, and write the result as the state of the export. If S3 denies it, try for `patience` seconds."""
+        """Upload the files that differ, and record the result in the export's state. If S3 denies access, retry for `patience` seconds."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._request)
         self._passed = time.monotonic()
@@ -186,7 +192,7 @@ class Exporter:
         return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
-        """Upload the files that differ, and return the numbers of the pass. Raises DataError, SelectionError, OSError."""
+        """Upload the files that differ, and return the numbers of files and bytes. Raises DataError, SelectionError, OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         uploaded, uploaded_size = 0, 0
@@ -265,13 +271,13 @@ class Exporter:
         os.replace(self._record + ".new", self._record)
 
     def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
-        """Upload open files, close them, and return those that did not change. `before` is what the pass has already uploaded, in bytes.
+        """Upload open files, close them, and return those that did not change. `before` is the size in bytes of the pass's earlier uploads.
 
-        Raises DataError if the AWS CLI fails although no file has changed. A changed file may be the cause. In that case, returns no files
-        and the exception, and another round may succeed. Raises OSError.
+        If the AWS CLI fails and a file has changed, that file may be the cause and another round may succeed, so return no files and the
+        exception. If no file has changed, raise the DataError. Raises OSError.
 
-        The AWS CLI uploads a directory of links to the open files. So it reads exactly these files, even if a script replaces, renames or
-        deletes them in the meantime.
+        The AWS CLI uploads a directory of links to the open files. It therefore reads exactly these files, even if a script replaces,
+        renames or deletes them in the meantime.
         """
         try:
             delete([self._links])
@@ -307,7 +313,10 @@ def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
 
 
 def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
-    """Yield the files in batches, open. Files that were removed in the meantime are left out; others that cannot be opened are problems."""
+    """Open the files and yield them in batches.
+
+    Files that were removed in the meantime are left out. If another file cannot be opened, a message is added to `problems`.
+    """
     opened: dict[str, tuple[File, int]] = {}
     size = 0
     for file in files:
@@ -327,13 +336,13 @@ def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
 
 
 def is_same(file: File, descriptor: int) -> bool:
-    """Return whether an open file still has the size and the modification time with which it was selected."""
+    """Return whether an open file still has the size and the modification time that it had when it was selected."""
     status = os.fstat(descriptor)
     return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
 
 
 def message(error: Exception, directory: str) -> str:
-    """Return the text of one of ERRORS."""
+    """Return the message for an exception in ERRORS."""
     return f"{error.filename or directory}: {error.strerror or error}." if isinstance(error, OSError) else str(error)
 
 

@@ -19,11 +19,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns
 
 # Files that the export itself or a supervisor is writing.
 NEVER = ("status/export*", "status/*.json.*", "status/over.*")
-# The number of files whose sizes and times fit into about 200 MB of memory.
+# The maximum number of files. Their sizes and times need about 200 MB of memory.
 FILES_LIMIT = 1 << 19
 # The maximum length of a key in S3 in bytes, and the maximum size of an object in bytes.
 KEY_LIMIT, OBJECT_LIMIT = 1024, 5 << 40
-# Directories with longer paths are not read.
+# Directories that are nested more deeply are not exported.
 DEPTH_LIMIT = 128
 # The errors about a path that was removed, or replaced by a link or a file of another type, in the meantime.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ESTALE)
@@ -32,7 +32,7 @@ OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Root(NamedTuple):
-    """A directory to export, and the part of the keys before the paths of its files: empty, or with a trailing slash."""
+    """A directory to export, and the prefix of the keys of its files: empty, or with a trailing slash."""
 
     directory: str
     prefix: str
@@ -63,7 +63,7 @@ class SelectionError(Exception):
 
 
 def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str], key_limit: int = KEY_LIMIT) -> Selection:
-    """Return the regular files below the roots that the patterns select. Files of a later root replace those with the same key.
+    """Return the regular files below the roots that the patterns select. A file below a later root replaces one with the same key.
 
     Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
     """

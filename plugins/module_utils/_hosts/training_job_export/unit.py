@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the export of a job on this host as a transient systemd unit, as the job's user and in the sandbox of jobs.
+"""Runs the export of a job on this host as a transient systemd unit, as the job's user and in the same sandbox as jobs.
 
 The unit is not in the job's slice, because the export continues after the job has ended or was stopped.
 """
@@ -23,15 +23,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 PROGRAM = (documents, exporter, patterns, records, s3, schema, selection, source, states)
 
 PROPERTIES = (
-    # Before the shared storage is unmounted at shutdown, the export ends.
+    # At shutdown, the export ends before the shared storage is unmounted.
     "After=remote-fs.target",
     "TimeoutStopSec=10",
     # The program opens all files of a batch.
     f"LimitNOFILE={8 * exporter.BATCH_FILES}",
-    # Training comes first.
+    # Training has priority.
     "CPUWeight=20",
     "IOWeight=20",
-    # The credentials are those of the instance's role. An earlier job may have written files with others to the user's home directory.
+    # The credentials are those of the instance's role. An earlier job may have written files with other credentials to the user's home
+    # directory.
     "Environment=AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null LC_ALL=C.UTF-8",
     "RuntimeDirectoryMode=0700",
 )
@@ -42,7 +43,7 @@ PLAN_TIMEOUT = 600
 
 
 def name(job: str, action: str) -> str:
-    """Return the name of the unit. No unit of a job has such a name, because names of jobs contain no underscore."""
+    """Return the name of the unit. No job's unit has such a name, because job names contain no underscores."""
     return f"deeplearning_{action}-{job}.service"
 
 
@@ -56,7 +57,7 @@ def state(run: Run, job: str) -> str:
 
 
 def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> None:
-    """Start to export a job. Raises UnitError."""
+    """Start the export of a job. Raises UnitError."""
     run(["systemctl", "reset-failed", name(job, "export")])  # fails unless an earlier export was killed
     command, program = _command(job, "export", spec, user)
     status, _unused, error = run([*command, "--service-type=exec", *program, "run", _spec_path(job, "export")])
@@ -82,7 +83,7 @@ def stop(run: Run, job: str) -> None:
 
 
 def _command(job: str, action: str, spec: exporter.Spec, user: pwd.struct_passwd) -> tuple[list[str], list[str]]:
-    """Write the program to the unit's runtime directory, and return the command of systemd-run and that of the program."""
+    """Write the program to the unit's runtime directory. Return the systemd-run command, and the command that runs the program."""
     directory = _directory(job, action)
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     records.delete([directory])

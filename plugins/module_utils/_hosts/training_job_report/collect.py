@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Collects the data for the report of a job."""
+"""Collects the data for the report on a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return the data for the report of a job. Raises OSError or ValueError if the directory is not a job directory."""
+    """Return the data for the report on a job. Raises OSError or ValueError if the directory is not a job directory."""
     # Read the status before the progress, so that the progress of a finished job is complete.
     job = read_status(paths, heartbeat_timeout)
     processes = job["processes"]

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 File = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# The maximum number of files in a directory to list, and the maximum number to count.
+# The maximum number of files to list in a directory, and the maximum number to count.
 NAMED, COUNTED = 100, 100_000
 
 # The maximum number of bytes of code that the digest covers.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the Lustre file system."""
+"""Validators for the Lustre file system."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_images(image, expected):
 def test_an_image_of_an_unknown_system_is_told(name, unknown):
     found = list(node_validators.EmrImageSystem().check(request(Name=name), []))
     assert len(found) == unknown
-    assert all("(ours) tells on which version of Amazon Linux it is based. Check that it is Amazon Linux 2023" in each for each in found)
+    assert all("(ours) says which version of Amazon Linux it is based on. Check that it is Amazon Linux 2023" in each for each in found)
 
 
 def test_all_pages_of_supported_types_are_read():
