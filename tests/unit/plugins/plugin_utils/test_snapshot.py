@@ -1,4 +1,4 @@
-"""Tests that the shell command of a snapshot reports the same about files as Python. A shell runs the command."""
+"""Tests that a snapshot's shell command and Python report the same data about files. A shell runs the command."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that a launch template is read with the properties with which it was created."""
+"""Tests that a launch template has the same properties when it is read as when it was created."""
 
 from __future__ import annotations
 
