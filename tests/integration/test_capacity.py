@@ -14,12 +14,12 @@ import pytest
 from .clusters import P4D, ZONES, instances, numbers, steps
 from .conftest import REGION, ModuleFailed
 
-PATIENCE = 120  # seconds to wait for nodes that AWS has
+PATIENCE = 120  # seconds to wait for nodes that AWS can launch
 
 
 @pytest.fixture
 def definition(definition):
-    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS does not have."""
+    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS cannot launch."""
     return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 10, "suppress_validators": ["vcpu_quota"]}
 
 
@@ -141,7 +141,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
-    # When the first alternative has capacity again, the cluster keeps its own alternative and grows with it
+    # When the first alternative has capacity again, the cluster keeps its current alternative and grows with it
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     assert not run("cluster", **definition)["changed"]
     run("cluster", **{**definition, "worker_count": 5})
@@ -237,7 +237,7 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
     assert run("cluster_validation", **{**bigger, "suppress_validators": ["vcpu_quota", "outdated_nodes"]})["findings"] == []
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
-    # New nodes have the type of the old ones, because a job needs equal nodes
+    # New nodes have the type of the old ones, because a job needs identical nodes
     run("cluster", **{**bigger, "worker_count": 5})
     assert types() == [("c5.large", "us-east-1a", "on-demand")] * 6
     run("cluster", **{**bigger, "worker_count": 4})

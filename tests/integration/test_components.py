@@ -233,7 +233,7 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
 
 
 def authority(cloud, name):
-    """Return the authority's parameter as SSM describes it."""
+    """Return SSM's description of the authority's parameter."""
     names = {"Key": "Name", "Values": [f"/deeplearning/{name}/ssh-authority"]}
     return cloud.client("ssm").describe_parameters(ParameterFilters=[names])["Parameters"][0]
 

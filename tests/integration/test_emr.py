@@ -36,7 +36,7 @@ def _quick(cloud, _fresh, monkeypatch):
 
 @pytest.fixture(scope="module")
 def bucket(cloud):
-    """A bucket with a bootstrap action, and the roles of EMR."""
+    """A bucket with a bootstrap action, and the roles that EMR needs."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket="emr-tests")
     s3.put_object(Bucket="emr-tests", Key="mount.sh", Body=b"true\n")
@@ -233,7 +233,7 @@ def other_key(cloud):
 
 
 def test_every_option_has_its_policy():
-    """Each option of the module is tested in this file, or applies to one run only."""
+    """Each option of the module is either tested in this file or applies to only one run."""
     policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
     assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
     assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE
@@ -483,7 +483,7 @@ def test_the_scoped_policy_of_aws_needs_tags(cloud, run, emr, landlord):
 
 
 def test_several_task_groups(cloud, run, emr, name):
-    """EMR never deletes a task group. Those without nodes do not count, and of two with nodes none is chosen."""
+    """EMR never deletes a task group. Groups without nodes do not count, and if two groups have nodes, the module chooses neither."""
     emr["emr_task_count"] = 1
     run("emr_cluster", **emr)
     (cluster,) = described(cloud, name)

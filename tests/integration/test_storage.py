@@ -93,7 +93,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
 
 
 def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
-    """The mount is in tags and in the boot script, and the permissions are in the role. The bucket is not a resource of the cluster."""
+    """Tags and the boot script contain the mount, and the role contains the permissions. The bucket is not a resource of the cluster."""
     options = {**definition, "bucket_mount": f"s3://{bucket}/train"}
     predicted, made = run("cluster", **options, check=True), run("cluster", **options)
     assert steps(made) == steps(predicted)
@@ -163,7 +163,7 @@ def test_without_efs(cloud, run, definition, name):
 
 
 def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definition):
-    """EFS rejects the second call instead of returning the file system of the first. A mount target has no network interface at first."""
+    """EFS rejects the second call instead of returning the file system from the first. A mount target has no network interface at first."""
     lost = {"service": "elasticfilesystem", "action": "CreateFileSystem", "code": "InternalServerError", "status": 500, "after": True}
     early = {"action": "DescribeMountTargetSecurityGroups", "code": "IncorrectMountTargetState", "status": 409}
     cloud.control.set_faults([{**lost, "nth": 1}])
@@ -224,7 +224,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """Nodes that mount through plain NFS, as all nodes did before, keep doing so. Only a new launch of all nodes uses the new default."""
+    """Nodes that mount through plain NFS, the former default, keep doing so. Only a launch of all nodes applies the new default."""
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()
     again = run("cluster", **definition, replace_nodes=True)
@@ -240,7 +240,7 @@ POLICY = ("update", "file_system_policy main")
 
 
 def policy(cloud, file_system):
-    """Return the effects of the statements in the policy of a file system."""
+    """Return the effects of the statements in a file system's policy."""
     found = cloud.client("efs").describe_file_system_policy(FileSystemId=file_system)["Policy"]
     return [statement["Effect"] for statement in json.loads(found)["Statement"]]
 
@@ -287,7 +287,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
     assert policy(cloud, made) == ["Allow", "Deny"]
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
-    # A tag that is missing from a node does not remove the Deny statement, but the definition does
+    # The Deny statement stays if a node lacks the tag, and is removed if the definition no longer requires TLS
     tag = {"Key": "deeplearning:file-system-tls"}
     cloud.client("ec2").delete_tags(Resources=[next(iter(instances(cloud, name)))], Tags=[tag])
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
@@ -296,7 +296,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
 
 
 def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, name):
-    """A policy also affects existing mounts, of this cluster and of others."""
+    """A policy also affects the existing mounts of this and other clusters."""
     network = run("cluster", **definition)["resources"]
     file_system = network["file_system"]["main"]
     other = {
@@ -335,13 +335,13 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
 
 
 def access_points(cloud, file_system):
-    """Return the directories of the available access points of a file system, by access point id."""
+    """Return the directories of a file system's available access points, by access point id."""
     found = cloud.client("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {item["AccessPointId"]: item["RootDirectory"]["Path"] for item in found if item["LifeCycleState"] == "available"}
 
 
 def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
-    """The nodes mount the directory through an access point of the cluster, which is deleted with the cluster."""
+    """The nodes mount the directory through the cluster's access point, which is deleted with the cluster."""
     theirs = foreign_file_system(cloud, name)
     efs = cloud.client("efs")
     other = efs.create_access_point(FileSystemId=theirs, RootDirectory={"Path": "/teams/bert"})["AccessPointId"]
