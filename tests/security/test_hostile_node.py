@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against it.
+"""An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against this cluster.
 
-The controller's files do not change and no process is left there, no certificate has another node's name, and the operator is warned.
+The controller's files do not change, no process remains on it, no certificate has another node's name, and the operator is warned.
 The tests build on each other.
 """
 
@@ -180,7 +180,7 @@ PLAYBOOKS = {
     "health.yml": {},
     "provision.yml": {},
 }
-#: The playbooks that make the most use of results from nodes. The tests of the others run in `make test-all`.
+#: The playbooks that make the most use of results from nodes. The tests of the other playbooks run only in `make test-all`.
 ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 

@@ -1,4 +1,4 @@
-"""Trust by SSH certificates with hosts that lie, leave, are removed or come back late, with real ssh on real hosts."""
+"""Trust through SSH certificates if hosts lie, leave, are removed or come back late, with real ssh on real hosts."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def entries(host):
 
 
 def becomes_root(host):
-    """Return whether a file that root of another host has left on the storage makes an ordinary user root on this host."""
+    """Return whether a file that root on another host has left on the storage makes an ordinary user root on this host."""
     return host.ssh("sudo -u nobody /efs/become-root -u", check=False).stdout.strip() == "0"
 
 

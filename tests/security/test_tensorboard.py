@@ -13,7 +13,7 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# Listens on a port under a process name that imitates how ss shows the process whose id is the argument.
+# Listens on a port. Its process name imitates how ss shows the process whose id is the argument.
 FOREIGN = """
 import ctypes, socket, sys, time
 ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)
@@ -31,7 +31,7 @@ def block():
 
 @pytest.fixture
 def is_own(block, tmp_path):
-    """Returns a function that tells whether the role accepts a port if systemd reports a certain main process for the service."""
+    """Returns a function that returns whether the role accepts a port, given the main process that systemd reports for the service."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
     program = tmp_path / "systemctl"
 
