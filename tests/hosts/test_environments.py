@@ -29,7 +29,7 @@ def cluster(tmp_path_factory):
 
 
 def wheels(cluster):
-    """Return the path of the hosts' /efs/wheels on this machine."""
+    """Return the path on this machine of the directory that the hosts see as /efs/wheels."""
     return cluster.folder / "file-systems" / FILE_SYSTEM / "wheels"
 
 

@@ -261,7 +261,7 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
 
 @pytest.mark.exhaustive
 def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
-    """The package is installed but its mount helper is missing, so that nothing has to be downloaded."""
+    """The package is installed but its mount helper is missing, so the test downloads nothing."""
     host = cluster.hosts[0]
     host.ssh("sudo umount /efs && cd /usr/local/sbin && sudo mkdir away && sudo mv mount.nfs4 mount.efs away")
     try:

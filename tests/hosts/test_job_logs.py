@@ -37,7 +37,7 @@ def cluster(tmp_path_factory):
 
 
 def talker(name, **variables):
-    """Return the arguments for Cluster.train and similar methods of a job that prints to its logs."""
+    """Return arguments for Cluster.train and similar methods that describe a job that prints to its logs."""
     return (name, TALKER), {"launcher": "command", "command": ["python3", f"{name}.py"], **variables}
 
 
@@ -70,9 +70,9 @@ class Terminal:
             self.output += data.decode("utf-8", "replace")
 
     def read(self, text, typing=""):
-        """Wait for a text, and discard the output up to its end.
+        """Wait until a text appears, and discard the output up to the end of the text.
 
-        Until then, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
+        Until it appears, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
         """
         begin = typed = time.monotonic()
         while text not in self.output:

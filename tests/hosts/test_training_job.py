@@ -262,7 +262,7 @@ def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(clust
     assert secret not in result.stdout
     assert cluster.hosts[0].ssh(f"grep -r {secret} /efs/jobs/odd --include='*.json' --include='*.log'", check=False).stdout == ""
 
-    # While the job runs, starting it again under the same name waits for it.
+    # While the job runs, a second start under the same name waits for it.
     cluster.hosts[0].ssh("touch /efs/jobs/odd/go")
     assert cluster.info("odd")["state"] in ("running", "succeeded")
 
