@@ -110,7 +110,7 @@ class Bench:
 
 
 def command_line(process: Process) -> str:
-    """Returns a shell command that runs a process that a launcher has planned."""
+    """Returns a shell command that runs a process planned by a launcher."""
     return shlex.join(["env", *(f"{name}={value}" for name, value in process.environment.items()), *process.argv])
 
 

@@ -139,7 +139,7 @@ def home(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
-    """Creates the project that a page defines, or that of the README by default, with an address range that is unused on this machine."""
+    """Creates the project that a page or, by default, the README defines, with an address range that is unused on this machine."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
     ranges = contextlib.ExitStack()
 
@@ -201,7 +201,7 @@ def test_the_commands_for_newcomers(tmp_path: Path) -> None:
     make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
     typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
     environment = {**os.environ, **home(tmp_path)}
-    # In the folder of another project, the shell uses the inventory of that project, not that of the checkout.
+    # In the folder of another project, the shell uses that project's inventory, not the checkout's.
     shutil.copytree(REPOSITORY / "examples" / "project", tmp_path / "project")
     inventory = "ansible-config dump --only-changed | grep DEFAULT_HOST_LIST"
     lines = f"set -e\n{inventory}\n(cd {tmp_path / 'project'} && {inventory})\n" + typed.partition("\n")[2] + "exit 0\n"

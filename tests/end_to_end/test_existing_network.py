@@ -30,7 +30,7 @@ def subnets():
 
 @pytest.fixture(scope="module")
 def landlord(cloud, subnets):
-    """Resources of another owner as variables of a definition: a VPC with a private subnet and internet access, and a file system."""
+    """Another owner's resources, as variables of a definition: a VPC with a private subnet and internet access, and a file system."""
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
     vpc = ec2.create_vpc(CidrBlock=subnets["vpc"])["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
@@ -54,7 +54,7 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator with its policies, with the definition of the example and an instance type of the local cloud."""
+    """Runs a playbook as an operator with its policies. The definition is the example's, with an instance type of the local cloud."""
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(
         "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"

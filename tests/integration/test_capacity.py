@@ -33,7 +33,7 @@ def _room_for_the_next(cloud, run, name):
 
 @pytest.fixture
 def types(cloud, name):
-    """Returns the type, zone and market of each pending or running instance of the cluster."""
+    """Returns the type, zone and market of each pending or running instance in the cluster."""
 
     def types():
         found = cloud.client("ec2").describe_instances(

@@ -41,7 +41,7 @@ class Account:
         return self._made[what]
 
     def values(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options, with the result of each value that is a function of the account."""
+        """Return the options. Values that are functions of the account are replaced with their results."""
         return {option: value(self) if callable(value) else value for option, value in options.items()}
 
     def ec2(self, call: str, **arguments: Any) -> Any:

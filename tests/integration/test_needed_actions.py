@@ -96,7 +96,7 @@ class Witness:
         cloud.control.record_parameters()
 
     def become(self, playbook, **account):
-        """Run modules in this process as the operator of a playbook from now on. The clients of `cloud` remain the administrator's."""
+        """From now on, run modules in this process as a playbook's operator. The clients of `cloud` remain the administrator's."""
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
         made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))

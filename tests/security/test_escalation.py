@@ -109,7 +109,7 @@ def made(cloud, cluster, network):
 
 @pytest.fixture(scope="module")
 def account(cloud):
-    """An account with resources of the operator's cluster, of another cluster, and of no cluster."""
+    """An account with resources that belong to the operator's cluster, to another cluster, and to no cluster."""
     iam = cloud.client("iam")
     iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="administrators")

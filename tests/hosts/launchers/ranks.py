@@ -1,4 +1,4 @@
-"""Settings for ranks under mpirun that share their cores with other hosts, and a check that they train."""
+"""Settings for mpirun ranks that share their cores with other hosts, and a check that the ranks train."""
 
 from __future__ import annotations
 
