@@ -77,20 +77,20 @@ def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str
                 taken, changed = play(PLAYBOOKS[who], hosts, cluster, environment)
                 print(f"round {number}  {who:11} {run:10} {taken:6.2f} s  changed={changed}", flush=True)
                 if (run == "first") != bool(changed):
-                    sys.exit(f"{who}: changed={changed} is not what this run should report")
+                    sys.exit(f"{who}: changed={changed} is not the expected result of this run")
                 seconds[who, run].append(taken)
             counts[who] = census(cloud, cluster)
         if number == 1:
-            print("each made", ", ".join(f"{count} {kind}" for kind, count in counts["ours"].items()), flush=True)
+            print("each created", ", ".join(f"{count} {kind}" for kind, count in counts["ours"].items()), flush=True)
         if counts["ours"] != counts["amazon.aws"]:
-            sys.exit(f"they did not make the same: {counts}")
+            sys.exit(f"the two did not create the same resources: {counts}")
     return seconds
 
 
 def report(seconds: Mapping[tuple[str, str], list[float]]) -> bool:
     """Prints the table of medians; returns whether the goals are met."""
     medians = {key: statistics.median(values) for key, values in seconds.items()}
-    print(f"\n{'median seconds':16}{'amazon.aws':>12}{'ours':>8}{'times quicker':>16}{'goal':>7}")
+    print(f"\n{'median seconds':16}{'amazon.aws':>12}{'ours':>8}{'times faster':>16}{'goal':>7}")
     met = True
     for run, goal in GOALS.items():
         theirs, ours = medians["amazon.aws", run], medians["ours", run]

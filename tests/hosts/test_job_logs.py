@@ -114,7 +114,7 @@ def test_logs_are_shown_with_their_processes_and_followed_to_the_end(cluster):
     assert refused.returncode != 0
     assert "job talks has no process 'ps0'. Specify one of rank0, rank1" in refused.stdout.replace("\\", "")
     newest = cluster.play("deeplearning.cluster.logs").stdout
-    assert "talks succeeded after" in newest, "without a name, it is the newest job"
+    assert "talks succeeded after" in newest, "without a name, the playbook shows the newest job"
 
 
 def test_status_tells_how_each_process_ended(cluster):
@@ -174,7 +174,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=asked").stdout
     stopped = r"^job asked stopped: rank \d on deeplearning-worker\d was stopped by an operator .*\. The logs are in .*$"
     assert re.search(stopped, shown, re.MULTILINE), shown
-    assert "line 4 of" not in shown, "nothing in the log tells why"
+    assert "line 4 of" not in shown, "the log does not contain the reason"
 
 
 @pytest.mark.exhaustive

@@ -256,7 +256,7 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
     queue.write(3, slurm_parameters={"SelectType": "select/none_such"}, slurm_timeout=10)
     refused = queue.play("slurm", check=False)
     assert "so the old one was restored" in refused.stdout
-    assert "select/none_such" in refused.stdout, "slurmctld's own words"
+    assert "select/none_such" in refused.stdout, "the message from slurmctld"
     queue.wait_for_nodes(ALL_IDLE)
     assert set(queue.converge().values()) == {0}
 

@@ -84,7 +84,7 @@ def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
     assert result.returncode != 0
     assert "job fails failed: rank 1 on deeplearning-worker2 ended with exit status 1" in result.stdout
     assert "the disk of the second host is full" in result.stdout
-    assert "ChildFailedError" not in result.stdout, "torchrun's own words bury the script's"
+    assert "ChildFailedError" not in result.stdout, "torchrun's messages hide the script's message"
     assert cluster.processes("/efs/jobs/fails/code") == []
     assert [process["state"] for process in cluster.info("fails")["processes"]] == ["stopped", "failed", "stopped"]
 

@@ -64,7 +64,7 @@ def test_exact_or_nothing(cloud, run, definition, name):
         run("cluster", **definition)
     assert not groups(cloud, name)
     assert not instances(cloud, name)
-    assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
+    assert ("create", "vpc main") in steps(error.value.result), "applied changes are reported"
     costs = "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main. Run again"
     assert costs in str(error.value)
     with pytest.raises(ModuleFailed, match=costs):
@@ -82,7 +82,7 @@ def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, worke
     cloud.control.set_capacity({P4D: {"us-east-1a": room}})
     result = run("cluster", **definition)
     assert sorted(numbers(cloud, name).values()) == list(range(1, workers + 2))
-    assert groups(cloud, name) == {"master": 1, "workers": workers}, "AWS is not to launch more behind our back"
+    assert groups(cloud, name) == {"master": 1, "workers": workers}, "the group must not launch more workers later"
     if workers == 4:
         assert result["degraded"] is None
         return
@@ -346,7 +346,7 @@ def test_a_capacity_block(cloud, run, definition, types):
     result = run("cluster", **definition)
     assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 begins to terminate its nodes at .* UTC", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
-    assert "placement_group" not in result["resources"], "AWS refuses one for a Capacity Block"
+    assert "placement_group" not in result["resources"], "AWS refuses a placement group for a Capacity Block"
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_life_of_a_cluster(cloud, run, emr, name):
 
     cloud.control.forget_calls()
     assert not run("emr_cluster", **emr)["changed"]
-    assert writes(cloud) == [], "an unchanged cluster is only read"
+    assert writes(cloud) == [], "the module only reads an unchanged cluster"
 
     same(run, {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_task_instance_type": "m5.xlarge"}, {("update", "emr_cluster main")})
     assert sizes(cloud, cluster_id) == {"MASTER": ("c5.xlarge", 1), "CORE": ("c5.xlarge", 3), "TASK": ("m5.xlarge", 1)}
@@ -476,7 +476,7 @@ def test_the_scoped_policy_of_aws_needs_tags(cloud, run, emr, landlord):
         assert untagged in str(caught.value)
     with pytest.raises(ModuleFailed, match=f"ids.master: {groups['master']} has no tag for-use-with-amazon-emr-managed-policies") as caught:
         run("emr_cluster", **emr, emr_security_group_ids=groups, tags=tag)
-    assert owner.vpc not in str(caught.value), "EMR creates no groups"
+    assert owner.vpc not in str(caught.value), "EMR does not create security groups"
     tags = [{"Key": key, "Value": value} for key, value in tag.items()]
     cloud.client("ec2").create_tags(Resources=[owner.public[0], owner.vpc], Tags=tags)
     run("emr_cluster", **emr, tags=tag)
@@ -544,7 +544,7 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     cloud.control.set_faults([])
     same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})
     run("emr_cluster", **{**emr, "state": "absent"})
-    assert iam.get_role(RoleName=ROLE), "the other clusters of the account need the roles"
+    assert iam.get_role(RoleName=ROLE), "other clusters in the account need the roles"
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     waiting = properties(later)
     if via == "cluster":
         now, later = parts(tour.go(after))
-        assert (now, properties(later)) == ("", waiting), "what waits is told again"
+        assert (now, properties(later)) == ("", waiting), "deferred changes are reported again"
 
     old = numbers(cloud, name)
     now, later = parts(tour.go(after, replace_nodes=True))

@@ -90,7 +90,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(cloud, run, expected, every)
         options = dict(DEFINITION, cluster=f"lost-{every}-{number}")
         cloud.control.set_faults([{"read_only": False, **call, "code": "InternalError", "status": 500, "after": True}])
         run("cluster", **options)
-        assert census(cloud, options["cluster"]) == clean, f"lost answer of {call}"
+        assert census(cloud, options["cluster"]) == clean, f"lost response to {call}"
         cloud.control.set_faults([])
         assert not run("cluster", **options)["changed"]
         run("cluster", cluster=options["cluster"], state="absent", delete_data=True)

@@ -76,4 +76,4 @@ def test_without_that_configuration_the_cause_is_the_last_message(run: Run, tmp_
     assert status != 0
     assert f"The inventory cannot be read. {tmp_path / 'nodes.yml'}: No AWS credentials found." in output[output.rindex("TASK [") :]
     assert "has no nodes" not in output
-    assert "[WARNING]: Failed to parse" in output, "this is what the configuration of the README avoids"
+    assert "[WARNING]: Failed to parse" in output, "the configuration in the README prevents this message"

@@ -44,19 +44,19 @@ DEFINITION = {
 
 # Permissions that AWS does not check in any of these runs: why they are allowed, by action and statement
 NOT_ASKED = {
-    ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may ask about the VPC of the subnet, says the Service Authorization Reference.",
-    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "An adopted subnet or route table has no tag of the cluster, by which Change would do.",
+    ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
+    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets and route tables lack the cluster's tag that Change requires.",
     ("ssm:StartSession", "ConnectToNodes"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:StartSession", "ConnectBySsh"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
     ("ssmmessages:OpenDataChannel", "UseOwnSessions"): "Session Manager opens sessions. The local cloud has none.",
 }
 # Request parameters that the local cloud ignores: what AWS does with them
-TYPE = "Any other type than what the call makes is refused, which `tags.misplaced` does from a copy of the request."
-TOKEN = "A second call with the token gets the answer of the first. The collection sends another one each time, and reads again instead."
+TYPE = "AWS refuses any type other than what the call creates. `tags.misplaced` does so with a copy of the request."
+TOKEN = "A second call with the token gets the first response. The collection sends a new token each time, and reads again instead."
 IGNORED = {
     **{
-        f"autoscaling:DeleteTags Tags.{member}": "A group has one tag of a key, and it goes whatever else the request says of it."
+        f"autoscaling:DeleteTags Tags.{member}": "A group has one tag per key. AWS deletes it regardless of other values in the request."
         for member in ("PropagateAtLaunch", "ResourceType", "Value")
     },
     **{
@@ -72,7 +72,7 @@ IGNORED = {
     },
     **{
         f"ec2:{call} LaunchTemplateData.InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior": (
-            "What becomes of an interrupted instance: it is terminated. The collection asks for nothing else, and the local cloud does it."
+            "Interrupted instances are terminated. The collection requests nothing else, and the local cloud terminates them."
         )
         for call in ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
     },
@@ -375,7 +375,7 @@ def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook
     assert allowed == shipped(playbook, adopted=witness.adopted.get(playbook, ()))
     needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}
     assert sorted(shipped(playbook) - needed - NOT_ASKED.keys()) == []
-    assert sorted(needed & NOT_ASKED.keys()) == [], "these are asked for"
+    assert sorted(needed & NOT_ASKED.keys()) == [], "AWS checks these permissions"
 
 
 def test_train_needs_what_provision_and_configure_need():

@@ -131,7 +131,7 @@ def test_a_file_system_that_is_still_growing(cloud, run, definition):
     cloud.control.set_delays(file_system=2)
     more = {**definition, "lustre": True, "lustre_capacity": 2400}
     assert steps(run("cluster", **more, wait=False)) == {("update", "lustre_file_system main")}
-    assert not run("cluster", **more, wait=False, check=True)["changed"], "AWS is at it"
+    assert not run("cluster", **more, wait=False, check=True)["changed"], "AWS is still making the change"
     assert steps(run("cluster", **{**more, "lustre_compression": "NONE"})) == {("update", "lustre_file_system main")}
 
 
@@ -312,8 +312,8 @@ def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, 
     run("cluster", **other)
     tls = {**definition, "encrypt_in_transit": True}
     assert POLICY not in steps(run("cluster", **tls))
-    assert POLICY not in steps(run("cluster", **tls, replace_nodes=True)), "the nodes were mounting as the run began"
-    assert not run("cluster", **tls)["changed"], "there are the other cluster's"
+    assert POLICY not in steps(run("cluster", **tls, replace_nodes=True)), "the mounts existed when the run began"
+    assert not run("cluster", **tls)["changed"], "the other cluster still has such mounts"
     run("cluster", **{**other, "encrypt_in_transit": True}, replace_nodes=True)
     assert policy(cloud, file_system) == ["Allow"], "an adopted file system is not changed"
     same(run, tls, {POLICY})
@@ -354,7 +354,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     described = efs.describe_access_points(AccessPointId=point)["AccessPoints"][0]
     owner = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
     assert described["RootDirectory"] == {"Path": "/teams/bert", "CreationInfo": owner}
-    assert not described.get("PosixUser"), "jobs run as another user than who logs in"
+    assert not described.get("PosixUser"), "jobs and logins use different users"
     entry = f"{theirs}:/ /efs efs tls,noresvport,nosuid,nodev,accesspoint={point},_netdev,nofail 0 0"
     assert f"\nadd '{entry}' /efs\n" in boot_script(cloud, name)
     assert "nfs4" not in boot_script(cloud, name).split("\nadd ", 1)[1].split("\n", 1)[0]
@@ -393,7 +393,7 @@ def test_the_whole_file_system_again(cloud, run, definition, name):
     theirs = foreign_file_system(cloud, name)
     options = {**definition, "file_system_id": theirs}
     run("cluster", **options, file_system_directory="/teams/bert")
-    assert not run("cluster", **options)["changed"], "nodes use the access point"
+    assert not run("cluster", **options)["changed"], "nodes still use the access point"
     assert ("delete", "access_point /teams/bert") in steps(run("cluster", **options, replace_nodes=True))
     assert run("cluster_info", cluster=name)["nodes"][0]["file_system_access_point"] is None
     assert not run("cluster", **options)["changed"]
@@ -511,7 +511,7 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
     cloud.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[nodes])
     assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
     more = run("cluster", **options, zones=["us-east-1a", "us-east-1b"])
-    assert ("create", "mount_target us-east-1b") in steps(more), "another zone gets one of the cluster's own"
+    assert ("create", "mount_target us-east-1b") in steps(more), "the cluster creates its own mount target in another zone"
     for nodes_of in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=nodes_of)
     gone = run("file_system", cluster=name, state="absent")

@@ -85,14 +85,14 @@ class Controller:
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in ours}
 
     def check_untouched(self, before: dict[str, str]) -> None:
-        assert not self.marker.exists(), "a command of the node's ran on the controller"
+        assert not self.marker.exists(), "a command from the node ran on the controller"
         assert self.files() == before
         config = (self.ssh / "config").read_text()
         assert "owned" not in config
         # One block for each host
         assert len(re.findall(r"^Host ", config, re.MULTILINE)) == 3
         running = subprocess.run(["pgrep", "-f", str(self.marker)], capture_output=True, text=True, check=False).stdout.split()
-        assert not running, "a process of the node's is left on the controller"
+        assert not running, "a process that the node started remains on the controller"
 
 
 @pytest.fixture(scope="module")

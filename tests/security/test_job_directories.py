@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")
 
 LOGIN, USER = (pwd.getpwnam(name) for name in ("daemon", "nobody"))
 

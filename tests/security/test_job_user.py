@@ -139,7 +139,7 @@ def test_a_host_without_nftables_says_what_a_script_can_do(cluster):
         cluster.hosts[0].ssh("sudo mv /usr/sbin/nft.away /usr/sbin/nft")
     assert done.returncode == 0, done.stdout + done.stderr
     (warning,) = re.findall(r"\[WARNING\]: (.*?nftables on this host\.)", " ".join((done.stdout + done.stderr).split()))
-    assert "jobs-worker1: Processes of user 'deeplearning' can use NFS directly" in warning, "and the other host does not"
+    assert "jobs-worker1: Processes of user 'deeplearning' can use NFS directly" in warning, "the other host does not warn"
 
 
 def test_the_login_user_reads_and_writes_what_belongs_to_a_job(cluster):

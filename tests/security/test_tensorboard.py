@@ -96,7 +96,7 @@ def test_the_check_is_made_before_anybody_is_sent_there(block):
 
 def test_no_job_can_take_the_port_while_the_service_starts_again():
     defaults = yaml.safe_load((TASKS.parents[1] / "defaults/main.yml").read_text())
-    assert defaults["tensorboard_port"] < 1024, "ordinary users cannot have it"
-    assert defaults["tensorboard_local_port"] >= 1024, "the operator is one"
+    assert defaults["tensorboard_port"] < 1024, "ordinary users cannot open the port"
+    assert defaults["tensorboard_local_port"] >= 1024, "the operator is an ordinary user"
     unit = (TASKS.parents[1] / "templates/tensorboard.service.j2").read_text()
     assert "AmbientCapabilities=CAP_NET_BIND_SERVICE\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n" in unit

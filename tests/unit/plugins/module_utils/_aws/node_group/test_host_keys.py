@@ -74,7 +74,7 @@ class Booting(Console):
         self.told: list[str] = []
 
     def wait_until(self, _what, probe, *, pause):
-        assert pause >= 1, "consoles of many instances are asked for at once"
+        assert pause >= 1, "the code requests the output of many consoles at once"
         assert not probe()
         self.outputs[True] = BOOT
         return probe()

@@ -67,7 +67,7 @@ def test_the_order_of_interfaces_does_not_matter():
     data["NetworkInterfaces"] = [{**secondary, "Groups": ["sg-3"]}, *data["NetworkInterfaces"][::-1]]
     found = launch_templates._template_properties(data)
     assert found["interfaces"] == interfaces
-    assert found["security_groups"] == {"sg-1", "sg-2"}, "those of the primary interface"
+    assert found["security_groups"] == {"sg-1", "sg-2"}, "the groups come from the primary interface"
 
 
 def test_on_demand_leaves_the_market_and_reservations_to_aws():
