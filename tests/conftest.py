@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Makes the processes that tests start, in any folder, use this checkout and no collection from the home directory."""
+"""Makes every process that a test starts, in any folder, use this checkout and no collections from the home directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 # As in ansible.cfg, which applies only in the checkout's folder. Ansible always finds the collections of the virtual environment.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache" / "collections")
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
-# Tests read the results of tasks, which the callback of ansible.cfg combines. Tests of that callback enable it themselves.
+# Tests read the results of individual tasks, which the callback in ansible.cfg combines. Tests of that callback enable it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
 # Timeout in seconds to connect to a host. It is long enough for a busy machine.
 os.environ["ANSIBLE_TIMEOUT"] = "60"

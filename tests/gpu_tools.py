@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Output of NVIDIA's tools and messages of its driver in the documented formats, and programs that print this output on hosts."""
+"""Output of NVIDIA's tools and driver messages in the documented formats, and programs that print this output on hosts."""
 
 from __future__ import annotations
 
@@ -134,18 +134,18 @@ def nvlink(*active: int, links: int = 18) -> str:
 
 
 def program(*answers: tuple[str, str, int], pause: int = 0) -> str:
-    """Return a shell program. It prints the text and returns the exit status of the first pattern that its arguments match."""
+    """Return a shell program that prints the text and returns the exit status for the first pattern that its arguments match."""
     cases = "".join(f"  {pattern}) printf '%s' {shlex.quote(text)}; exit {status};;\n" for pattern, text, status in answers)
     return f'#!/bin/sh\nsleep {pause}\ncase "$*" in\n{cases}esac\nexit 2\n'
 
 
 def kernel_log(*lines: str) -> str:
-    """Return messages of the kernel in the format of `journalctl --output=cat`."""
+    """Return kernel messages in the format of `journalctl --output=cat`."""
     return "".join(f"{line}\n" for line in ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.", *lines))
 
 
 def driver(text: str, status: int = 0, links: str = "") -> Sequence[tuple[str, str, int]]:
-    """Return the patterns, outputs and exit statuses of a stub of nvidia-smi for program()."""
+    """Return the (pattern, output, exit status) tuples with which program() creates a stub of nvidia-smi."""
     return (
         ("'-q -x'", text, status),
         ("'nvlink --status'", links, 0),

@@ -18,7 +18,7 @@ import pytest
 from local_cloud.testing import LocalCloud
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
-# The policies by playbook, if their names differ. Playbooks that only find the nodes and log in use the policy of status
+# Policies by playbook, where the names differ. Playbooks that only find the nodes and log in use the policy `status`
 POLICY = {
     "rotate_authority": "configure",
     "slurm": "configure",
@@ -48,13 +48,13 @@ def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[d
 
 
 def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[str] = ()) -> dict[str, str]:
-    """Return an environment in which AWS tools use the local cloud as the operator of a playbook and a cluster."""
+    """Return an environment in which AWS tools use the local cloud as the operator who runs a playbook for a cluster."""
     name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
     return cloud.operator(name, *policies(playbook, cluster, adopted))
 
 
 class Operators:
-    """Users who have the policies of one playbook, for the clusters of one test."""
+    """Users who each have one playbook's policies for the clusters of one test."""
 
     def __init__(self, cloud: LocalCloud, cluster: str, patch: pytest.MonkeyPatch) -> None:
         self._cloud, self._cluster, self._patch = cloud, cluster, patch

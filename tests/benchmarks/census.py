@@ -1,4 +1,4 @@
-"""Counts the resources of a cluster in an account by kind, whichever tool created them."""
+"""Counts the resources of a cluster in an account by kind, regardless of which tool created them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from local_cloud.testing import LocalCloud
 
 
 def census(cloud: LocalCloud, cluster: str) -> dict[str, int]:
-    """Return how many usable resources of each kind a cluster has: gateways that are available, instances that are in service."""
+    """Return the number of usable resources of each kind in a cluster, for example available gateways and instances in service."""
     vpcs = cloud.client("ec2").describe_vpcs(Filters=[{"Name": "tag:deeplearning:cluster", "Values": [cluster]}])["Vpcs"]
     counts = {"VPCs": len(vpcs)}
     for vpc in vpcs:

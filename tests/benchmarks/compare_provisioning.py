@@ -1,8 +1,9 @@
 """Compares the time that this collection and tasks of amazon.aws and community.aws take to provision the same resources.
 
 Both run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new cluster: the
-first run creates it, the second has nothing to change. This collection also reads and refreshes its inventory, as it does in use. Fails if
-the two do not create the same number of resources of each kind. Prints the medians and the speedups, and fails if they miss the goals.
+first run creates it, and the second has nothing to change. This collection also reads and refreshes its inventory, as it does in use. The
+benchmark prints the medians and the speedups. It fails if the two do not create the same number of resources of each kind, or if the
+speedups miss the goals.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ DEFINITION = {
     "deeplearning_ssh_cidrs": ["192.0.2.0/24"],
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
 }
-# The delays of AWS are the same for both, and would only hide the difference.
+# AWS delays are the same for both, and would only hide the difference.
 NO_DELAYS = {"nat_gateway": 0, "file_system": 0, "mount_target": 0}
 
 
 def inventory(who: str, cluster: str, folder: Path) -> str:
-    """Returns the value of the option -i: the file of the inventory plugin for this collection, localhost for amazon.aws."""
+    """Returns the value of the option -i: an inventory plugin file for this collection, and localhost for amazon.aws."""
     if who != "ours":
         return "localhost,"
     file = folder / f"{cluster}.nodes.yml"
@@ -76,20 +77,20 @@ def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str
                 taken, changed = play(PLAYBOOKS[who], hosts, cluster, environment)
                 print(f"round {number}  {who:11} {run:10} {taken:6.2f} s  changed={changed}", flush=True)
                 if (run == "first") != bool(changed):
-                    sys.exit(f"{who}: changed={changed} is not what this run should report")
+                    sys.exit(f"{who}: changed={changed} is not the expected result of this run")
                 seconds[who, run].append(taken)
             counts[who] = census(cloud, cluster)
         if number == 1:
-            print("each made", ", ".join(f"{count} {kind}" for kind, count in counts["ours"].items()), flush=True)
+            print("each created", ", ".join(f"{count} {kind}" for kind, count in counts["ours"].items()), flush=True)
         if counts["ours"] != counts["amazon.aws"]:
-            sys.exit(f"they did not make the same: {counts}")
+            sys.exit(f"the two did not create the same resources: {counts}")
     return seconds
 
 
 def report(seconds: Mapping[tuple[str, str], list[float]]) -> bool:
     """Prints the table of medians; returns whether the goals are met."""
     medians = {key: statistics.median(values) for key, values in seconds.items()}
-    print(f"\n{'median seconds':16}{'amazon.aws':>12}{'ours':>8}{'times quicker':>16}{'goal':>7}")
+    print(f"\n{'median seconds':16}{'amazon.aws':>12}{'ours':>8}{'times faster':>16}{'goal':>7}")
     met = True
     for run, goal in GOALS.items():
         theirs, ours = medians["amazon.aws", run], medians["ours", run]

@@ -1,9 +1,9 @@
-"""Compares the time that a job takes to start on a converged cluster of three hosts with the same ranks started by hand.
+"""Compares how long a job takes to start on a converged cluster of three hosts with how long the same ranks take by hand.
 
 This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
 copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one per host runs the same
-command that the launcher plans. Both times are from the start of the first process to the time in the first line that the script on rank 0
-prints. Prints each pair and the medians. Fails if the median difference is more than the goal.
+command that the launcher plans. Both times run from the start of the first process to the time in the first line that the script prints on
+rank 0. Prints each pair and the medians. Fails if the median difference is more than the goal.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Bench:
         return done.stdout
 
     def on(self, host: str, command: str) -> list[str]:
-        """Returns the command line that runs a shell command on a host with the ssh configuration that the collection wrote."""
+        """Returns the command line that runs a shell command on a host and uses the ssh configuration that the collection wrote."""
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
@@ -85,7 +85,7 @@ class Bench:
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def hosts(self) -> dict[str, Host]:
-        """Returns the hosts as launchers receive them, in order, by their names in the ssh configuration."""
+        """Returns the hosts in order, in the form that launchers receive, by their names in the ssh configuration."""
         metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
         names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
         hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]
@@ -110,7 +110,7 @@ class Bench:
 
 
 def command_line(process: Process) -> str:
-    """Returns a shell command that runs a process that a launcher has planned."""
+    """Returns a shell command that runs a process planned by a launcher."""
     return shlex.join(["env", *(f"{name}={value}" for name, value in process.environment.items()), *process.argv])
 
 

@@ -49,7 +49,7 @@ def network() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
-    """Returns a function that returns the environment of a user with only the policies of the given playbooks for a cluster."""
+    """Returns a function that returns the environment of a user who has only the given playbooks' policies for a cluster."""
 
     def login(playbooks: str, cluster: str, adopted: tuple[str, ...] = ()) -> dict[str, str]:
         policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster, adopted)]
@@ -60,7 +60,7 @@ def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
-    """Runs one of the collection's playbooks with the inventory of `make train`, as an operator with its policies."""
+    """Runs one of the collection's playbooks with the inventory of `make train`, by default as an operator with only its policies."""
 
     def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None, policies: str = "") -> Finished:
         command = [

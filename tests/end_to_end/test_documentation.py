@@ -39,7 +39,7 @@ ELSEWHERE = {
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
 }
-#: Commands that fail here because earlier commands on the page left them nothing to do, and a part of the message.
+#: Commands that fail here because earlier commands on the page left them nothing to do, each with part of its message.
 REFUSED = {
     "playbooks/stop.yml ": "no process of job",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
@@ -139,7 +139,7 @@ def home(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
-    """Makes the project of a page: its own, or else the README's, with an address range that is unused on this machine."""
+    """Creates the project that a page or, by default, the README defines, with an address range that is unused on this machine."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
     ranges = contextlib.ExitStack()
 
@@ -197,11 +197,11 @@ def test_each_reason_is_needed() -> None:
 
 
 def test_the_commands_for_newcomers(tmp_path: Path) -> None:
-    """The commands run in this checkout, with a separate local cloud, which they start."""
+    """The commands run in this checkout, with a separate local cloud that they start."""
     make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
     typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
     environment = {**os.environ, **home(tmp_path)}
-    # In the folder of another project, the shell uses the inventory of that project, not that of the checkout.
+    # In the folder of another project, the shell uses that project's inventory, not the checkout's.
     shutil.copytree(REPOSITORY / "examples" / "project", tmp_path / "project")
     inventory = "ansible-config dump --only-changed | grep DEFAULT_HOST_LIST"
     lines = f"set -e\n{inventory}\n(cd {tmp_path / 'project'} && {inventory})\n" + typed.partition("\n")[2] + "exit 0\n"

@@ -30,7 +30,7 @@ def subnets():
 
 @pytest.fixture(scope="module")
 def landlord(cloud, subnets):
-    """Resources of another owner as variables of a definition: a VPC with a private subnet and internet access, and a file system."""
+    """Another owner's resources, as variables of a definition: a VPC with a private subnet and internet access, and a file system."""
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
     vpc = ec2.create_vpc(CidrBlock=subnets["vpc"])["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
@@ -45,7 +45,7 @@ def landlord(cloud, subnets):
         ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
         ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
     file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
-    # The owner allows everybody to write there, because clusters do not change the directory of an adopted file system
+    # The owner allows everybody to write there, because clusters do not change the root directory of an adopted file system
     folder = cloud.cloud.home.file_systems / file_system
     wait_until(folder.exists)
     subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
@@ -54,7 +54,7 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator with its policies, with the example's definition and an instance type that the local cloud can run."""
+    """Runs a playbook as an operator with its policies. The definition is the example's, with an instance type of the local cloud."""
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(
         "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"

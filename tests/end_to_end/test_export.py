@@ -17,7 +17,7 @@ import os, pathlib
 directory = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
 (directory / "model.pt").write_text("weights")
 """
-# S3 cannot store a file of this name.
+# S3 cannot store a file with this name.
 NO_NAME = '(directory / "\\x01").touch()\n'
 
 

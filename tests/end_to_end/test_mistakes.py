@@ -324,7 +324,7 @@ def desk(
     operator: Callable[..., dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Desk]:
-    """A configured cluster with an ended job, and a bucket with some data."""
+    """A working environment with a configured cluster, a job that has ended, and a bucket with some data."""
     folder = tmp_path_factory.mktemp("desk")
     for name, text in SCRIPTS.items():
         (folder / "scripts").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. The class writes most results of the host roles itself, which is faster."""
+"""Hosts that can run jobs, without an AWS API. The class itself does most of what the host roles would do, which is faster."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Cluster:
             )
 
     def _host_keys(self, host):
-        """Return the SSH host keys from a host's console. cloud-init prints them some time after SSH is available."""
+        """Return the SSH host keys from a host's console output. cloud-init prints them some time after SSH is available."""
         wait_until(lambda: host_keys(self.runtime.console_output(host.name)))
         return host_keys(self.runtime.console_output(host.name))
 
@@ -126,7 +126,7 @@ class Cluster:
         return self.hosts[0].ssh(f"cat {path}").stdout
 
     def info(self, name):
-        """Return the job as the module training_job_info reports it on the first host."""
+        """Return the job as reported by the module training_job_info on the first host."""
         command = ["ansible", f"{CLUSTER}-worker1", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
         output = subprocess.run(
@@ -151,7 +151,7 @@ class Cluster:
         ]
 
     def members(self, job):
-        """Return the processes on all hosts that have the job in their environment, in whatever cgroup they are."""
+        """Return the processes on all hosts that have the job in their environment, regardless of their cgroup."""
         command = f"sudo grep -lzx DEEPLEARNING_JOB={job} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p"
         return [f"{host.name}: {line}" for host in self.hosts for line in host.ssh(command, check=False).stdout.splitlines()]
 

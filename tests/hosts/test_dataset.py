@@ -198,5 +198,5 @@ def test_an_interrupted_run_carries_on_where_it_was(cluster):
     assert sums == {cluster.read("sha256sum </tmp/noise")}
     ranges = cluster.read("cat /tmp/ranges").split("\n")
     resumed = [line for line in ranges if line and not line.endswith((" 0-", " 0-0"))]
-    assert [line.split()[0] for line in resumed] == [cluster.hosts[1].private_ip], "the other one went on without the controller"
+    assert [line.split()[0] for line in resumed] == [cluster.hosts[1].private_ip], "the other host continued without the controller"
     assert cluster.unchanged(**options)

@@ -29,7 +29,7 @@ def cluster(tmp_path_factory):
 
 
 def wheels(cluster):
-    """Return the path of the hosts' /efs/wheels on this machine."""
+    """Return the path on this machine of the directory that the hosts see as /efs/wheels."""
     return cluster.folder / "file-systems" / FILE_SYSTEM / "wheels"
 
 
@@ -94,7 +94,7 @@ def test_one_host_builds_for_all_and_jobs_use_it(cluster):
     python = f"{ENVIRONMENTS}/{cluster.hosts[1].ssh(f'readlink {ENVIRONMENTS}/current').stdout.strip()}/bin/python"
     assert pythons(first) == pythons(predicted) == [python] * 2
     assert [cluster.read(f"/efs/jobs/uses/logs/rank{rank}.log").splitlines()[-1] for rank in (0, 1)] == [f"{python} 1.0"] * 2
-    assert set(changes(predicted).values()) == {1}, "each would, were it alone"
+    assert set(changes(predicted).values()) == {1}, "check mode predicts a build on each host"
 
     again = play(cluster, "# the same\n--no-index\ntiny==1.0\n")
     assert set(changes(again).values()) == {0}
@@ -105,7 +105,7 @@ def test_a_job_keeps_what_it_has_begun_with(cluster):
     job = script(cluster, waits)
     assert play(cluster, "--no-index\ntiny==1.0\n", job={**job, "name": "keeps"}).returncode == 0
     result = play(cluster, "--no-index\ntiny==2.0\n", "--diff")
-    assert sorted(changes(result).values()) == [0, 1], "one builds, the other waits"
+    assert sorted(changes(result).values()) == [0, 1], "one host builds, and the other waits"
     assert "-tiny==1.0" in result.stdout
     cluster.hosts[0].ssh(f"touch /efs/go && {ENVIRONMENTS}/current/bin/python -c 'import tiny; assert tiny.version == \"2.0\"'")
     wait_until(lambda: cluster.info("keeps")["state"] == "succeeded")
@@ -118,8 +118,8 @@ def test_what_fails_leaves_the_old_one_in_use(cluster):
     assert result.returncode != 0
     assert "could not install the requirements:" in result.stdout
     reasons = [line for line in result.stdout.splitlines() if line.startswith("fatal:")]
-    assert ["No matching distribution found for tiny==3.0" in reason for reason in reasons] == [True, True], "both hosts tell it"
-    assert len(set(re.findall(r"ip-\S+ could not", result.stdout))) == 1, "and one has tried"
+    assert ["No matching distribution found for tiny==3.0" in reason for reason in reasons] == [True, True], "both hosts report it"
+    assert len(set(re.findall(r"ip-\S+ could not", result.stdout))) == 1, "only one host has tried"
     assert cluster.hosts[0].ssh(f"ls {ENVIRONMENTS} | grep -v json; readlink {ENVIRONMENTS}/current").stdout == before
 
 
@@ -162,7 +162,7 @@ def test_an_environment_is_active_in_login_shells_until_it_is_not_wanted(cluster
     before = python(cluster.hosts[0])
     assert set(changes(play(cluster, "", name="pytorch", login=True)).values()) == {1}
     assert [python(host) for host in cluster.hosts] == ["/opt/pytorch/bin/python"] * 2
-    assert python(cluster.hosts[0], user="root") == before, "for the login user alone"
+    assert python(cluster.hosts[0], user="root") == before, "it applies only to the login user"
     assert set(changes(play(cluster, "", name="pytorch", login=True)).values()) == {0}
     assert set(changes(play(cluster, "", name="pytorch")).values()) == {0}
     built = pythons(play(cluster, "--no-index\ntiny==1.0\n", login=True))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Exports of jobs to S3 on a real host, only with the credentials of its role."""
+"""Exports of jobs from a real host to S3, with only the credentials of the host's role."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_failed_job_is_exported_without_what_it_links_to(cluster):
     exported = cluster.objects("fails")
     paths = {"checkpoints/step-10.pt", "code/fails.py", "job.json", "logs/rank0.log", "status/over", "status/rank0.json"}
     assert set(exported) == paths, "neither links nor incomplete checkpoints"
-    assert exported["checkpoints/step-10.pt"] == 9_000_000, "in several parts"
+    assert exported["checkpoints/step-10.pt"] == 9_000_000, "it was uploaded in several parts"
     assert cluster.content("fails", "logs/rank0.log") == b"the end\n"
     assert cluster.info("fails")["export"]["destination"] == f"{DESTINATION}/fails/"
 

@@ -90,7 +90,7 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
     cluster.hosts[0].ssh(damage)
     mended = changes(cluster.play(role))
     if damage.endswith("chown root /efs"):
-        assert sum(mended.values()) >= 1, "it is damaged for both hosts, and either may mend it first"
+        assert sum(mended.values()) >= 1, "the storage is damaged on both hosts, and either host may repair it first"
     else:
         assert mended == {cluster.name(1): 1, cluster.name(2): 0}
     assert set(changes(cluster.play(role)).values()) == {0}
@@ -119,7 +119,7 @@ def test_hosts_that_trust_the_known_authority_need_no_private_key(cluster: Proje
         assert set(changes(cluster.play("ssh_trust")).values()) == {0}
         cluster.hosts[1].ssh("sudo rm /etc/ssh/ssh_known_hosts")
         done = cluster.play("ssh_trust", check=False)
-        assert f"authority of cluster {CLUSTER}: " in done.stdout, "whoever lacks something needs AWS, which there is none of here"
+        assert f"authority of cluster {CLUSTER}: " in done.stdout, "a host that lacks a file needs AWS, which does not exist here"
     finally:
         cluster.write(2)
     assert changes(cluster.play("ssh_trust")) == {cluster.name(1): 0, cluster.name(2): 1}
@@ -261,7 +261,7 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
 
 @pytest.mark.exhaustive
 def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
-    """The package is installed but its mount helper is missing, so that nothing has to be downloaded."""
+    """The package is installed but its mount helper is missing, so the test downloads nothing."""
     host = cluster.hosts[0]
     host.ssh("sudo umount /efs && cd /usr/local/sbin && sudo mkdir away && sudo mv mount.nfs4 mount.efs away")
     try:
@@ -292,8 +292,8 @@ def test_tls_and_lustre(cluster: Project) -> None:
     done = cluster.play("shared_storage", arguments=only_first, check=False)
     host.ssh("sudo mv /usr/local/sbin/away /usr/local/sbin/mount.lustre")
     assert "this host has no Lustre client. Install the client for its kernel" in done.stdout
-    assert "after 180 s" not in done.stdout, "nothing is tried without a client"
-    assert host.ssh("stat -c %U /tls").stdout.strip() == "ubuntu", "what there is a client for is mounted all the same"
+    assert "after 180 s" not in done.stdout, "without a client, the role does not try to mount"
+    assert host.ssh("stat -c %U /tls").stdout.strip() == "ubuntu", "storage that has a client is mounted nevertheless"
 
     assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 1}
     assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 0}

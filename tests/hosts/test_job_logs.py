@@ -37,7 +37,7 @@ def cluster(tmp_path_factory):
 
 
 def talker(name, **variables):
-    """Return the arguments for Cluster.train and similar methods of a job that prints to its logs."""
+    """Return arguments for Cluster.train and similar methods that describe a job that prints to its logs."""
     return (name, TALKER), {"launcher": "command", "command": ["python3", f"{name}.py"], **variables}
 
 
@@ -70,9 +70,9 @@ class Terminal:
             self.output += data.decode("utf-8", "replace")
 
     def read(self, text, typing=""):
-        """Wait for a text, and discard the output up to its end.
+        """Wait until a text appears, and discard the output up to the end of the text.
 
-        Until then, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
+        Until it appears, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
         """
         begin = typed = time.monotonic()
         while text not in self.output:
@@ -114,7 +114,7 @@ def test_logs_are_shown_with_their_processes_and_followed_to_the_end(cluster):
     assert refused.returncode != 0
     assert "job talks has no process 'ps0'. Specify one of rank0, rank1" in refused.stdout.replace("\\", "")
     newest = cluster.play("deeplearning.cluster.logs").stdout
-    assert "talks succeeded after" in newest, "without a name, it is the newest job"
+    assert "talks succeeded after" in newest, "without a name, the playbook shows the newest job"
 
 
 def test_status_tells_how_each_process_ended(cluster):
@@ -174,7 +174,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=asked").stdout
     stopped = r"^job asked stopped: rank \d on deeplearning-worker\d was stopped by an operator .*\. The logs are in .*$"
     assert re.search(stopped, shown, re.MULTILINE), shown
-    assert "line 4 of" not in shown, "nothing in the log tells why"
+    assert "line 4 of" not in shown, "the log does not contain the reason"
 
 
 @pytest.mark.exhaustive

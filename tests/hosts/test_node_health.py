@@ -19,7 +19,7 @@ ONE, TWO = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 NEW = "NVRM: Xid (PCI:0000:75:00): 4711, pid=1, name=systemd, something that no table knows"
 P5 = {"deeplearning_instance_type": "p5.48xlarge"}
-#: A directory that precedes /usr/bin in the PATH of root, and to which only root can write.
+#: A directory that precedes /usr/bin in root's PATH and is writable only by root.
 PROGRAMS = "/usr/local/sbin"
 
 
@@ -38,14 +38,14 @@ def install(host, name, text):
 
 
 def gpus(host, count, configured=8, **options):
-    """Give a host a fake driver for `count` GPUs, and metadata that says that it was configured with `configured` GPUs."""
+    """Give a host a fake driver for `count` GPUs, and metadata with the GPU count `configured`."""
     install(host, "nvidia-smi", program(*driver(smi(count, **options), 0, nvlink(*[18] * count))))
     host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {configured}/\' /opt/deeplearning/metadata.json')
 
 
 @pytest.fixture
 def repaired(cluster):
-    """Undoes the changes of a test to the hosts."""
+    """Undoes the changes that a test made to the hosts."""
     yield
     for host in cluster.hosts:
         host.ssh(

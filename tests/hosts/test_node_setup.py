@@ -142,7 +142,7 @@ def test_a_step_with_new_content_runs_again_and_no_other(cluster):
     for host in cluster.hosts:
         assert host.ssh("wc -l </var/tmp/runs; sudo git -C /opt/tools reflog | wc -l").stdout.split() == ["2", "1"]
     new_token[2]["secrets"] = {"TOKEN": TOKEN}
-    assert set(changes(run(cluster, new_token)).values()) == {0}, "the value of a secret is no content"
+    assert set(changes(run(cluster, new_token)).values()) == {0}, "the value of a secret is not part of the step's content"
 
 
 def test_a_failed_step_ends_its_node_until_it_is_corrected(cluster):

@@ -43,7 +43,7 @@ class Queue(Project):
         return self.hosts[0]
 
     def converge(self, count: int = 3, **variables: object) -> dict[str, int]:
-        """Run the role with the first `count` hosts and return the changes of each host."""
+        """Run the role with the first `count` hosts and return the number of changed tasks on each host."""
         self.write(count, **PARAMETERS, **variables)
         return changes(self.play("slurm"))
 
@@ -53,7 +53,7 @@ class Queue(Project):
         return self.master.ssh(command).stdout.strip()
 
     def job(self, job: str, field: str) -> str:
-        """Return a field of a job as scontrol shows it, or '' for a job that is no longer known."""
+        """Return a field of a job as scontrol shows it, or '' if Slurm no longer knows the job."""
         shown = self.master.ssh(f"scontrol --oneliner show job {job}", check=False).stdout
         found = re.search(rf"\b{field}=(\S+)", shown)
         return found[1] if found else ""
@@ -111,7 +111,7 @@ class Queue(Project):
         return dict(line.split() for line in shown.splitlines())
 
     def wait_for_nodes(self, states: dict[str, str]) -> None:
-        """Wait until these are the nodes and their states. A node whose slurmd has just started counts as silent for a moment (`idle*`)."""
+        """Wait until the nodes have these states. For a moment, a node whose slurmd has just started counts as not responding (`idle*`)."""
         wait(lambda: self.nodes() == states)
 
 
@@ -295,14 +295,14 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
     queue.write(3, slurm_parameters={"SelectType": "select/none_such"}, slurm_timeout=10)
     refused = queue.play("slurm", check=False)
     assert "so the old one was restored" in refused.stdout
-    assert "select/none_such" in refused.stdout, "slurmctld's own words"
+    assert "select/none_such" in refused.stdout, "the message from slurmctld"
     queue.wait_for_nodes(ALL_IDLE)
     assert set(queue.converge().values()) == {0}
 
 
 @pytest.mark.exhaustive
 def test_the_key_is_in_no_output(queue: Queue) -> None:
-    """The role runs with -vvv and --diff, and only the master has the key before."""
+    """The role runs with -vvv and --diff. Before the run, only the master has the key."""
     key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
     for host in queue.hosts[1:]:
         host.ssh(f"sudo rm {KEY}")

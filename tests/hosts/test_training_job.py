@@ -84,7 +84,7 @@ def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
     assert result.returncode != 0
     assert "job fails failed: rank 1 on deeplearning-worker2 ended with exit status 1" in result.stdout
     assert "the disk of the second host is full" in result.stdout
-    assert "ChildFailedError" not in result.stdout, "torchrun's own words bury the script's"
+    assert "ChildFailedError" not in result.stdout, "torchrun's messages hide the script's message"
     assert cluster.processes("/efs/jobs/fails/code") == []
     assert [process["state"] for process in cluster.info("fails")["processes"]] == ["stopped", "failed", "stopped"]
 
@@ -262,7 +262,7 @@ def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(clust
     assert secret not in result.stdout
     assert cluster.hosts[0].ssh(f"grep -r {secret} /efs/jobs/odd --include='*.json' --include='*.log'", check=False).stdout == ""
 
-    # While the job runs, starting it again under the same name waits for it.
+    # While the job runs, a second start under the same name waits for it.
     cluster.hosts[0].ssh("touch /efs/jobs/odd/go")
     assert cluster.info("odd")["state"] in ("running", "succeeded")
 

@@ -48,7 +48,7 @@ class ModuleFailed(Exception):
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """An AWS account on this machine, which only the tests of one file share."""
+    """An AWS account on this machine, shared only by the tests in one file."""
     with LocalCloud(tmp_path_factory.mktemp("cloud"), hosts=False) as started:
         started.client("ec2").create_key_pair(KeyName=KEY_NAME)
         os.environ.update({name: value for name, value in started.environment.items() if name.startswith("AWS_")})
@@ -57,7 +57,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Caches service models. Each run has its own boto3 session, which would spend most of its time on reading the same models.
+    """Caches service models. Each run has its own boto3 session, which would spend most of its time reading the same models.
 
     The model of S3 is read each time: S3 clients remove the bucket from its paths, and a cloud in this process routes S3 calls by them.
     """
@@ -78,7 +78,7 @@ def clients() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Any]) -> None:
-    """Lets the runs of a test file share clients with equal settings, because creating a client takes longer than an API call."""
+    """Lets the runs in a test file share clients with the same settings, because creating a client takes longer than an API call."""
     original = AwsClient._connect
 
     def connect(self: AwsClient, service: str, config: Any) -> Any:

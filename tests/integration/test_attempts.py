@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes in intermediate states: of abandoned or killed attempts, of masters that are replaced, and of clusters that grow."""
+"""Nodes in intermediate states: after abandoned or killed attempts, while masters are replaced, and while clusters grow."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ import pytest
 from .clusters import P4D, ZONES, instances, numbers, steps
 from .conftest import REGION, ModuleFailed
 
-PATIENCE = 120  # seconds to wait for nodes that AWS has
+PATIENCE = 120  # seconds to wait for nodes that AWS can launch
 
 
 @pytest.fixture
 def definition(definition):
-    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS does not have."""
+    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS cannot launch."""
     return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 10, "suppress_validators": ["vcpu_quota"]}
 
 
@@ -33,7 +33,7 @@ def _room_for_the_next(cloud, run, name):
 
 @pytest.fixture
 def types(cloud, name):
-    """Returns the type, zone and market of each pending or running instance of the cluster."""
+    """Returns the type, zone and market of each pending or running instance in the cluster."""
 
     def types():
         found = cloud.client("ec2").describe_instances(
@@ -64,7 +64,7 @@ def test_exact_or_nothing(cloud, run, definition, name):
         run("cluster", **definition)
     assert not groups(cloud, name)
     assert not instances(cloud, name)
-    assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
+    assert ("create", "vpc main") in steps(error.value.result), "applied changes are reported"
     costs = "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main. Run again"
     assert costs in str(error.value)
     with pytest.raises(ModuleFailed, match=costs):
@@ -82,7 +82,7 @@ def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, worke
     cloud.control.set_capacity({P4D: {"us-east-1a": room}})
     result = run("cluster", **definition)
     assert sorted(numbers(cloud, name).values()) == list(range(1, workers + 2))
-    assert groups(cloud, name) == {"master": 1, "workers": workers}, "AWS is not to launch more behind our back"
+    assert groups(cloud, name) == {"master": 1, "workers": workers}, "the group must not launch more workers later"
     if workers == 4:
         assert result["degraded"] is None
         return
@@ -141,7 +141,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
-    # When the first alternative has capacity again, the cluster keeps its own alternative and grows with it
+    # When the first alternative has capacity again, the cluster keeps its current alternative and grows with it
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     assert not run("cluster", **definition)["changed"]
     run("cluster", **{**definition, "worker_count": 5})
@@ -237,7 +237,7 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
     assert run("cluster_validation", **{**bigger, "suppress_validators": ["vcpu_quota", "outdated_nodes"]})["findings"] == []
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
-    # New nodes have the type of the old ones, because a job needs equal nodes
+    # New nodes have the type of the old ones, because a job needs identical nodes
     run("cluster", **{**bigger, "worker_count": 5})
     assert types() == [("c5.large", "us-east-1a", "on-demand")] * 6
     run("cluster", **{**bigger, "worker_count": 4})
@@ -346,7 +346,7 @@ def test_a_capacity_block(cloud, run, definition, types):
     result = run("cluster", **definition)
     assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 begins to terminate its nodes at .* UTC", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
-    assert "placement_group" not in result["resources"], "AWS refuses one for a Capacity Block"
+    assert "placement_group" not in result["resources"], "AWS refuses a placement group for a Capacity Block"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def project(tmp_path_factory):
     built = tmp_path_factory.mktemp("built")
     run(["ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(built)], folder)
     (archive,) = built.glob("deeplearning-cluster-*.tar.gz")
-    # With --force, because the checkout itself is one of the collections of this virtual environment.
+    # With --force, because the checkout itself is one of the collections in this virtual environment.
     run(["ansible-galaxy", "collection", "install", str(archive), "--offline", "--force", "-p", "collections"], folder)
     return folder
 
@@ -59,7 +59,7 @@ def test_nothing_stray_is_installed(project):
     listed = {entry["name"] for entry in json.loads((installed(project) / "FILES.json").read_text())["files"]}
     tracked = run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"], project).splitlines()
     files = {name for name in listed if (ROOT / name).is_file()}
-    assert files <= set(tracked), "build products went in"
+    assert files <= set(tracked), "the collection contains build products"
 
 
 def test_modules_come_from_the_installed_collection(project):

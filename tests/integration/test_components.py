@@ -233,7 +233,7 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
 
 
 def authority(cloud, name):
-    """Return the authority's parameter as SSM describes it."""
+    """Return SSM's description of the authority's parameter."""
     names = {"Key": "Name", "Values": [f"/deeplearning/{name}/ssh-authority"]}
     return cloud.client("ssm").describe_parameters(ParameterFilters=[names])["Parameters"][0]
 
@@ -255,7 +255,7 @@ def test_the_authority_is_encrypted_with_the_key_that_is_named(cloud, run, name)
             assert not run("ssh_authority", cluster=name, kms_key_id=same)["changed"]
     run("ssh_authority", cluster=name, state="absent")
     described = [cloud.client("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] for key in keys]
-    assert described == ["Enabled", "Enabled"], "a key of somebody else's is left alone"
+    assert described == ["Enabled", "Enabled"], "keys that belong to others do not change"
     made = run("ssh_authority", cluster=name, kms_key_id=keys[0]["Arn"])
     assert made["private_key"] != first["private_key"]
     assert authority(cloud, name)["KeyId"] == keys[0]["Arn"]

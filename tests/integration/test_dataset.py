@@ -31,7 +31,7 @@ def bucket(cloud, name):
 
 @pytest.fixture
 def spec(tmp_path):
-    """Returns options of the module C(dataset) with this test's directory."""
+    """Returns a function that returns options of the module C(dataset), with this test's directory."""
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}
@@ -77,7 +77,7 @@ def test_hosts_fetch_a_tree_together_and_once(cloud, bucket, spec, stage, tmp_pa
     assert contents(download).keys() >= IMAGES.keys()
     cloud.control.forget_calls()
     assert stage(whole)["changed"]
-    assert {call["action"] for call in cloud.control.calls()} == {"ListObjectsV2"}, "what the shares brought is not fetched again"
+    assert {call["action"] for call in cloud.control.calls()} == {"ListObjectsV2"}, "files from the shares are not fetched again"
     assert contents(tmp_path / "datasets/train") == IMAGES
     assert stage(whole)["changed"] is False
     cloud.client("s3").put_object(Bucket=bucket, Key="train/class0/00.jpg", Body=b"new")

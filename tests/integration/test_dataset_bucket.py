@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The bucket for data sets: it is private from its creation, drift is corrected, and buckets of others stay unchanged."""
+"""The bucket for data sets: it is private from its creation, drift is corrected, and other owners' buckets stay unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_was_changed_by_hand_is_put_right_and_what_was_added_stays(run, s3,
     rule = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"][0]
     assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
     assert {"Key": "team", "Value": "speech"} in s3.get_bucket_tagging(Bucket=bucket)["TagSet"]
-    assert not run("dataset_bucket", **options)["changed"], "without a key, the one that it has stays"
+    assert not run("dataset_bucket", **options)["changed"], "without the option, the bucket keeps its key"
 
 
 def test_a_run_that_was_killed_in_the_middle_is_finished_by_the_next(cloud, run, s3, options, monkeypatch):

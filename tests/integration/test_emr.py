@@ -93,7 +93,7 @@ def test_life_of_a_cluster(cloud, run, emr, name):
 
     cloud.control.forget_calls()
     assert not run("emr_cluster", **emr)["changed"]
-    assert writes(cloud) == [], "an unchanged cluster is only read"
+    assert writes(cloud) == [], "the module only reads an unchanged cluster"
 
     same(run, {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_task_instance_type": "m5.xlarge"}, {("update", "emr_cluster main")})
     assert sizes(cloud, cluster_id) == {"MASTER": ("c5.xlarge", 1), "CORE": ("c5.xlarge", 3), "TASK": ("m5.xlarge", 1)}
@@ -214,7 +214,7 @@ def other_key(cloud):
 
 
 def test_every_option_has_its_policy():
-    """Each option of the module is tested in this file, or applies to one run only."""
+    """Each option of the module is either tested in this file or applies to only one run."""
     policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
     assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
     assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE
@@ -457,14 +457,14 @@ def test_the_scoped_policy_of_aws_needs_tags(cloud, run, emr, landlord):
         assert untagged in str(caught.value)
     with pytest.raises(ModuleFailed, match=f"ids.master: {groups['master']} has no tag for-use-with-amazon-emr-managed-policies") as caught:
         run("emr_cluster", **emr, emr_security_group_ids=groups, tags=tag)
-    assert owner.vpc not in str(caught.value), "EMR creates no groups"
+    assert owner.vpc not in str(caught.value), "EMR does not create security groups"
     tags = [{"Key": key, "Value": value} for key, value in tag.items()]
     cloud.client("ec2").create_tags(Resources=[owner.public[0], owner.vpc], Tags=tags)
     run("emr_cluster", **emr, tags=tag)
 
 
 def test_several_task_groups(cloud, run, emr, name):
-    """EMR never deletes a task group. Those without nodes do not count, and of two with nodes none is chosen."""
+    """EMR never deletes a task group. Groups without nodes do not count, and if two groups have nodes, the module chooses neither."""
     emr["emr_task_count"] = 1
     run("emr_cluster", **emr)
     (cluster,) = described(cloud, name)
@@ -525,7 +525,7 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     cloud.control.set_faults([])
     same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})
     run("emr_cluster", **{**emr, "state": "absent"})
-    assert iam.get_role(RoleName=ROLE), "the other clusters of the account need the roles"
+    assert iam.get_role(RoleName=ROLE), "other clusters in the account need the roles"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ COPY = r"copy the data to a new (one|file system) and adopt that"
 
 
 class Account:
-    """Resources in the account that options of a cluster can name. Each is created when a value first needs it, and then reused."""
+    """Resources in the account that cluster options can name. Each is created when a value first needs it, and is then reused."""
 
     def __init__(self, cloud: Any, name: str, landlord: Callable[..., Any]) -> None:
         self.cloud, self.name, self._landlord, self._made = cloud, name, landlord, dict[Any, Any]()
@@ -41,7 +41,7 @@ class Account:
         return self._made[what]
 
     def values(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options, with the result of each value that is a function of the account."""
+        """Return the options. Values that are functions of the account are replaced with their results."""
         return {option: value(self) if callable(value) else value for option, value in options.items()}
 
     def ec2(self, call: str, **arguments: Any) -> Any:
@@ -57,7 +57,7 @@ class Account:
 
     @property
     def owner(self) -> Any:
-        """A network of another owner in two zones, with three private and three public subnets."""
+        """Another owner's network in two zones, with three private and three public subnets."""
         return self.once("owner", lambda: self._landlord(("us-east-1a", "us-east-1b", "us-east-1a"), nat=False))
 
     @property
@@ -347,7 +347,7 @@ def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
 
 
 def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the modules that have an option of this scenario, each with the options that select its part."""
+    """Return the modules that have an option of this scenario, each with the options that select its part of the cluster."""
     changed = {option for option, item in FIELDS.items() if item.scenario == scenario}
     return [(module, own) for module, own in VIA[via] if changed & SPECS[module].keys()]
 
@@ -381,7 +381,7 @@ class Tour:
         self._cloud, self._run, self._modules = cloud, run, modules
 
     def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the modules that have all changed options, each with those of the options that it has."""
+        """Yield each module that has all changed options, with the values of the options that the module has."""
         for module, own in self._modules:
             if changed.keys() <= SPECS[module].keys():
                 everything = {**options, **changed, **own}
@@ -448,7 +448,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     waiting = properties(later)
     if via == "cluster":
         now, later = parts(tour.go(after))
-        assert (now, properties(later)) == ("", waiting), "what waits is told again"
+        assert (now, properties(later)) == ("", waiting), "deferred changes are reported again"
 
     old = numbers(cloud, name)
     now, later = parts(tour.go(after, replace_nodes=True))

@@ -43,7 +43,7 @@ def census(cloud, name):
 
 @pytest.fixture(scope="module")
 def expected(cloud, tmp_path_factory):
-    """The census of a cluster that was created without faults, and the writing calls of that run."""
+    """The census of a cluster that was created without faults, and the write calls of that run."""
     cloud.control.set_delays(**FAST)
     options = dict(DEFINITION, cluster="undisturbed")
     cloud.control.forget_calls()
@@ -64,7 +64,7 @@ DEFINITION = {
 
 
 def points(writes, every):
-    """Return every nth writing call, as its action and its number among the calls of that action. The order of concurrent calls varies."""
+    """Return every nth write call, as its action and its number among the calls of that action. The order of concurrent calls varies."""
     count = Counter(writes)
     return [{"action": action, "nth": nth} for action in sorted(count) for nth in range(1, count[action] + 1)][::every]
 
@@ -90,7 +90,7 @@ def test_an_answer_that_is_lost_makes_nothing_twice(cloud, run, expected, every)
         options = dict(DEFINITION, cluster=f"lost-{every}-{number}")
         cloud.control.set_faults([{"read_only": False, **call, "code": "InternalError", "status": 500, "after": True}])
         run("cluster", **options)
-        assert census(cloud, options["cluster"]) == clean, f"lost answer of {call}"
+        assert census(cloud, options["cluster"]) == clean, f"lost response to {call}"
         cloud.control.set_faults([])
         assert not run("cluster", **options)["changed"]
         run("cluster", cluster=options["cluster"], state="absent", delete_data=True)
@@ -118,12 +118,12 @@ def test_a_controller_killed_while_it_deletes(cloud, run, every):
 
 @pytest.fixture
 def interrupt(cloud, repository):
-    """Runs playbooks/provision.yml, interrupts it at a line with certain words, and returns its exit status and the remaining output."""
+    """Runs playbooks/provision.yml, sends it a signal when it prints certain words, and returns its exit status and remaining output."""
 
     def run(options, words, number=signal.SIGINT):
         variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}
         variables |= {"deeplearning_cluster": options["cluster"], "deeplearning_region": options["region"]}
-        variables["deeplearning_private_key_file"] = ""  # the inventory has the key of another key pair
+        variables["deeplearning_private_key_file"] = ""  # the inventory names the private key of another key pair
         command = ["ansible-playbook", "-i", "inventory/local", "playbooks/provision.yml", "-e", json.dumps(variables)]
         environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml", "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(

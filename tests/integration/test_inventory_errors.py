@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What people see if the inventory cannot be read: the cause, once, and at the end."""
+"""What people see if the inventory cannot be read: the cause, once, at the end of the output."""
 
 from __future__ import annotations
 
@@ -76,4 +76,4 @@ def test_without_that_configuration_the_cause_is_the_last_message(run: Run, tmp_
     assert status != 0
     assert f"The inventory cannot be read. {tmp_path / 'nodes.yml'}: No AWS credentials found." in output[output.rindex("TASK [") :]
     assert "has no nodes" not in output
-    assert "[WARNING]: Failed to parse" in output, "this is what the configuration of the README avoids"
+    assert "[WARNING]: Failed to parse" in output, "the configuration in the README prevents this message"

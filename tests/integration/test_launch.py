@@ -247,7 +247,7 @@ def test_new_tags_wait_for_no_new_nodes(cloud, run, definition, name):
     data = template["LaunchTemplateVersions"][0]["LaunchTemplateData"]
     assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == definition.get("root_volume_size", 100)
     assert all({"Key": "team", "Value": "speech"} in item["Tags"] for item in data["TagSpecifications"])
-    assert not run("cluster", **{**changed, "root_volume_size": None})["deferred"], "no node is outdated for its tags"
+    assert not run("cluster", **{**changed, "root_volume_size": None})["deferred"], "different tags do not make a node outdated"
     assert {instance["InstanceId"] for instance in described(cloud, name)} == before
 
 
@@ -256,7 +256,7 @@ def test_nodes_with_adapters_lie_in_one_zone(cloud, run, fast, name, placement):
     run("cluster", **fast, placement=placement, zones=["us-east-1a", "us-east-1b"])
     assert len({instance["Placement"]["AvailabilityZone"] for instance in described(cloud, name)}) == 1
     (workers,) = cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-workers"])["AutoScalingGroups"]
-    assert len(workers["AvailabilityZones"]) == 1, "also for the nodes that come later"
+    assert len(workers["AvailabilityZones"]) == 1, "later nodes are launched in the same zone"
 
 
 def test_the_metadata_service_answers_containers_on_request(cloud, run, definition, name):

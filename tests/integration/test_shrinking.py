@@ -190,7 +190,7 @@ def test_a_cluster_that_this_controller_knows(cloud, run, definition, name, shri
     status, words = shrink()
     assert (status, REFUSED in words) == (2, True), words
     (tmp_path / "ssh" / "known_hosts").write_text("i-0123456789abcdef0 ssh-ed25519 AAAA\n@cert-authority * ssh-ed25519 AAAA\n")
-    assert shrink()[0] == 0, "what was there before is no node"
+    assert shrink()[0] == 0, "a former instance is not a node"
 
 
 def test_an_authority_of_the_users_own_is_in_no_parameter(cloud, run, definition, name, shrink):

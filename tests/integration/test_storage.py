@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage: modes of EFS, FSx for Lustre, file systems of other owners, and two clusters that share one."""
+"""Shared storage: EFS modes, FSx for Lustre, other owners' file systems, and two clusters that share a file system."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
 
 
 def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
-    """The mount is in tags and in the boot script, and the permissions are in the role. The bucket is not a resource of the cluster."""
+    """Tags and the boot script contain the mount, and the role contains the permissions. The bucket is not a resource of the cluster."""
     options = {**definition, "bucket_mount": f"s3://{bucket}/train"}
     predicted, made = run("cluster", **options, check=True), run("cluster", **options)
     assert steps(made) == steps(predicted)
@@ -131,7 +131,7 @@ def test_a_file_system_that_is_still_growing(cloud, run, definition):
     cloud.control.set_delays(file_system=2)
     more = {**definition, "lustre": True, "lustre_capacity": 2400}
     assert steps(run("cluster", **more, wait=False)) == {("update", "lustre_file_system main")}
-    assert not run("cluster", **more, wait=False, check=True)["changed"], "AWS is at it"
+    assert not run("cluster", **more, wait=False, check=True)["changed"], "AWS is still making the change"
     assert steps(run("cluster", **{**more, "lustre_compression": "NONE"})) == {("update", "lustre_file_system main")}
 
 
@@ -163,7 +163,7 @@ def test_without_efs(cloud, run, definition, name):
 
 
 def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definition):
-    """EFS rejects the second call instead of returning the file system of the first. A mount target has no network interface at first."""
+    """EFS rejects the second call instead of returning the file system from the first. A mount target has no network interface at first."""
     lost = {"service": "elasticfilesystem", "action": "CreateFileSystem", "code": "InternalServerError", "status": 500, "after": True}
     early = {"action": "DescribeMountTargetSecurityGroups", "code": "IncorrectMountTargetState", "status": 409}
     cloud.control.set_faults([{**lost, "nth": 1}])
@@ -224,7 +224,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """Nodes that mount through plain NFS, as all nodes did before, keep doing so. Only a new launch of all nodes uses the new default."""
+    """Nodes that mount through plain NFS, the former default, keep doing so. Only a launch of all nodes applies the new default."""
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()
     again = run("cluster", **definition, replace_nodes=True)
@@ -240,7 +240,7 @@ POLICY = ("update", "file_system_policy main")
 
 
 def policy(cloud, file_system):
-    """Return the effects of the statements in the policy of a file system."""
+    """Return the effects of the statements in a file system's policy."""
     found = cloud.client("efs").describe_file_system_policy(FileSystemId=file_system)["Policy"]
     return [statement["Effect"] for statement in json.loads(found)["Statement"]]
 
@@ -287,7 +287,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
     assert policy(cloud, made) == ["Allow", "Deny"]
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
-    # A tag that is missing from a node does not remove the Deny statement, but the definition does
+    # The Deny statement stays if a node lacks the tag, and is removed if the definition no longer requires TLS
     tag = {"Key": "deeplearning:file-system-tls"}
     cloud.client("ec2").delete_tags(Resources=[next(iter(instances(cloud, name)))], Tags=[tag])
     assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
@@ -296,7 +296,7 @@ def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition,
 
 
 def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, name):
-    """A policy also affects existing mounts, of this cluster and of others."""
+    """A policy also affects the existing mounts of this and other clusters."""
     network = run("cluster", **definition)["resources"]
     file_system = network["file_system"]["main"]
     other = {
@@ -312,8 +312,8 @@ def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, 
     run("cluster", **other)
     tls = {**definition, "encrypt_in_transit": True}
     assert POLICY not in steps(run("cluster", **tls))
-    assert POLICY not in steps(run("cluster", **tls, replace_nodes=True)), "the nodes were mounting as the run began"
-    assert not run("cluster", **tls)["changed"], "there are the other cluster's"
+    assert POLICY not in steps(run("cluster", **tls, replace_nodes=True)), "the mounts existed when the run began"
+    assert not run("cluster", **tls)["changed"], "the other cluster still has such mounts"
     run("cluster", **{**other, "encrypt_in_transit": True}, replace_nodes=True)
     assert policy(cloud, file_system) == ["Allow"], "an adopted file system is not changed"
     same(run, tls, {POLICY})
@@ -335,13 +335,13 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
 
 
 def access_points(cloud, file_system):
-    """Return the directories of the available access points of a file system, by access point id."""
+    """Return the directories of a file system's available access points, by access point id."""
     found = cloud.client("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {item["AccessPointId"]: item["RootDirectory"]["Path"] for item in found if item["LifeCycleState"] == "available"}
 
 
 def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
-    """The nodes mount the directory through an access point of the cluster, which is deleted with the cluster."""
+    """The nodes mount the directory through the cluster's access point, which is deleted with the cluster."""
     theirs = foreign_file_system(cloud, name)
     efs = cloud.client("efs")
     other = efs.create_access_point(FileSystemId=theirs, RootDirectory={"Path": "/teams/bert"})["AccessPointId"]
@@ -354,7 +354,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     described = efs.describe_access_points(AccessPointId=point)["AccessPoints"][0]
     owner = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
     assert described["RootDirectory"] == {"Path": "/teams/bert", "CreationInfo": owner}
-    assert not described.get("PosixUser"), "jobs run as another user than who logs in"
+    assert not described.get("PosixUser"), "jobs and logins use different users"
     entry = f"{theirs}:/ /efs efs tls,noresvport,nosuid,nodev,accesspoint={point},_netdev,nofail 0 0"
     assert f"\nadd '{entry}' /efs\n" in boot_script(cloud, name)
     assert "nfs4" not in boot_script(cloud, name).split("\nadd ", 1)[1].split("\n", 1)[0]
@@ -393,7 +393,7 @@ def test_the_whole_file_system_again(cloud, run, definition, name):
     theirs = foreign_file_system(cloud, name)
     options = {**definition, "file_system_id": theirs}
     run("cluster", **options, file_system_directory="/teams/bert")
-    assert not run("cluster", **options)["changed"], "nodes use the access point"
+    assert not run("cluster", **options)["changed"], "nodes still use the access point"
     assert ("delete", "access_point /teams/bert") in steps(run("cluster", **options, replace_nodes=True))
     assert run("cluster_info", cluster=name)["nodes"][0]["file_system_access_point"] is None
     assert not run("cluster", **options)["changed"]
@@ -511,7 +511,7 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
     cloud.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[nodes])
     assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
     more = run("cluster", **options, zones=["us-east-1a", "us-east-1b"])
-    assert ("create", "mount_target us-east-1b") in steps(more), "another zone gets one of the cluster's own"
+    assert ("create", "mount_target us-east-1b") in steps(more), "the cluster creates its own mount target in another zone"
     for nodes_of in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=nodes_of)
     gone = run("file_system", cluster=name, state="absent")

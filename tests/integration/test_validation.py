@@ -34,7 +34,7 @@ def test_a_good_definition(cloud, run, definition):
     result = run("cluster_validation", **definition)
     assert (result["changed"], result["valid"], result["findings"]) == (False, True, [])
     assert all(call["read_only"] for call in cloud.control.calls())
-    assert actions(cloud, "ec2").count("DescribeInstanceTypes") == 1, "many ask about the instance type, at the same time"
+    assert actions(cloud, "ec2").count("DescribeInstanceTypes") == 1, "many validators need it at the same time"
 
 
 def test_all_findings_at_once_and_none_that_is_suppressed(cloud, run, definition):
@@ -173,14 +173,14 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "Unknown variable" not in good
     misspelled = " ".join(validate(worker_cuont=3, cost_center="research").split())
     assert "Unknown variable 'deeplearning_worker_cuont'. Did you mean 'deeplearning_worker_count'?" in misspelled
-    assert "cost_center" not in misspelled, "what is close to nothing is the user's own"
+    assert "cost_center" not in misspelled, "a variable with no similar name belongs to the user"
     assert "can be provisioned" not in misspelled
     allowed = {"deeplearning_allow_unknown_variables": True}
     assert "No errors and 1 warning" in " ".join(validate(allowed, worker_cuont=3).split())
     both = validate({"training_job_script": "train.py", "training_job_launcher": "torchrum"}, key_name="nobody")
     assert "key_name: there is no key pair 'nobody'" in both
     assert "training_job_launcher 'torchrum': is unknown" in both.replace("''", "'")
-    assert both.count("fatal:") == 1, "one list"
+    assert both.count("fatal:") == 1, "there is only one list"
     assert "fs-0123456789abcdef0" in validate(file_system_id="fs-0123456789abcdef0")
     former = " ".join(validate({"deeplearning_file_system": "fs-0123456789abcdef0", "provision_key_name": "nobody"}).split())
     assert "there is no key pair 'nobody'" in former

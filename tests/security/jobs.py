@@ -24,7 +24,7 @@ RECORD = {
 
 
 class Jobs:
-    """A directory of jobs, listed as the module training_job_info lists them."""
+    """A directory of jobs, which `list` reads as the module training_job_info does."""
 
     def __init__(self, directory):
         self.directory = directory

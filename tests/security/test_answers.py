@@ -134,7 +134,7 @@ def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
 
 
 def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
-    """With it, builtin modules on nodes could set role variables, and no action plugin of this collection could prevent that."""
+    """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent it."""
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)
     assert done.returncode != 0
     assert "inject_facts_as_vars = false" in done.stdout + done.stderr
@@ -308,7 +308,7 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
 
 
 def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):
-    """ssh runs a ProxyCommand, which would otherwise wait for the node, and keep the memory of what the node has sent."""
+    """ssh runs a ProxyCommand, which would otherwise wait for the node and keep in memory what the node has sent."""
     script = f"sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
     with subprocess.Popen(["sh", "-c", script]) as child:
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))

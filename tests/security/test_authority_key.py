@@ -105,7 +105,7 @@ def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definit
 
 
 def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definition, name):
-    """If they cannot be listed either, the validator reports nothing."""
+    """If the attached policies cannot be listed either, the validator reports nothing."""
     other = adopted_profile(cloud, name)
     profile = adopted_profile(cloud, f"{name}-core", CORE)
     cloud.control.reset()
@@ -159,7 +159,7 @@ def denied(call, **arguments):
 
 
 def test_operators_cannot_claim_and_delete_the_keys_of_others(cloud, name, operator):
-    """The policies of these keys, like the default key policy, leave their administration to IAM."""
+    """Like the default key policy, the policies of these keys delegate administration to IAM."""
     theirs = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     kms = client_of(operator("configure", "destroy"), "kms")
     denied(kms.tag_resource, KeyId=theirs, Tags=[{"TagKey": "deeplearning:cluster", "TagValue": name}])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An operator with a playbook's policies for one cluster tries to gain more permissions, or to access resources of others."""
+"""An operator with a playbook's policies for one cluster tries to gain more permissions, or to access other people's resources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def emr_request(cluster, **more):
 
 
 def made(cloud, cluster, network):
-    """Create the resources of a cluster as the administrator. Tags show which cluster most of them belong to."""
+    """Create the resources of a cluster as the administrator. Most of them have tags that name their cluster."""
     ec2, iam, efs, ssm = (cloud.client(service) for service in ("ec2", "iam", "efs", "ssm"))
     new = SimpleNamespace(cluster=cluster, network=network)
     new.vpc = ec2.create_vpc(CidrBlock=network, TagSpecifications=tagged(cluster, "vpc"))["Vpc"]["VpcId"]
@@ -109,7 +109,7 @@ def made(cloud, cluster, network):
 
 @pytest.fixture(scope="module")
 def account(cloud):
-    """An account with resources of the operator's cluster, of another cluster, and of no cluster."""
+    """An account with resources that belong to the operator's cluster, to another cluster, and to no cluster."""
     iam = cloud.client("iam")
     iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="administrators")
@@ -170,7 +170,7 @@ def group_from(name, template, subnet, cluster=MINE):
     }
 
 
-# By name: service, method, and a function of own resources, others' resources and the playbook that returns the parameters
+# By name: service, method, and a function that returns the parameters, given the operator's resources, others' resources and the playbook
 ATTACKS = {
     # More permissions for the operator
     "a new version of one's own policy": (
@@ -202,7 +202,7 @@ ATTACKS = {
     "an access key of another user": ("iam", "create_access_key", lambda *_: {"UserName": "root-in-name"}),
     "a password of another user": ("iam", "create_login_profile", lambda *_: {"UserName": "root-in-name", "Password": "Passw0rd!longer"}),
     "a new user": ("iam", "create_user", lambda *_: {"UserName": "another"}),
-    # Roles of others, and misuse of the roles of nodes
+    # Other people's roles, and misuse of the nodes' roles
     "whom another role trusts": (
         "iam",
         "update_assume_role_policy",
@@ -568,7 +568,7 @@ def test_what_is_ones_own_is_within_reach(call, account, own):
 
 
 def test_the_policy_emr_reaches_clusters_without_a_tag(cloud, call, account):
-    """The limit that docs/permissions.md admits: EMR has no condition key for the call that adds tags."""
+    """This limitation is documented in docs/permissions.md: EMR has no condition key for the call that adds tags."""
     cluster, step = account.theirs.untagged_emr, {"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}
     parameters = {"JobFlowId": cluster, "Steps": [step]}
     assert [each for each in POLICIES if not denied(call, each, "emr", "add_job_flow_steps", parameters)] == []

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against it.
+"""An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against this cluster.
 
-The controller's files do not change and no process is left there, no certificate has another node's name, and the operator is warned.
+The controller's files do not change, no process remains on it, no certificate has another node's name, and the operator is warned.
 The tests build on each other.
 """
 
@@ -85,14 +85,14 @@ class Controller:
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in ours}
 
     def check_untouched(self, before: dict[str, str]) -> None:
-        assert not self.marker.exists(), "a command of the node's ran on the controller"
+        assert not self.marker.exists(), "a command from the node ran on the controller"
         assert self.files() == before
         config = (self.ssh / "config").read_text()
         assert "owned" not in config
         # One block for each host
         assert len(re.findall(r"^Host ", config, re.MULTILINE)) == 3
         running = subprocess.run(["pgrep", "-f", str(self.marker)], capture_output=True, text=True, check=False).stdout.split()
-        assert not running, "a process of the node's is left on the controller"
+        assert not running, "a process that the node started remains on the controller"
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ PLAYBOOKS = {
     "health.yml": {},
     "provision.yml": {},
 }
-#: The playbooks that make the most use of results from nodes. The tests of the others run in `make test-all`.
+#: The playbooks that make the most use of results from nodes. The tests of the other playbooks run only in `make test-all`.
 ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 

@@ -1,4 +1,4 @@
-"""What root does in job directories while the jobs' users exchange the files behind the names (M2, L2 and L3 of the review)."""
+"""What root does in job directories while the jobs' users swap the files in them (M2, L2 and L3 of the security review)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")
 
 LOGIN, USER = (pwd.getpwnam(name) for name in ("daemon", "nobody"))
 
@@ -48,7 +48,7 @@ def code(folder):
 
 @pytest.fixture
 def outside(folder):
-    """Files of root. Verifies after the test that they have not changed."""
+    """Files that belong to root. Verifies after the test that they have not changed."""
     for number in range(FILES):
         (folder / "outside").mkdir(exist_ok=True)
         (folder / "outside" / f"{number}.py").write_text("root's")
@@ -67,7 +67,7 @@ def give(path, user):
 
 @contextlib.contextmanager
 def exchanging(one, other):
-    """Have the job's user exchange two names continuously."""
+    """Have the job's user continuously swap the files behind two names."""
     child = os.fork()
     if not child:
         os.setuid(USER.pw_uid)
@@ -137,7 +137,7 @@ def test_a_directory_that_becomes_a_link_is_not_emptied(folder, code, outside):
 
 
 def test_a_race_gives_nothing_away(folder, code, outside):
-    """While root copies the code, the user exchanges a directory of the copy with a link."""
+    """While root copies the code, the user swaps a directory in the copy with a link."""
     home = folder / "home"
     (home / "place").mkdir(parents=True)
     (home / "link").symlink_to(outside)
@@ -230,7 +230,7 @@ def test_the_jobs_user_reads_the_code_and_cannot_change_it(folder, paths):
 
 
 def test_what_the_jobs_user_puts_in_the_way_of_a_second_preparation_is_replaced(folder, paths):
-    """Links of the job's user do not mislead the login user either."""
+    """The login user does not follow links that the job's user has created either."""
     install(folder, paths)
     theirs = folder / "theirs"
     theirs.mkdir()
@@ -267,7 +267,7 @@ def test_a_job_directory_of_another_user_is_not_used(folder, paths):
     ],
 )
 def test_an_environment_that_others_can_change_is_not_used(folder, folders, mode, refused):
-    """A job may have created the directory first, on a disk to which everybody can write."""
+    """A job may have created the directory first, on a world-writable disk."""
     directory = folder / "environments"
     place = Place(str(directory / "bert/x86_64-python3.10"), "d1ge57")
     Path(place.path).mkdir(parents=True)

@@ -99,7 +99,7 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     assert "add -e deeplearning_ignore_running_jobs=true" in task["ansible.builtin.assert"]["fail_msg"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")
 @pytest.mark.parametrize(
     ("work", "words"),
     [
@@ -166,7 +166,7 @@ def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, 
     left = []
     monkeypatch.setattr(supervisor, "finish", lambda *_: left.extend(os.listdir(deep)))
     assert supervisor.main(["finish", str(unit / "spec.json")]) == 0
-    assert left == ["a"], "the record comes first"
+    assert left == ["a"], "the supervisor writes the record first"
     assert os.listdir(deep) == []
 
 

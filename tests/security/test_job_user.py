@@ -70,7 +70,7 @@ HOSTILE = """
     print(json.dumps(seen))
 """
 
-# Listens where MUNGE does, for everybody
+# Listens on MUNGE's socket path, and lets every user connect
 MUNGE = """
 import os, socket, time
 listener = socket.socket(socket.AF_UNIX)
@@ -119,7 +119,7 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
         host.ssh("sudo install -d -m 755 /run/munge")
         host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")
-        # What any other user can do
+        # Any other user can connect
         host.ssh(f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1")
     result = cluster.train("hostile", HOSTILE, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -139,7 +139,7 @@ def test_a_host_without_nftables_says_what_a_script_can_do(cluster):
         cluster.hosts[0].ssh("sudo mv /usr/sbin/nft.away /usr/sbin/nft")
     assert done.returncode == 0, done.stdout + done.stderr
     (warning,) = re.findall(r"\[WARNING\]: (.*?nftables on this host\.)", " ".join((done.stdout + done.stderr).split()))
-    assert "jobs-worker1: Processes of user 'deeplearning' can use NFS directly" in warning, "and the other host does not"
+    assert "jobs-worker1: Processes of user 'deeplearning' can use NFS directly" in warning, "the other host does not warn"
 
 
 def test_the_login_user_reads_and_writes_what_belongs_to_a_job(cluster):

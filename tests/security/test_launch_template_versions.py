@@ -32,7 +32,7 @@ def _group(cloud, name):
 
 
 def _profile(cloud, name):
-    """Create an instance profile that has a role that the operator may not pass. Return its name."""
+    """Create an instance profile whose role the operator may not pass. Return the profile's name."""
     iam = cloud.client("iam")
     iam.create_role(RoleName=f"{name}-theirs", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.create_instance_profile(InstanceProfileName=f"{name}-theirs")
@@ -41,7 +41,7 @@ def _profile(cloud, name):
 
 
 def test_groups_launch_one_version(cloud, run, definition, name):
-    """This includes groups of earlier releases, which launch the newest version, and groups that a killed run did not update."""
+    """This includes groups from earlier releases, which launch the newest version, and groups that a killed run did not update."""
     run("cluster", **definition)
     group = _group(cloud, name)
     assert group["LaunchTemplate"]["Version"] == "1"

@@ -277,7 +277,7 @@ def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, nam
 
 
 def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
-    """The inventory takes from the tags of instances what they mount."""
+    """The inventory reads from an instance's tags what the instance mounts."""
     root = Path(__file__).resolve().parents[2]
     policies = {path.stem: json.loads(path.read_text()) for path in (root / "docs/policies").glob("*.json")}
     policies["nodes"] = role.policy(REGION, ["read"], ["write"], session_manager=True)

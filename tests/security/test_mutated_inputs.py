@@ -242,7 +242,7 @@ def see(jobs):
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch):
-    """Disables drawing, which matplotlib does and which takes a second."""
+    """Disables drawing with matplotlib, which takes a second."""
     monkeypatch.setattr(charts, "can_draw", lambda: False)
 
 
@@ -376,7 +376,7 @@ def test_texts_of_scaling_activities(seed):
     assert "Service Quotas" in message
 
 
-# Responses of hosts
+# Responses from hosts
 
 SNAPSHOT = "root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n644 0 0\ndGV4dA==\n-\n\n0\ncG9ydCAyMg==\n"
 

@@ -20,7 +20,7 @@ MASTER, SECOND, THIRD = "bert-master", "bert-worker2", "bert-worker3"
 OLD, NEW = (base64.b64encode(bytes([number]) * 128).decode() for number in (1, 2))
 HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0}
 
-# The Python of a node: has a key in a file, or lies, and answers what the role's modules return.
+# A node's Python. It prints results in the format of the role's modules, with the key from a file or with lies about the key.
 PYTHON = """\
 #!{python}
 import json, os, re, sys
@@ -47,7 +47,7 @@ print(json.dumps(answer))
 
 
 class Cluster:
-    """Three nodes with the keys that a test gives them. `lies` are the answers of nodes that lie about their keys."""
+    """Three nodes with the keys that a test gives them. `lies` contains the results from nodes that lie about their keys."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

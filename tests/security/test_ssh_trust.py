@@ -1,4 +1,4 @@
-"""Trust by SSH certificates with hosts that lie, leave, are removed or come back late, with real ssh on real hosts."""
+"""Trust through SSH certificates if hosts lie, leave, are removed or come back late, with real ssh on real hosts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_console_comes_before_what_was_learnt():
 def test_the_authority_does_not_count_for_revoked_instances():
     assert learn(f"@cert-authority * {KEY}\n", former=["i-0old"]) == f"@cert-authority *,!i-0old {KEY}\n"
     assert learn(f"@cert-authority *,!i-0old {KEY}\ni-0bbb {KEY}\n", revoked=["i-0bbb"]) == f"@cert-authority *,!i-0bbb,!i-0old {KEY}\n"
-    assert learn(f"@cert-authority *,!i-0bbb {KEY}\n") == f"@cert-authority * {KEY}\n", "a node is revoked as long as somebody says so"
+    assert learn(f"@cert-authority *,!i-0bbb {KEY}\n") == f"@cert-authority * {KEY}\n", "only listed instances are revoked"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_an_answer_of_several_lines_adds_no_line(trust: Trust) -> None:
     host.ssh(f"sudo cp {public} {public}.saved; printf '{lines}' | sudo tee -a {public} >/dev/null")
     try:
         done = trust.configure(*FRESH, check=False, ssh_trust_host_keys=[])
-        assert done.returncode != 0, "AWS knows no such instance, so that there is no console either"
+        assert done.returncode != 0, "the instance does not exist in AWS, so there is no console output"
         assert OTHER.split()[1] not in trust.known_hosts()
         assert f"\n{host.name} " not in trust.known_hosts()
         assert f"\n{trust.hosts[0].name} ssh-ed25519 " in trust.known_hosts()

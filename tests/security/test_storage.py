@@ -63,7 +63,7 @@ def entries(host):
 
 
 def becomes_root(host):
-    """Return whether a file that root of another host has left on the storage makes an ordinary user root on this host."""
+    """Return whether a file that root on another host has left on the storage makes an ordinary user root on this host."""
     return host.ssh("sudo -u nobody /efs/become-root -u", check=False).stdout.strip() == "0"
 
 
@@ -72,7 +72,7 @@ def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
     first.ssh("sudo cp /usr/bin/id /efs/become-root && sudo chmod 4755 /efs/become-root")
     # Unlike root on a real host, root on a host of the local cloud cannot create devices
     subprocess.run(as_root("mknod", "--mode=666", str(hosts.folder / "file-systems" / FILE_SYSTEM / "null"), "c", "1", "3"), check=True)
-    assert becomes_root(second), "the mount of the earlier version lets it"
+    assert becomes_root(second), "the mount from the earlier version allows it"
     assert second.ssh("cat /efs/null").returncode == 0
     predicted = configure(hosts, "--check", "--diff")
     assert "nosuid,nodev" in predicted
@@ -221,7 +221,7 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
         assert configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}").count("changed=0") == 2
         assert first.ssh("stat -c '%u:%g %a' /efs").stdout == before
     configure(hosts)
-    assert first.ssh("stat -c %U /efs").stdout == "ubuntu\n", "one of the cluster's own is the login user's"
+    assert first.ssh("stat -c %U /efs").stdout == "ubuntu\n", "the login user owns the cluster's file system"
 
 
 @pytest.mark.parametrize(

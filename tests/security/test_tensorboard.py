@@ -13,7 +13,7 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# Listens on a port under a process name that imitates how ss shows the process whose id is the argument.
+# Listens on a port. Its process name imitates how ss shows the process whose id is the argument.
 FOREIGN = """
 import ctypes, socket, sys, time
 ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)
@@ -31,7 +31,7 @@ def block():
 
 @pytest.fixture
 def is_own(block, tmp_path):
-    """Returns a function that tells whether the role accepts a port if systemd reports a certain main process for the service."""
+    """Returns a function that returns whether the role accepts a port, given the main process that systemd reports for the service."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
     program = tmp_path / "systemctl"
 
@@ -96,7 +96,7 @@ def test_the_check_is_made_before_anybody_is_sent_there(block):
 
 def test_no_job_can_take_the_port_while_the_service_starts_again():
     defaults = yaml.safe_load((TASKS.parents[1] / "defaults/main.yml").read_text())
-    assert defaults["tensorboard_port"] < 1024, "ordinary users cannot have it"
-    assert defaults["tensorboard_local_port"] >= 1024, "the operator is one"
+    assert defaults["tensorboard_port"] < 1024, "ordinary users cannot open the port"
+    assert defaults["tensorboard_local_port"] >= 1024, "the operator is an ordinary user"
     unit = (TASKS.parents[1] / "templates/tensorboard.service.j2").read_text()
     assert "AmbientCapabilities=CAP_NET_BIND_SERVICE\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n" in unit

@@ -203,7 +203,7 @@ module.exit_json(changed=False)
 
 
 def test_warnings_of_modules_on_the_controller_control_no_terminal(tmp_path):
-    """A step of an EMR cluster can fail with any text, which AWS returns and a module of the controller shows."""
+    """A step of an EMR cluster can fail with an arbitrary message, which AWS returns and a module on the controller shows."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "says.py").write_text(SAYS)
     book = tmp_path / "play.yml"

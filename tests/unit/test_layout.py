@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the rules for the layout in docs/architecture.md: where code runs, what it may import, and where its tests are."""
+"""Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are."""
 
 from __future__ import annotations
 

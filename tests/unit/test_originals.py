@@ -52,8 +52,8 @@ def test_an_entry_is_complete(capability):
     assert KEYS <= set(capability) <= KEYS | {"docs", "tests", "untestable"}
     assert capability["verdict"] in tool.VERDICTS
     if capability["verdict"] in PROVEN:
-        assert ("tests" in capability) != ("untestable" in capability), "name tests, or say why there can be none"
-    assert "|" not in capability["capability"] + capability["how"], "it would end the cell of the table"
+        assert ("tests" in capability) != ("untestable" in capability), "list tests, or explain why there are none"
+    assert "|" not in capability["capability"] + capability["how"], "a bar would end the table cell"
 
 
 @each_capability

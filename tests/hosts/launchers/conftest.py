@@ -1,4 +1,4 @@
-"""Faults of jobs on real hosts, which every launcher has to survive."""
+"""Faults that happen to jobs on real hosts, which every launcher has to survive."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _begin(cluster: Cluster, name: str, job: Endless) -> None:
 
 
 def _pattern(text: str) -> str:
-    """Return the pattern in a form that does not match the shell whose command line contains it."""
+    """Return the pattern in a form that does not match the command line of the shell that contains it."""
     return f"[{text[0]}]{text[1:]}"
 
 
@@ -92,7 +92,7 @@ FAULTS = {function.__name__: function for function in (kill_controller, kill_lau
 
 @pytest.fixture(params=sorted(FAULTS))
 def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None]:
-    """Causes a fault and stops the job. Verifies that the job has ended, no process of it remains, and a concurrent job still runs."""
+    """Causes a fault and stops the job. Verifies that the job has ended, none of its processes remains, and a concurrent job still runs."""
 
     def check(cluster: Cluster, job: Endless) -> None:
         name = "-".join(filter(None, [request.param.replace("_", "-"), job.variables["launcher"], job.variant]))

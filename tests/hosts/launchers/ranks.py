@@ -1,4 +1,4 @@
-"""Settings for ranks under mpirun that share their cores with other hosts, and a check that they train."""
+"""Settings for mpirun ranks that share their cores with other hosts, and a check that the ranks train."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 def is_training(cluster, name):
-    """Wait until the log of mpirun grows, and return whether it contains a sum of rank 0."""
+    """Wait until the log of mpirun grows, and return whether it contains a sum that rank 0 printed."""
 
     def size():
         return int(cluster.hosts[0].ssh(f"stat -c %s /efs/jobs/{name}/logs/mpirun.log", check=False).stdout or 0)

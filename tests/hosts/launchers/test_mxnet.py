@@ -95,7 +95,7 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     assert resumed.count(f"continues after epoch 4, from {directory}/checkpoints/epoch-0004.params") == 3
     (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
     assert (only["epoch"], only["step"]) == (5, 75)
-    assert only["loss"] < math.log(10) / 2, "late gradients cost some of what was learnt, and most of it stays"
+    assert only["loss"] < math.log(10) / 2, "late gradients undo some of the training, but most of it remains"
 
 
 def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):

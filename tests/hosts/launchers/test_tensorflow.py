@@ -20,7 +20,7 @@ TENSORFLOW = {"launcher": "tensorflow", "python": "/opt/tensorflow/bin/python", 
 # All processes learn these weights, each from its own inputs.
 TRUTH = [1.0, -2.0, 3.0]
 
-# A script in the style of TensorFlow 1, as generate_trainer.py started them.
+# A script in the style of TensorFlow 1, like those that generate_trainer.py started.
 TENSORFLOW_1 = f"""
     import os
     import socket

@@ -1,4 +1,4 @@
-"""Tests of the report of the faults that unit tests do not detect."""
+"""Tests of the report on faults that the unit tests do not detect."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_role_hands_over_each_option(option):
         else:
             assert handed_over(option.name, {name: False}) is False or option.spec["type"] == "path"
     of_the_role, *others = option.former_names
-    assert handed_over(option.name, {of_the_role: "old", option.variable: "new"}) == "old", "was the more specific one"
+    assert handed_over(option.name, {of_the_role: "old", option.variable: "new"}) == "old", "the role's former variable is more specific"
     assert not others or handed_over(option.name, {**dict.fromkeys(others, "old"), option.variable: "new"}) == "new"
 
 

@@ -24,7 +24,7 @@ class Clock:
     def sleep(self, seconds):
         self.now += seconds
         self.looks += 1
-        assert self.looks < 1000, "asked for ever"
+        assert self.looks < 1000, "the action polled forever"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_host_that_always_answers_the_same_is_not_asked_for_ever(clock, more):
     result = staged.run(task_vars=VARIABLES)
     assert result["failed"]
     assert result["msg"].startswith("worker2: the dataset module is still running, but its progress has not changed for 100 s.")
-    assert staged._execute_module.call_count <= 102, "there is a pause between looks"
+    assert staged._execute_module.call_count <= 102, "there is a pause between polls"
 
 
 def test_a_host_at_work_is_given_its_time_although_nothing_moves(clock):

@@ -61,7 +61,7 @@ def test_progress_is_told_with_names_of_the_definition(action):
     assert made.run(task_vars=VARIABLES)["changed"] is True
     assert made.shown == ["worker2: set-up step 1 (tools), 2 s", "worker2: set-up step 2 (command), 0 s"]
     sent = [call.kwargs["module_args"] for call in made._execute_module.call_args_list]
-    assert len({each["attempt"] for each in sent}) == 1, "all calls are of one attempt"
+    assert len({each["attempt"] for each in sent}) == 1, "all calls belong to one attempt"
 
 
 @pytest.mark.parametrize(("arguments", "done"), [({"state": "checked"}, False), ({}, True), ({"steps": []}, False)])
@@ -75,7 +75,7 @@ def test_steps_are_started_on_all_hosts_before_they_are_waited_for(action):
     started = made.run(task_vars=VARIABLES)
     assert made._execute_module.call_args.kwargs["module_args"]["wait"] == 0
     waits = action([{"finished": True, "changed": True, "ran": ["tools"]}], done=True, attempt=started["attempt"])
-    assert waits.run(task_vars=VARIABLES)["changed"] is True, "even if the steps have ended meanwhile"
+    assert waits.run(task_vars=VARIABLES)["changed"] is True, "even if the steps have ended in the meantime"
     assert waits._execute_module.call_args.kwargs["module_args"]["attempt"] == started["attempt"]
     assert "attempt" not in action([{"finished": True, "changed": True, "ran": ["tools"]}], state="started").run(task_vars=VARIABLES)
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the output of playbooks with the callback. The playbooks run on this machine."""
+"""Tests of the output of playbooks that use the callback. The playbooks run on this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
 CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
 UPDATED = {**CHANGE, "key": "3", "action": "update", "before": {"size": 2}, "after": {"size": 3}}
 
-# An action that returns its arguments, and displays messages like the actions of the collection.
+# An action that returns its arguments, and displays messages in the same way as the collection's actions.
 ACTION = """
 import pathlib
 import time
@@ -80,7 +80,7 @@ class Project:
         return {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true", **more}
 
     def run(self, *plays, arguments=(), status=0, **environment):
-        """Return the lines that a playbook prints, with # in place of seconds."""
+        """Return the lines that a playbook prints, with each number of seconds replaced by #."""
         done = subprocess.run(
             self.command(plays, *arguments),
             cwd=self.folder,

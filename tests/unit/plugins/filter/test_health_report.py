@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the report of the role node_health."""
+"""Tests of the report that the role node_health shows."""
 
 from __future__ import annotations
 

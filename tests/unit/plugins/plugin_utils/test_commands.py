@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The commands that messages suggest, which mean the cluster of the run."""
+"""Tests that the commands suggested in messages apply to the run's cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Make this process a run with options, in an empty folder."""
+    """Returns a function that sets this process's command-line options. The current directory is an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def begin(**options):

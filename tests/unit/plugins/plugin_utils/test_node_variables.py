@@ -1,4 +1,4 @@
-"""Tests of which values of nodes the controller knows. It never knows a value that depends on a variable of a host."""
+"""Tests of which values of nodes' variables the controller knows. It never knows a value that depends on a host variable."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def test_nodes_have_the_variables_of_their_groups_before_they_exist():
     assert nodes.get("training_job_name") == "of trainers"
     assert nodes.get("training_job_source") == "/code/src"
     assert nodes.get("training_job_launcher") == "mpi", "a variable of the play"
-    assert nodes.get("training_job_time_limit") is UNKNOWN, "the master's differs from the workers'"
+    assert nodes.get("training_job_time_limit") is UNKNOWN, "the master and the workers have different values"
     assert nodes.get("training_job_script") is UNKNOWN
     assert "node" not in inventory.hosts

@@ -1,4 +1,4 @@
-"""Tests that the shell command of a snapshot reports the same about files as Python. A shell runs the command."""
+"""Tests that a snapshot's shell command and Python report the same data about files. A shell runs the command."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_files_agree_by_content_mode_and_owner(files):
 
 def test_what_the_module_refuses_is_left_to_the_module():
     def find(_parameters):
-        raise AssertionError("not asked for")
+        raise AssertionError("the module must not be called")
 
     both = {"owner": USER, "file_system_id": "fs-1", "region": "us-east-1", "lustre_source": "a@tcp:/b"}
     for arguments in ({}, {"owner": USER}, both, {**both, "state": "gone"}):

@@ -106,7 +106,7 @@ def test_no_variable_that_is_used_is_unknown_or_misspelled(pattern):
 
 @pytest.mark.parametrize("pattern", [pattern for pattern in USED_IN if not pattern.startswith(("roles", "playbooks"))])
 def test_no_former_name_is_used(pattern):
-    assert used(pattern) & former_names().keys() <= {"deeplearning_cluster_name"}, "the inventory still sets that, as its page says"
+    assert used(pattern) & former_names().keys() <= {"deeplearning_cluster_name"}, "the inventory still sets it, as documented"
 
 
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):

@@ -29,9 +29,9 @@ def test_every_launcher_gives_processes_names_that_units_can_have(name, launcher
             assert processes[0].part == "worker"
             assert {process.host for process in processes} <= {host.name for host in make_hosts(count, gpus)}
             given = [process.ranks for process in processes if process.ranks is not None]
-            assert len(given) in (0, len(processes)), "ranks are given for all processes or for none"
+            assert len(given) in (0, len(processes)), "either all processes or none have ranks"
             ranks = [rank for ranks in given for rank in ranks]
-            assert ranks == list(range(len(ranks))), "each rank is one process's"
+            assert ranks == list(range(len(ranks))), "each rank belongs to one process"
             assert {process.task for process in processes} == set(launcher.tasks(options) or [""])
 
 

@@ -1,4 +1,4 @@
-"""Input data of a report's page and events."""
+"""Input data for a report's page and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which changes of a cluster are refused, and of what a replacement does to its steps."""
+"""Tests of which changes to a cluster are refused, and of what happens to its steps when it is replaced."""
 
 from __future__ import annotations
 

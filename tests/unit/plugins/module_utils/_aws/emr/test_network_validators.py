@@ -1,4 +1,4 @@
-"""Which rules of security groups EMR's block public access concerns."""
+"""Tests of which security group rules EMR's block public access applies to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_open_ports(permission, expected):
     ],
 )
 def test_public_access(found, replace, permitted, enabled, blocked):
-    """Block public access concerns only clusters that start."""
+    """Block public access applies only to clusters that start."""
     settings = {"BlockPublicSecurityGroupRules": enabled, "PermittedPublicSecurityGroupRuleRanges": permitted}
     group = {"GroupId": "sg-1", "IpPermissions": [rule("tcp", 8888, 8888)]}
     cloud = SimpleNamespace(

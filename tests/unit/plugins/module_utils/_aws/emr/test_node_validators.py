@@ -1,4 +1,4 @@
-"""Which images and instance types suit a cluster."""
+"""Tests of which images and instance types suit a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE = {"ImageId": "ami-1", "Name": "al2023-ami-2023.5", "RootDeviceName": "/de
 
 
 class Emr:
-    """The types of a release in pages of one type."""
+    """A stub of EMR that lists the instance types of a release, one type per page."""
 
     def __init__(self, *types):
         self.types = types

@@ -1,4 +1,4 @@
-"""Which version of Amazon Linux releases need, and which one images are based on."""
+"""Tests of which version of Amazon Linux a release needs, and of which version an image is based on."""
 
 from __future__ import annotations
 

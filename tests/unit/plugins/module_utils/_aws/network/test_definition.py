@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the parts of a network against rules of AWS that no simulator checks."""
+"""Tests that the parts of a network follow AWS rules that no simulator checks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_ways_to_the_internet(subnets, nat, gateways, addresses, tables, interne
     assert of_kind(resources, "route_table") == tables
     assert bool(of_kind(resources, "internet_gateway")) == internet
     s3 = resources[definition.S3_ENDPOINT].properties
-    assert s3["route_tables"] == {Ref(Address("route_table", key)) for key in tables}, "S3 has a way of its own from every subnet"
+    assert s3["route_tables"] == {Ref(Address("route_table", key)) for key in tables}, "every subnet has a separate route to S3"
     assert all(definition.INTERNET_GATEWAY in resources[Address("nat_gateway", key)].after for key in gateways)
 
 

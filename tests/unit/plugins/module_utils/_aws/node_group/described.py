@@ -1,4 +1,4 @@
-"""Descriptions of instances in the format of EC2."""
+"""Descriptions of instances in EC2's format."""
 
 from __future__ import annotations
 

@@ -65,4 +65,4 @@ def test_a_departure_has_its_cause_and_its_replacement():
         {"instance_id": b, "cause": "", "replacement": c},
         {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": ""},
     ]
-    assert departures(found, {"i-0000000f"}, {b}) == [], "it is of the other group"
+    assert departures(found, {"i-0000000f"}, {b}) == [], "the instance belongs to the other group"

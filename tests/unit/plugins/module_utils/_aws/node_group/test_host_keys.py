@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that host keys are read from the latest console output and from the output that EC2 stored at boot, and must agree."""
+"""Tests that host keys are read from the latest console output and from the output that EC2 stored at boot, and that both must agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = BOOT.replace("AAAAboot", "AAAAnow")
 
 
 class Console:
-    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the output."""
+    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the latest output."""
 
     region = "us-east-1"
 
@@ -74,7 +74,7 @@ class Booting(Console):
         self.told: list[str] = []
 
     def wait_until(self, _what, probe, *, pause):
-        assert pause >= 1, "consoles of many instances are asked for at once"
+        assert pause >= 1, "the code requests the output of many consoles at once"
         assert not probe()
         self.outputs[True] = BOOT
         return probe()

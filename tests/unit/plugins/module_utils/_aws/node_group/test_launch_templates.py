@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that a launch template is read with the properties with which it was created."""
+"""Tests that a launch template has the same properties when it is read as when it was created."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_order_of_interfaces_does_not_matter():
     data["NetworkInterfaces"] = [{**secondary, "Groups": ["sg-3"]}, *data["NetworkInterfaces"][::-1]]
     found = launch_templates._template_properties(data)
     assert found["interfaces"] == interfaces
-    assert found["security_groups"] == {"sg-1", "sg-2"}, "those of the primary interface"
+    assert found["security_groups"] == {"sg-1", "sg-2"}, "the groups come from the primary interface"
 
 
 def test_on_demand_leaves_the_market_and_reservations_to_aws():

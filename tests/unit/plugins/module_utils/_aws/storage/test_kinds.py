@@ -16,4 +16,4 @@ def test_tags_tell_what_nodes_mount():
     assert kinds.told({"deeplearning:file-system-tls": "true"}) == [], "nothing is mounted"
     assert kinds.told({"deeplearning:file-system": "fs-1", "deeplearning:file-system-tls": "none"}) == [
         {"kind": "efs", "source": "fs-1"}
-    ], "a value that is none says nothing"
+    ], "an invalid value is ignored"

@@ -1,4 +1,4 @@
-"""Tests that all tables of the kinds of storage are complete."""
+"""Tests that all tables of storage kinds are complete."""
 
 from __future__ import annotations
 

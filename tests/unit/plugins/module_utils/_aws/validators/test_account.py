@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the validators of quotas, and of which quota limits an instance type."""
+"""Tests of the quota validators, and of which quota limits an instance type."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ NODES = Found(Address("nodes", "workers"), "", {"numbers": (1, 2, 3)})
     ],
 )
 def test_the_vcpus_of_a_later_replacement(monkeypatch, options, found, in_use, count):
-    """What this run launches is for the other validator to say."""
+    """The other validator checks the nodes that this run launches."""
     monkeypatch.setattr(account.capacity, "choices", lambda *_: [None])
     monkeypatch.setattr(account.capacity, "is_in_use", lambda *_: in_use)
     given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, **options}
@@ -126,7 +126,7 @@ def test_quotas_that_cannot_be_read_are_unknown(error):
 
 
 class CrowdedCloud:
-    """An account that owns two VPCs, and with which another account shares a third one."""
+    """An account that owns two VPCs and uses a third one that another account shares with it."""
 
     region = "us-east-1"
 

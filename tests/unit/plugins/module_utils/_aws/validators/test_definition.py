@@ -177,7 +177,7 @@ REQUEST = {
     "write_buckets": [],
     **NODES,
 }
-LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one tag describes a mount
+LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one more tag describes a mount
 MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the statements that a definition adds to the policy of the nodes' role."""
+"""Tests of the statements that a definition adds to the nodes' role policy."""
 
 from __future__ import annotations
 

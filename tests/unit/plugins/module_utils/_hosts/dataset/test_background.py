@@ -45,7 +45,7 @@ def test_what_the_work_has_started_holds_the_lock_too(tmp_path):
     own, started = map(int, pid.read_text().split())
     os.kill(own, signal.SIGKILL)
     time.sleep(0.2)
-    assert work.is_running(), "curl must not be joined by another one that appends to the same file"
+    assert work.is_running(), "no second curl may append to the same file"
     os.kill(started, signal.SIGKILL)
     assert work.wait(120)
     assert work.state() == {}

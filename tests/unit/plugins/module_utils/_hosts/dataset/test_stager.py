@@ -88,7 +88,7 @@ def test_an_archive_is_unpacked_once(server, stage, tmp_path):
     assert leftovers(tmp_path) == []
     asked = len(server.ranges)
     assert stage(server.url("set.tar.gz"), unpack=True, checksum=checksum, shards=[2])["result"]["changed"] is False
-    assert len(server.ranges) == asked, "with a checksum, a second run does not even ask"
+    assert len(server.ranges) == asked, "with a checksum, a second run sends no request"
     assert stage(server.url("set.tar.gz"), unpack=True, checksum=checksum, shards=[2, 3])["result"]["changed"] is True
     assert sorted(os.listdir(folder / ".dataset.shards")) == ["2", "3"]
 

@@ -1,4 +1,4 @@
-"""Archives whose authors try to write, or to read, outside of the data set."""
+"""Tests of archives whose authors try to read or write outside the data set."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def link(name, target):
 
 
 class Prepared:
-    """A download in a partial folder beside a home directory that nothing may change."""
+    """A download in a partial folder, next to a home directory that must not change."""
 
     def __init__(self, folder):
         self.home = folder / "home"
@@ -58,7 +58,7 @@ class Prepared:
         target.write_bytes(content)
 
     def stage(self):
-        """Unpack and describe, as `stager.stage` does, and return the files of the data set."""
+        """Unpack and describe the data set, as `stager.stage` does, and return its files."""
         files = stager._prepare(self.spec, self.places, SimpleNamespace(stage=lambda *_values: None))
         stager._describe(self.spec, PLAN, self.places.data, files)
         return dict(files)
@@ -121,7 +121,7 @@ def test_a_list_of_files_that_is_a_link_is_not_read(prepared):
         [link("x", "..")],
         [link("x", "../home")],
         [entry("a", type=tarfile.DIRTYPE, mode=0o755), link("a/x", "../../home")],
-        # The text stays inside, but the path does not: s is the archive's own folder.
+        # As text, the target is inside the archive. As a path, it is outside, because p/s is a link to the archive's top folder.
         [entry("p", type=tarfile.DIRTYPE, mode=0o755), link("p/s", ".."), link("t", "p/s/../home")],
         [entry("hidden", type=tarfile.DIRTYPE, mode=0o755), link("hidden/x", "/etc"), entry("hidden", type=tarfile.DIRTYPE, mode=0)],
     ],

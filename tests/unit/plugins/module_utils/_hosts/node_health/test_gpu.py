@@ -111,7 +111,7 @@ def of_processes(*units):
 def test_processes_of_jobs_may_use_gpus():
     job = "0::/deeplearning.slice/deeplearning-digits.slice/deeplearning-digits-rank0.service\n"
     assert of_processes(job) == []
-    assert of_processes("") == [], "it has ended in the meantime"
+    assert of_processes("") == [], "the process has ended in the meantime"
     ((severity, message),) = of_processes(job, "0::/user.slice/user-1000.slice/session-3.scope\n")
     assert severity == "monitor"
     assert "process 101: python3 of user bob belongs to no job and uses 10 MiB of GPU 53." in message

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the table with the number of GPUs of each instance type."""
+"""Tests of the table that lists the number of GPUs for each instance type."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_a_row_is_complete(check):
-    assert check.severities == tuple(each for each in SEVERITIES if each in check.severities), "least first"
+    assert check.severities == tuple(each for each in SEVERITIES if each in check.severities), "severities are in ascending order"
     assert {*check.contexts} <= {*CONTEXTS}
     assert check.hanging in SEVERITIES
     assert check.limit > 0

@@ -34,7 +34,7 @@ class Host:
         spec = self.folder / "spec.json"
         spec.write_text(json.dumps(runner.Spec(given, "a", "", *paths)._asdict()))
         status = runner.main([str(spec)])
-        assert not spec.exists(), "it contains secrets"
+        assert not spec.exists(), "the specification contains secrets"
         assert list((self.folder / "work").iterdir()) == []
         return status
 
@@ -309,7 +309,7 @@ def test_files_of_others_are_left_alone(host, clone, tmp_path):
     assert "does not appear to be a git repository" in "".join(host.record()["tail"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of files")
 def test_root_uses_no_path_that_others_can_change(tmp_path):
     assert runner.changeable("/usr/local/new/tools") == ""
     assert runner.changeable("/tmp/tools") == "/tmp"

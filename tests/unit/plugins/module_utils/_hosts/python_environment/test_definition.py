@@ -46,7 +46,7 @@ def test_addresses_with_tokens_are_on_no_command_line():
     variables = environments.installer_variables("https://user:token@example.com/simple", ["/efs/wheels", "https://example.com/wheels"])
     assert variables["PIP_INDEX_URL"] == variables["UV_DEFAULT_INDEX"] == "https://user:token@example.com/simple"
     assert variables["PIP_FIND_LINKS"].split() == variables["UV_FIND_LINKS"].split(",") == ["/efs/wheels", "https://example.com/wheels"]
-    assert not {"PIP_INDEX_URL", "PIP_FIND_LINKS"} & environments.installer_variables(None, []).keys(), "what the host is configured for"
+    assert not {"PIP_INDEX_URL", "PIP_FIND_LINKS"} & environments.installer_variables(None, []).keys(), "the host's configuration applies"
 
 
 def test_a_failure_ends_with_the_last_lines():

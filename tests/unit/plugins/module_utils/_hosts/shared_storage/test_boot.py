@@ -139,7 +139,7 @@ def test_boot_takes_tls_where_its_client_is(host):
         assert (done.returncode, done.stderr) == (0, "")
         assert (host.folder / "fstab").read_text() == host.here(PLAIN).entry + "\n"
     assert calls.count("mount /efs") == 1
-    assert not [call for call in calls if call.startswith("apt-get")], "nothing is installed for what is only preferred"
+    assert not [call for call in calls if call.startswith("apt-get")], "the script does not install a client that is only preferred"
     (host.folder / "fstab").unlink()
     for _boot in range(2):
         assert host.boot(EITHER)[0].returncode == 0

@@ -1,4 +1,4 @@
-"""Tests of the directory of the queue, also inside directories to which others can write."""
+"""Tests of creating and removing the queue's state directory. It is refused inside directories that others can write to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_storage_must_be_mounted(path, mounted, found):
 
 @pytest.fixture
 def storage(monkeypatch):
-    """A folder in a directory to which nobody else can write, and this user's name, which replaces that of Slurm's user."""
+    """A folder in a directory that nobody else can write to, and this user's name, which replaces the name of Slurm's user."""
     me = pwd.getpwuid(os.getuid()).pw_name
     monkeypatch.setattr(state_directory, "USER", me)
     folder = Path(tempfile.mkdtemp(dir=Path.home()))

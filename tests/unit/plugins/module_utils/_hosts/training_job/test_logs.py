@@ -1,4 +1,4 @@
-"""Tests of reading lines of logs."""
+"""Tests of reading log lines."""
 
 from __future__ import annotations
 

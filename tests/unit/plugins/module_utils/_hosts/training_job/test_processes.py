@@ -1,4 +1,4 @@
-"""Tests of the arguments and environment with which the processes of a job start."""
+"""Tests of the arguments and environment of a job's processes."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
 
 @pytest.fixture
 def rsh(program, make_spec, tmp_path):
-    """Returns a function that runs a command on a host of the job, for which a process listens on a port of this machine."""
+    """Returns a function that runs a command on a host of the job. A process that listens on a local port stands in for the host."""
 
     def run_it(port, *words, key="k" * 43):
         daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
@@ -439,7 +439,7 @@ def rsh(program, make_spec, tmp_path):
 
 @pytest.fixture
 def serving(begin, make_spec):
-    """Starts a process without argv, and returns its port."""
+    """Starts a supervisor for a process without argv, and returns its port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}

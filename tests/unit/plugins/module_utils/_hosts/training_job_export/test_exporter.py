@@ -263,7 +263,7 @@ def test_a_job_is_followed_until_it_is_over(job, bucket):
     following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
     following.start()
     wait_until(lambda: (job.state() or {}).get("state") == "waiting")
-    assert bucket.uploads == [["code/train.py"]], "the upload before the start"
+    assert bucket.uploads == [["code/train.py"]], "this upload happens before the job starts"
     job.record("running")
     code.write_text("fail")
     Path(job.paths.export + ".request").touch()

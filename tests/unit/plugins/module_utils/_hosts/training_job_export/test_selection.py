@@ -57,7 +57,7 @@ def test_links_and_special_files_are_not_exported(job, tmp_path):
     assert keys(job, include=["logs"]) == ["logs/rank0.log"]
     (tmp_path / "link").symlink_to(job)
     found = select([Root(str(tmp_path / "link"), "")], [], [])
-    assert (found.files, len(found.problems)) == ({}, 1), "a link in place of the job's directory is no job without files"
+    assert (found.files, len(found.problems)) == ({}, 1), "a link instead of a job directory is an error"
 
 
 def test_what_is_being_written_is_not_exported(job):

@@ -1,4 +1,4 @@
-"""Tests of the permissions of the nodes' role for a mounted bucket."""
+"""Tests of the permissions that the nodes' role gets for a mounted bucket."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def file_system(subnet, key="main", **more):
 
 
 class AwsClient(SimpleNamespace):
-    """An account that can describe one subnet of another account."""
+    """An AWS client whose account can describe one subnet of another account."""
 
     def retrieve_once(self, _service, _operation, _key, **arguments):
         return [{"CidrBlock": "10.9.0.0/24"}] if arguments["Filters"][0]["Values"] == ["subnet-shared"] else []

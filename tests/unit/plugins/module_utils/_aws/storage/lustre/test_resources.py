@@ -32,7 +32,7 @@ def test_a_lustre_file_system_that_has_failed_may_have_lost_its_interfaces():
 
         def retrieve(self, service, _operation, _key, **arguments):
             if service == "ec2":
-                assert arguments.keys() == {"Filters"}, "ids that are gone are an error anywhere else"
+                assert arguments.keys() == {"Filters"}, "outside filters, an id that no longer exists is an error"
             return [FAILED] if service == "fsx" else []
 
         def comparable_tags(self, _tags):
