@@ -116,7 +116,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     closing = output[output.index("  job train-") :]
     for part in ("    results      /efs/jobs/train-", "the report is at", "ssh -F", "cost money", "Done in"):
         assert part in closing
-    assert len(closing.splitlines()) <= 8
+    assert len(closing.splitlines()) <= 10
     assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
     assert "DEPRECATION" not in output
     assert "[WARNING]" not in output
