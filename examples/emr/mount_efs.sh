@@ -27,7 +27,7 @@ deadline=$((SECONDS + ${MOUNT_TIMEOUT:-600}))
 # Runs a command until it succeeds or the time is over.
 retry() {
   until "$@"; do
-    ((SECONDS < deadline)) || fail "$1 ${*: -1}: failed for ${MOUNT_TIMEOUT:-600} s. Check that the file system has an available mount target in the \
+    ((SECONDS < deadline)) || fail "$*: failed for ${MOUNT_TIMEOUT:-600} s. Check that the file system has an available mount target in the \
 network of the nodes, and that its security group lets them in on port 2049."
     sleep 2
   done
