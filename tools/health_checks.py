@@ -33,7 +33,7 @@ def _row(check: Check) -> str:
 
 
 def xid_table() -> str:
-    """Return the table of Xid errors, with codes of the same meaning in one row."""
+    """Return the table of Xid errors. Codes with the same meaning share a row."""
     rows: dict[xid.Xid, list[int]] = {}
     for code, meaning in sorted(xid.XIDS.items()):
         rows.setdefault(meaning, []).append(code)

@@ -51,7 +51,7 @@ EMR_CHECKS = (
 )
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
-# Actions that AWS also checks for the caller, each with the actions of the calls that cause the check. Sources: the "dependent
+# Actions that AWS also checks for the caller, each with the actions whose calls cause the check. Sources: the "dependent
 # actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
 # Reference, the permissions that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM
 # User Guide, "Tagging IAM resources".
@@ -379,7 +379,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        # An EMR cluster with another cluster's tag would be taken for that cluster's own
+        # An EMR cluster with another cluster's tag would be treated as a part of that cluster
         Scope(
             "TagEmrClusters",
             ("elasticmapreduce:AddTags",),

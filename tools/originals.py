@@ -27,7 +27,7 @@ def systems() -> list[dict[str, Any]]:
 
 
 def title(page: str) -> str:
-    """Return the heading of a page whose path is relative to docs/."""
+    """Return the heading of a page, given its path relative to docs/."""
     found = re.match(r"# (.+)\n", (DOCS / page).read_text())
     if not found:
         raise ValueError(f"docs/{page} does not begin with a heading.")

@@ -39,7 +39,7 @@ subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip=={versio
 
 
 def copy_collection() -> None:
-    """Copies the files that git tracks or would track, because git decides which files belong to the collection."""
+    """Copy the files that git tracks or would track, because git decides which files belong to the collection."""
     shutil.rmtree(COLLECTION, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
@@ -53,7 +53,7 @@ def copy_collection() -> None:
 
 
 def link_dependencies() -> None:
-    """Creates links to the installed collections that this collection imports."""
+    """Create links to the installed collections that this collection imports."""
     spec = find_spec("ansible_collections")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("Run this script with the Python interpreter of the virtual environment.")
@@ -67,7 +67,7 @@ def link_dependencies() -> None:
 
 
 def write_pip_bootstrap() -> None:
-    """Writes pip's bootstrap script to ansible-test's cache, so that ansible-test does not download it."""
+    """Write pip's bootstrap script to ansible-test's cache, so that ansible-test does not download it."""
     from ansible_test._internal.python_requirements import get_venv_packages
 
     version = get_venv_packages(SimpleNamespace(version=f"{sys.version_info.major}.{sys.version_info.minor}"))["pip"]
@@ -77,7 +77,7 @@ def write_pip_bootstrap() -> None:
 
 
 def write_pip_configuration() -> None:
-    """Writes pip's effective configuration (from files and environment) to the file that pip reads in the separate home directory."""
+    """Write pip's effective configuration (from files and environment) to the file that pip reads in the separate home directory."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
     options = {"quiet": "2"}
     for line in listed.stdout.splitlines():
@@ -89,10 +89,10 @@ def write_pip_configuration() -> None:
 
 
 def search_path(every_python: bool) -> str:
-    """Returns the search path with this environment's tools first, and with the folders of pyenv versions instead of pyenv's shims.
+    """Return the search path with this environment's tools first, and with the folders of pyenv versions instead of pyenv's shims.
 
-    A shim runs only selected versions, but ansible-test tries all versions that it finds. Unless `every_python`, those between the
-    oldest and the newest that it supports are left out.
+    A shim runs only selected versions, but ansible-test tries all versions that it finds. If `every_python` is false, the path
+    omits the pyenv versions between the oldest and the newest version that ansible-test supports.
     """
     entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
     shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]
@@ -105,7 +105,7 @@ def search_path(every_python: bool) -> str:
 
 
 def main() -> int:
-    """Runs ansible-test sanity with the arguments, and returns its exit status."""
+    """Run ansible-test sanity with the arguments, and return its exit status."""
     copy_collection()
     link_dependencies()
     write_pip_bootstrap()

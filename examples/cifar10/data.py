@@ -1,6 +1,6 @@
 """Generates images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colors), so that the examples need no download.
 
-Each class is a different colored pattern. An image shows the pattern of its class with random shift, contrast, brightness, mirroring and
+Each class is a different colored pattern. An image shows the pattern of its class with a random shift, contrast, brightness, mirroring and
 noise. A convolutional network can therefore learn the classes, and recognize them in new images.
 """
 

@@ -20,7 +20,7 @@ from model import MaskRCNN
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from torch.utils.tensorboard import SummaryWriter
 
-HELD_OUT = 32  # images that are not trained on
+HELD_OUT = 32  # held-out images, which are not used for training
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -56,7 +56,7 @@ def prepare_data(arguments: argparse.Namespace) -> tuple[TensorDataset, TensorDa
 
 
 def found_share(model: MaskRCNN, data: TensorDataset, device: torch.device) -> float:
-    """Return the share of the objects for which there is a detection of their class with a mask IoU of at least 0.5."""
+    """Return the share of objects with a detection of the same class and a mask IoU of at least 0.5."""
     images, masks, labels = (tensor[hvd.rank() :: hvd.size()].to(device) for tensor in data.tensors)
     model.eval()
     found = torch.zeros(2)
@@ -88,7 +88,7 @@ class Checkpoints:
         temporary.replace(path)
 
     def restore(self, model: MaskRCNN, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-        """Load the newest checkpoint, if any, and return its epoch."""
+        """Load the newest checkpoint and return its epoch, or return 0 if there is no checkpoint."""
         newest = self.newest()
         if newest is None:
             return 0

@@ -76,7 +76,7 @@ def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Replace this process with the user's shell, in which AWS tools use the cloud. The prompt of bash shows this."""
+    """Replace this process with the user's shell, in which AWS tools use the cloud. In bash, the prompt shows this."""
     if not cloud.is_running:
         raise CloudError("The cloud is not running. Run `local-cloud start`.")
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
@@ -102,7 +102,7 @@ def network(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
-    """Create an IAM user with the policies in files, and print shell exports of its access key."""
+    """Create an IAM user with the policies in the given files, and print its access key as shell exports."""
     if not cloud.is_running:
         raise CloudError("The cloud is not running. Run `local-cloud start`.")
     keys = cloud.operator(options.name, [path.read_text() for path in options.policies])

@@ -22,7 +22,8 @@ class Exports:
 
     def __init__(self, hosts: HostInterface) -> None:
         self._hosts = hosts
-        # The file systems that this process has exported. The thread never deletes the data of others, even if the state was lost.
+        # The file systems that this process has exported. The thread never deletes the data of other file systems, even if the state was
+        # lost.
         self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="exports", daemon=True)
@@ -73,7 +74,7 @@ def served_file_systems() -> dict[str, frozenset[str]]:
 
 
 def client_accesses() -> dict[str, dict[str, Any]]:
-    """Return the allowed actions of clients of each EFS file system."""
+    """Return the actions that clients may perform on each EFS file system."""
     return {
         file_system.file_system_id: client_access(backend, file_system)
         for _region, backend in _backends(efs_backends)

@@ -27,7 +27,7 @@ def default_home() -> Path:
 
 DEFAULT_ENVIRONMENT = "pytorch"
 FORMER_NETWORK = "10.97.0.0/16"
-"""The range of clouds whose first start predates the choice of ranges. The range of an existing VPC cannot change."""
+"""The range of clouds that were first started before each cloud chose its own range. The range of an existing VPC cannot change."""
 NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 
@@ -41,7 +41,7 @@ class Setup:
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
-    """Folders that hosts see as /opt/<name>, by name. A path is empty before the environment is built."""
+    """Folders that hosts see as /opt/<name>, by name. A path is empty until the environment is built."""
     user_namespace: bool = False
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
     fuse: bool = False
@@ -49,7 +49,7 @@ class Setup:
     new_account: bool = False
     """Whether the cloud had the quotas of a new account when it was first started."""
     network: str = ""
-    """A range for a VPC that nothing else on this machine used when the cloud was first started with hosts."""
+    """An address range for a VPC. Nothing else on this machine used it when the cloud was first started with hosts."""
 
 
 class Home:

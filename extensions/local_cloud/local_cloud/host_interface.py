@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 CLIENT = ["ClientMount", "ClientWrite", "ClientRootAccess"]
 OPEN: dict[str, Any] = {"plain": CLIENT, "tls": CLIENT, "access_points": {}}
-"""The allowed actions of clients without a file system policy: see aws/efs/file_system_policies.py."""
+"""The actions that clients may perform on a file system without a policy: see aws/efs/file_system_policies.py."""
 
 
 @dataclass(frozen=True)

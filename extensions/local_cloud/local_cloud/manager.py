@@ -57,7 +57,7 @@ class CloudManager:
         return self.home.environment(self.setup)
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """Return a boto3 client of the administrator."""
+        """Return a boto3 client with the administrator's access key."""
         keys = self.home.administrator
         return boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region).client(service, endpoint_url=self.endpoint)
 
@@ -74,11 +74,12 @@ class CloudManager:
         *,
         new_account: bool = False,
     ) -> bool:
-        """Build the image and environments that are missing, and start the server. Return False if it was already running with all of them.
+        """Build the missing image and environments, and start the server.
 
-        Options that are not set keep their values from the last start. `environments` are added to those of earlier starts. With
-        `new_account`, a new cloud has the quotas of a new account. Otherwise, its quotas are practically unlimited.
-        Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown environment.
+        Return False if the server was already running with all of these environments. Options that are not set keep their values from
+        the last start. `environments` are added to those of earlier starts. With `new_account`, a new cloud has the quotas of a new
+        account. Otherwise, its quotas are practically unlimited. Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown
+        environment.
         """
         self.home.prepare()
         missing = set(environments) - set(self.setup.environments)
@@ -121,7 +122,7 @@ class CloudManager:
         return replace(setup, network=self._free_network())
 
     def further_network(self) -> str:
-        """Return a range for another VPC than the one of `LOCAL_CLOUD_NETWORK`. Raises `CloudError` if there is no free one."""
+        """Return a range for another VPC, different from `LOCAL_CLOUD_NETWORK`. Raises `CloudError` if no range is free."""
         return self._free_network(self.setup.network)
 
     def _free_network(self, *reserved: str) -> str:

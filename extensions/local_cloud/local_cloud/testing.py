@@ -200,7 +200,7 @@ class Control:
         self._ask("PUT", "delays", seconds)
 
     def decisions(self) -> list[dict[str, Any]]:
-        """Return the decisions about calls of users and roles so far: caller, call, action, resource, effect, statements."""
+        """Return the authorization decisions so far for calls by users and roles: caller, call, action, resource, effect, statements."""
         return list(self._ask("GET", "decisions"))
 
     def forget_decisions(self) -> None:
@@ -265,7 +265,7 @@ class LocalCloud:
         return Control(self.endpoint, self.cloud.home.control_token())
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """Return a boto3 client of the administrator."""
+        """Return a boto3 client with the administrator's access key."""
         return self.cloud.client(service, region)
 
     def operator(self, name: str, *policies: dict[str, Any]) -> dict[str, str]:

@@ -54,7 +54,7 @@ class AwsApi:
 
     @property
     def capacity(self) -> Capacity:
-        """Return the limits of instance types and zones."""
+        """Return the limits for instance types and zones."""
         return CLOUD.capacity
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

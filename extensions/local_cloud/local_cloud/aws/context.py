@@ -43,7 +43,7 @@ class CloudState:
         self.service_roles: set[str] = set()
         """Service principals whose service-linked roles exist."""
         self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)
-        """Decisions about requests of users and roles."""
+        """Authorization decisions for requests from users and roles."""
         self.wake = threading.Event()
         self.lifecycle: InstanceLifecycle
 

@@ -1,4 +1,4 @@
-"""Caches of values that moto would compute in every call, and lookups in place of searches."""
+"""Caches values that moto would compute in every call, and replaces searches with lookups."""
 
 from __future__ import annotations
 

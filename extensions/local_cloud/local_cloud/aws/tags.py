@@ -11,12 +11,12 @@ MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
 
 
 def find_reserved(parameters: Any) -> str | None:
-    """Return the first tag key of a request, at any depth, that is reserved for AWS."""
+    """Return the first tag key in a request, at any depth, that is reserved for AWS."""
     return next((key for key in _keys(parameters) if key.lower().startswith(RESERVED)), None)
 
 
 def find_misplaced(parameters: Any, created: tuple[str, ...]) -> str | None:
-    """Return the first resource type of a request's TagSpecifications that the action does not create."""
+    """Return the first resource type in a request's TagSpecifications that the action does not create."""
     types = (str(each.get("ResourceType")) for each in parameters.get("TagSpecifications") or [])
     return next((each for each in types if each not in created), None)
 

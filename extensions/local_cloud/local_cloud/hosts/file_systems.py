@@ -14,10 +14,10 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder of all file systems of a cloud. `.servers/<server>` contains the id of the file system of a server.
+    """The folder of all file systems of a cloud. `.servers/<server>` contains the id of the file system that a server serves.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
-    `.access/<id>` contains the allowed actions of clients as JSON.
+    `.access/<id>` contains the actions that clients may perform, as JSON.
     `root` is the user id of the hosts' root on this machine.
     """
 

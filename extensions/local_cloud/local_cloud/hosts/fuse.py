@@ -10,13 +10,13 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# A host that has this device uses it in place of the machine's device, from its boot on.
+# If a host has this device, the host uses it in place of the machine's device, starting at boot.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 
 
 def options(folder: Path) -> list[str]:
-    """Return the options of `podman create` for a host with FUSE. If they need a separate device, create it in `folder`.
+    """Return the `podman create` options for a host with FUSE. If the host needs a separate device, create it in `folder`.
 
     The machine's device may be accessible only to root. In a user namespace, root of a host is another user and needs its own device.
     """

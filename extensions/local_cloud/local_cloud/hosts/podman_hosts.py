@@ -102,7 +102,7 @@ class PodmanHosts:
         return container is not None and container.running
 
     def without(self, environments: Collection[str]) -> set[str]:
-        """Return the ids of instances whose hosts were created without one of these environments."""
+        """Return the ids of instances whose hosts were created without at least one of these environments."""
         needed = {f"/opt/{name}" for name in environments}
         return {instance_id for instance_id, container in self._read(fresh=True).items() if not needed <= set(container.mounts)}
 

@@ -19,7 +19,7 @@ HIERARCHY = Path("/sys/fs/cgroup/systemd")
 
 
 def delegates_by_itself() -> bool:
-    """Return whether the container engine delegates the control group to the host, which it does with version 2 of control groups."""
+    """Return whether the container engine delegates the control group to the host. It does so with version 2 of control groups."""
     return UNIFIED.exists()
 
 

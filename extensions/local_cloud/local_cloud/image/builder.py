@@ -26,7 +26,7 @@ INPUTS_LABEL = f"{LABEL}.inputs"
 IMAGE_FILES = ("Containerfile", "files")
 ENVIRONMENTS = SOURCES / "environments"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# For machines with a system other than Debian SUITE, which lack the keys of this release.
+# For machines that do not run Debian SUITE and therefore lack the keys of this release.
 PUBLIC_SOURCES = [
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main",
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE}-updates main",

@@ -1,4 +1,4 @@
-"""A package that is quickly installed."""
+"""A package that installs quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smallest job: every process says who it is."""
+"""The smallest job: every process prints its rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses requests without a valid signature or without permission, with the errors of the service."""
+"""Refuses requests without a valid signature or without permission, and responds with the service's errors."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Permission:
-    """An action on a resource in a context. Condition keys are lowercase. A key with several values has a tuple."""
+    """An action on a resource in a context. Condition keys are lowercase. The value of a multivalued key is a tuple."""
 
     action: str
     resource: str
@@ -74,7 +74,7 @@ def parse(document: str) -> tuple[dict[str, Any], ...]:
 
 
 def decide(documents: Iterable[str], permission: Permission, boundary: str | None = None) -> Decision:
-    """Return the decision of policies and of the permissions boundary. An explicit deny overrides any allow. Raises `Unsupported`."""
+    """Return the decision of the policies and the permissions boundary. An explicit deny overrides any allow. Raises `Unsupported`."""
     if permission.key_policy:
         return _decide_for_key(documents, permission, boundary)
     decision = _decide(documents, permission)
@@ -155,7 +155,7 @@ def _matches_arn(pattern: str, value: str) -> bool:
 
 
 def _fill_variables(text: str, permission: Permission) -> str | None:
-    """Return a pattern with the values of its policy variables, or None if the request lacks a variable."""
+    """Return a pattern with its policy variables replaced by their values, or None if the request lacks a variable."""
     missing = False
 
     def fill(found: re.Match[str]) -> str:

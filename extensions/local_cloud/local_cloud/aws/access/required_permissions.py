@@ -295,8 +295,9 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 
 
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    """Yield the permissions for a session. A session without a document is a shell. Only some policies check permission for its document.
+    """Yield the permissions for a session. A session without a document is a shell.
 
+    The caller's policy determines whether AWS checks permission for the document.
     Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that requires the
     check and also allows the shell's document is not implemented: it denies such a session.
     """

@@ -95,7 +95,7 @@ def _key_of(name: str) -> str | None:
 
 
 def owner(bucket: str) -> str:
-    """Return the account of a bucket, or the caller's account for a bucket that does not exist."""
+    """Return the account that owns a bucket, or the caller's account for a bucket that does not exist."""
     for account, partitions in list(s3_backends.items()):
         if any(bucket in backend.buckets for backend in list(partitions.values())):
             return str(account)

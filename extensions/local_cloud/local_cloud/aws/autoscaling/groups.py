@@ -113,7 +113,7 @@ class Group(FakeAutoScalingGroup):
         return member.activity
 
     def launch_data(self) -> Data:
-        """Return the launch data of this group. Raises the EC2 errors of resources that do not exist."""
+        """Return the launch data of this group. Raises the EC2 error for a resource that does not exist."""
         tags = {**self.get_propagated_tags(), ASG_NAME_TAG: self.name}
         data = with_template(
             self.ec2_backend,

@@ -13,7 +13,7 @@ from ..context import CLOUD, ec2_regions
 from ..override import override
 
 RESERVED_BY_AWS = 4
-"""The first addresses of a subnet: network, router, name server, future use. AWS also reserves the last address."""
+"""Number of reserved addresses at the start of a subnet: network, router, name server, future use. The last address is also reserved."""
 
 moto_create_network_interface = EC2Backend.create_network_interface
 moto_delete_network_interface = EC2Backend.delete_network_interface
@@ -48,7 +48,7 @@ def create_network_interface(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Create the interface with an address of its subnet. Raises `InvalidGroup.NotFound`."""
+    """Create the interface with an address from its subnet. Raises `InvalidGroup.NotFound`."""
     for group in group_ids or []:
         if self.get_security_group_from_id(group) is None:
             raise InvalidSecurityGroupNotFoundError(group)

@@ -26,7 +26,7 @@ utils.EC2_RESOURCE_TO_PREFIX["capacity-reservation"] = "cr"
 utils.EC2_PREFIX_TO_RESOURCE["cr"] = "capacity-reservation"
 
 NOTICE = timedelta(minutes=30)
-"""The shortest time between the offer of a Capacity Block and its start."""
+"""The minimum time from the offer of a Capacity Block to the start of the block."""
 IDENTIFIER = re.compile(r"cr-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
@@ -131,7 +131,7 @@ def reserve_block(
 
 
 def target(data: dict[str, Any]) -> str | None:
-    """Return the id of the reservation in launch data, or None if there is none. Raises the EC2 errors of contradictory data."""
+    """Return the id of the reservation in launch data, or None if there is none. Raises the EC2 error for contradictory data."""
     wanted = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if "CapacityReservationResourceGroupArn" in wanted:
         raise EC2ClientError("UnsupportedOperation", "Resource groups of Capacity Reservations are not available in this account.")

@@ -1,6 +1,6 @@
 """Deep Learning AMIs in every region.
 
-As on AWS, they belong to an account of Amazon. To simulate a new release, assume a role in that account, such as
+As on AWS, they belong to an Amazon account. To simulate a new release, assume a role in that account, such as
 `arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
 """
 
@@ -32,7 +32,7 @@ WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
-"""The beginnings of image names by architecture: without and with a framework."""
+"""The prefixes of image names by architecture: without and with a framework."""
 Kind = tuple[str, str]
 """Part of the parameter name, and architecture."""
 KINDS: dict[str, Kind] = {
@@ -93,7 +93,11 @@ def _load_amis(self: EC2Backend) -> None:
 
 @override(EC2Backend)
 def register_image(self: EC2Backend, name: str | None = None, description: str | None = None) -> Ami:
-    """Register an image. An image of Amazon with the name of a kind and a date becomes a release in all accounts."""
+    """Register an image.
+
+    If Amazon's account registers an image whose name consists of the name of a kind and a date, the image becomes a release in all
+    accounts.
+    """
     found = RELEASE_NAME.fullmatch(name or "")
     if self.account_id != AMAZON or not found or found[1] not in KINDS:
         return moto_register_image(self, name, description)

@@ -26,7 +26,7 @@ from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
 Data = dict[str, Any]
-"""Launch data in the format of a RunInstances request. The data of a launch template has a subset of its members."""
+"""Launch data in the format of a RunInstances request. The data of a launch template has a subset of the request's members."""
 NO_ADDRESS = "0.0.0.0"
 PROVISIONED_IOPS = ("io1", "io2")
 

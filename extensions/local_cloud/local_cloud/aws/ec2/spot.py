@@ -47,7 +47,7 @@ def set_prices(prices: dict[str, float | None]) -> None:
 
 
 def check_price(instance_type: str, options: dict[str, Any]) -> None:
-    """Raise `SpotMaxPriceTooLow` if the maximum price of the SpotOptions is below the current price."""
+    """Raise `SpotMaxPriceTooLow` if the maximum price in the SpotOptions is below the current price."""
     offered, asked = options.get("MaxPrice"), price(instance_type)
     if offered is not None and float(offered) < asked:
         raise EC2ClientError(

@@ -1,4 +1,4 @@
-"""EFS file system policies, and the actions that they allow to NFS clients.
+"""EFS file system policies, and the actions that they allow NFS clients to perform.
 
 Sources: EFS API Reference; EFS User Guide, "Using IAM to control file system data access" and "Working with Amazon EFS access points".
 """
@@ -56,7 +56,7 @@ def delete_file_system_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
 
 
 def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
-    """Return the allowed actions of anonymous clients: without TLS, with TLS, and by access point.
+    """Return the actions that anonymous clients may perform: without TLS, with TLS, and by access point.
 
     For an access point, the result also contains its root directory and, if EFS may create it, the owner, group, and mode to set.
     """
@@ -98,7 +98,7 @@ def _show_policy(file_system: Any) -> None:
 
 
 def _normalize(policy: str, resource: str) -> str:
-    """Return an equivalent policy in another form: EFS guarantees neither order nor form of keys and values."""
+    """Return an equivalent policy in another form: EFS guarantees neither the order nor the form of keys and values."""
     try:
         document = json.loads(policy)
         statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]

@@ -206,7 +206,7 @@ def _zone(backend: EFSBackend, subnet_id: str) -> str:
 
 
 def _check_throughput(mode: str, provisioned: float | None, performance_mode: str | None) -> None:
-    """Raise the EFS error of incompatible throughput settings."""
+    """Raise the EFS error for incompatible throughput settings."""
     if mode == "elastic" and performance_mode == "maxIO":
         raise BadRequest("The elastic throughput mode is not supported by file systems with the maxIO performance mode.")
     if mode == "provisioned" and not provisioned:

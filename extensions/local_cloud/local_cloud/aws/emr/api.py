@@ -20,16 +20,16 @@ from .errors import invalid, unknown
 from .nodes import CORE, MASTER, TASK, InstanceGroup
 
 PAGE = 50
-"""The number of results on a page."""
+"""The number of results per page."""
 MOST_TASK_GROUPS = 48
 CREATION = datetime(2019, 7, 1)
-"""The time of configurations that accounts have from the beginning."""
+"""The creation time of the configurations that each account has from the start."""
 
 Response.PROTOCOL_PARSER_MAP_TYPE = dict
 
 
 def _cluster(response: Response, parameter: str = "ClusterId") -> Cluster:
-    """Return the cluster of a request. Raises `InvalidRequestException`."""
+    """Return the cluster to which a request refers. Raises `InvalidRequestException`."""
     identifier = response._get_param(parameter)
     try:
         return clusters(response.backend)[identifier]
@@ -38,7 +38,7 @@ def _cluster(response: Response, parameter: str = "ClusterId") -> Cluster:
 
 
 def _clusters(response: Response) -> list[Cluster]:
-    """Return the clusters of a request. Raises `ValidationException`."""
+    """Return the clusters to which a request refers. Raises `ValidationException`."""
     known, wanted = clusters(response.backend), response._get_param("JobFlowIds", [])
     for identifier in wanted:
         if identifier not in known:

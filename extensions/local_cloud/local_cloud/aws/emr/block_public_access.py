@@ -1,4 +1,4 @@
-"""Block public access: EMR starts no cluster in a public subnet whose security groups let everybody in.
+"""Block public access: EMR starts no cluster in a public subnet whose security groups allow access from all addresses.
 
 Source: Amazon EMR Management Guide, "Using Amazon EMR block public access". New accounts have the configuration `DEFAULT`.
 """
@@ -19,12 +19,12 @@ PORTS = (0, 65535)
 
 
 def configuration(backend: Any) -> dict[str, Any]:
-    """Return the configuration of an account and region, in the form of moto."""
+    """Return the configuration of an account and region, in moto's format."""
     return backend.block_public_access_configuration.get("block_public_access_configuration") or DEFAULT
 
 
 def open_group(backend: Any, ec2: EC2Backend, groups: Iterable[str]) -> str | None:
-    """Return the first of the security groups with a rule for everybody that the configuration does not permit, or None."""
+    """Return the first security group that allows all addresses on ports that the configuration does not permit, or None."""
     settings = configuration(backend)
     permitted = [(each["min_range"], each["max_range"]) for each in settings["permitted_public_security_group_rule_ranges"]]
     for group in groups if settings["block_public_security_group_rules"] else ():

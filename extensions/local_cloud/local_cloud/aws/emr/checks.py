@@ -19,7 +19,7 @@ MOST_ADDITIONAL_GROUPS = 4
 MOST_CHARACTERS_OF_STEP = 10240
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 SMALLEST_ROOT_VOLUMES = (10, 15)
-"""GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+"""Minimum sizes in GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
 LARGEST_ROOT_VOLUME = 100
 """GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume"."""
 IMPLEMENTED = {

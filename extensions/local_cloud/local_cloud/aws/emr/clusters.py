@@ -230,7 +230,7 @@ class Cluster:
         return [group for group in found if self._ec2.get_security_group_from_id(group)]
 
     def _check_tags(self, subnet: Any, named: ManagedGroups | None) -> None:
-        """Raise `Invalid` if the service role may use only tagged resources, and one has no tag."""
+        """Raise `Invalid` if the service role may use only tagged resources, and the cluster or one of its resources lacks the tag."""
         role, ec2 = self.request["ServiceRole"], self._ec2
         if not needs_tags(self.backend.account_id, role):
             return

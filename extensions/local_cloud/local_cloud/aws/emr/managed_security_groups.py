@@ -1,7 +1,7 @@
 """The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to the groups of nodes.
 
-EMR adds no rule to a group for service access that a request names. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed
-security groups".
+If a request names a group for service access, EMR adds no rule to that group. Source: Amazon EMR Management Guide, "Working with Amazon
+EMR-managed security groups".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = {
 """The names of the groups for the master and for the other nodes, in public (True) and in private subnets."""
 SERVICE_NAME = "ElasticMapReduce-ServiceAccess"
 CONTROL_PORT, SECURE_CONTROL_PORT = 8443, 9443
-"""The port on which nodes accept connections from the service, and the port on which the service accepts those from the master."""
+"""The port on which nodes accept connections from the service, and the port on which the service accepts connections from the master."""
 EVERYTHING = (("tcp", 0, 65535), ("udp", 0, 65535), ("icmp", -1, -1))
 ANYWHERE = "0.0.0.0/0"
 
@@ -67,7 +67,7 @@ def _manage_own(backend: EC2Backend, subnet: Subnet) -> ManagedGroups:
 
 
 def lets_master_in(backend: EC2Backend, groups: ManagedGroups) -> bool:
-    """Return whether the group for service access, if there is one, has a rule for the master."""
+    """Return whether the group for service access has a rule for the master. Without such a group, return True."""
     service = groups.service and backend.get_security_group_from_id(groups.service)
     return not service or any(
         rule.source_group.get("GroupId") == groups.master

@@ -92,7 +92,7 @@ class Node:
 
 
 def replication_of(count: int) -> int:
-    """Return the number of copies of each block in HDFS for a cluster that starts with so many core nodes.
+    """Return the number of copies of each HDFS block for a cluster that starts with `count` core nodes.
 
     Source: Amazon EMR Management Guide, "Cluster scale-down".
     """
@@ -105,7 +105,7 @@ class InstanceGroup:
     def __init__(self, request: dict[str, Any], replication: int = 0) -> None:
         self.id = f"ig-{random_id()}"
         self.replication = replication
-        """The number of copies of each block in HDFS, below which the group does not shrink."""
+        """The number of copies of each HDFS block. The group never shrinks to fewer nodes than this number."""
         self.role = str(request["InstanceRole"])
         self.instance_type = str(request["InstanceType"])
         self.name = str(request.get("Name") or self.role)

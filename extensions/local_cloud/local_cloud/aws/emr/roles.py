@@ -11,7 +11,7 @@ from .errors import invalid
 
 SERVICE = "elasticmapreduce.amazonaws.com"
 SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-emr-managed-policies"
-"""The AWS managed policy of service roles that allows EMR to use only resources with this tag, whose value is `true`.
+"""The AWS managed policy for service roles that allows EMR to use only resources with this tag, whose value is `true`.
 
 Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
 """

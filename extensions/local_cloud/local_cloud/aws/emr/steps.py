@@ -1,4 +1,4 @@
-"""Steps of clusters, which run one after another and take time. Nothing is executed: a step fails only if its program is missing in S3."""
+"""Steps of clusters, which run one after another and take time. Nothing is executed. A step fails only if S3 lacks its program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
         self.state, self.started, self.ends_at = "RUNNING", utcnow(), time.time() + seconds
 
     def end(self, account: str) -> None:
-        """Complete the step. The step fails if the path of its program is in S3 and the object is missing."""
+        """Complete the step. The step fails if its program is an S3 object that does not exist."""
         jar = str(self.request["HadoopJarStep"]["Jar"])
         self.state, self.ended = "COMPLETED", utcnow()
         if is_missing(account, jar):

@@ -20,7 +20,7 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
 }
 """Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
 CAPACITY_STEPS = {12: 6000, 40: 1800}
-"""Step of StorageCapacity in GiB for HDD, by throughput. For SSD, the step is 2400."""
+"""Increment of StorageCapacity in GiB for HDD, by throughput. For SSD, the increment is 2400."""
 LNET_PORT = 988
 """The TCP port on which Lustre servers and clients connect to each other."""
 

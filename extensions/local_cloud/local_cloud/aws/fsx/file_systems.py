@@ -167,7 +167,7 @@ def delete_file_system(self: FSxResponse) -> str:
 
 
 def _lustre(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the Lustre version and the described configuration of a new file system."""
+    """Return the Lustre version of a new file system, and its configuration in the format of descriptions."""
     given = request.get("LustreConfiguration", {})
     deployment = deployment_type(request)
     defaults = {"WeeklyMaintenanceStartTime": "2:05:00", "DataCompressionType": "NONE", "CopyTagsToBackups": False}

@@ -1,4 +1,4 @@
-"""Refuses requests of web pages in a browser, and requests for other host names.
+"""Refuses requests from web pages in a browser, and requests for other host names.
 
 A web page can send requests to loopback addresses, even through a DNS name that its owner controls. Such requests contain the browser
 headers `Origin` or `Sec-Fetch-Site`, or a `Host` that is not the cloud's.
@@ -13,7 +13,7 @@ from .calls import Application
 
 NAMES = ("127.0.0.1", "localhost")
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
-"""Paths that moto serves in addition to the API of AWS, such as a dashboard and a reset."""
+"""Paths that moto serves in addition to the AWS API, such as a dashboard and a reset."""
 
 
 def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:
@@ -32,7 +32,7 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
 
 
 def is_moto_path(path: str) -> bool:
-    """Return whether moto serves this path in addition to the API of AWS."""
+    """Return whether moto serves this path in addition to the AWS API."""
     return path.startswith(MOTO)
 
 

@@ -1,4 +1,4 @@
-"""S3 buckets: tags of CreateBucket, and policies that require TLS. The local endpoint represents an endpoint with TLS."""
+"""S3 buckets: tags in CreateBucket requests, and policies that require TLS. The local endpoint represents an endpoint with TLS."""
 
 from __future__ import annotations
 

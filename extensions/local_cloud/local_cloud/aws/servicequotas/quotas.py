@@ -65,7 +65,7 @@ NEW_ACCOUNT: dict[str, float | None] = {
 
 
 def values() -> dict[str, float]:
-    """Return the values of quotas by code."""
+    """Return the quota values by code."""
     return {code: quota.value for code, quota in QUOTAS.items()}
 
 

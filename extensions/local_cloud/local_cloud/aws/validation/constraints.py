@@ -90,7 +90,7 @@ def _broken_text_rule(shape: Any, value: str) -> str | None:
 
 @cache
 def expression(pattern: str) -> re.Pattern[str] | None:
-    """Return a pattern of the models as a Python pattern, or None if it cannot be translated. Without Unicode classes, `\\w` is ASCII."""
+    """Return a pattern from the models as a Python pattern, or None if it cannot be translated. Without Unicode classes, `\\w` is ASCII."""
     text = pattern
     for theirs, ours in SPELLINGS:
         text = text.replace(theirs, ours)

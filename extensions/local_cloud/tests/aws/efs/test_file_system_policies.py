@@ -1,4 +1,4 @@
-"""EFS file system policies, and the actions that they allow to clients."""
+"""EFS file system policies, and the actions that they allow clients to perform."""
 
 from __future__ import annotations
 
