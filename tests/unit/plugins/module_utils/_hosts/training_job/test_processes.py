@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import processes, specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Process
 
@@ -47,7 +47,7 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "environment_by_task": {}, "secrets": {}}
-    found = processes.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    found = specs.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
     assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",

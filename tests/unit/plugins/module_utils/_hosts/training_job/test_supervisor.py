@@ -54,6 +54,11 @@ def make_spec(tmp_path):
             "time_limit": 0,
             "stop_timeout": 30,
             "own_profile": False,
+            "attempt": 1,
+            "restarts": 0,
+            "launcher": "torchrun",
+            "slot": 0,
+            "parameters": {},
             **changes,
         }
         path = tmp_path / "spec.json"
