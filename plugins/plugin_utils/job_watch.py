@@ -101,7 +101,7 @@ class JobWatch:
             if left():
                 return found
             missing = missing_ranks(found)
-            if missing and found["attempt"] == 1 and now - began > timeout:
+            if missing and found.get("attempt", 1) == 1 and now - began > timeout:
                 raise AnsibleActionFail(
                     f"job {found['name']}: {missing} of its processes wrote no record within {timeout} s. "
                     f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
@@ -136,7 +136,7 @@ class JobWatch:
 
     def _show_attempts(self, found: JobStatus) -> None:
         """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""
-        for one in found["attempts"]:
+        for one in found.get("attempts") or []:
             if one.get("action") == recovery.RESTART and one["attempt"] not in self._attempts:
                 self._attempts.add(one["attempt"])
                 cause = f" failed: {one['cause']}." if one.get("cause") else " failed."

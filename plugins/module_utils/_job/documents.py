@@ -72,7 +72,7 @@ class Verdict(_Verdict, total=False):
 
 
 class Checkpoint(TypedDict):
-    """The newest complete checkpoint: its file name, and when it was last changed."""
+    """A complete checkpoint: the name of its file or directory, and when this was last changed."""
 
     name: str
     changed: float
@@ -98,7 +98,7 @@ class Following(_Following, total=False):
     cause: Cause
     progress: bool
     hosts: list[str]
-    set_aside: str
+    set_aside: Checkpoint
 
 
 class _Export(TypedDict):

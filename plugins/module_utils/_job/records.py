@@ -155,7 +155,7 @@ FOLLOWING: schema.Schema = {
     "cause": optional(schema.mapping(CAUSE)),
     "progress": optional(schema.flag()),
     "hosts": optional(schema.list_of(schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"), RECORDS_LIMIT)),
-    "set_aside": optional(schema.text(255, r"[^/\0]*", "the name of a file")),
+    "set_aside": optional(schema.mapping({"name": schema.text(255, r"[^/\0]+", "the name of a file"), "changed": schema.seconds()})),
 }
 
 

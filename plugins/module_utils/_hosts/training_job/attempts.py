@@ -188,6 +188,7 @@ class Recovery:
         """Return what follows the attempt, or None if this supervisor must end. Waits until all supervisors are ready, or silent."""
         while not self._stopped():
             with contextlib.suppress(OSError):
+                os.utime(self._paths.status)  # makes an NFS client fetch the directory again
                 found = read_following(self._paths) or self._decide(verdict)
                 if found:
                     return found
@@ -205,8 +206,11 @@ class Recovery:
             return None
         if not all(process.get("available") for process in answering):
             return None
-        write_new_json(self._paths.following, self._decision(processes, silent, verdict))
-        return read_following(self._paths)
+        decision = self._decision(processes, silent, verdict)
+        if write_new_json(self._paths.following, decision):
+            return decision
+        # Another process has decided. If its file is not valid, nobody can follow it.
+        return read_following(self._paths) or {**decision, "action": recovery.STOP, "why": f"{self._paths.following} is not valid."}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt with these records."""
@@ -220,7 +224,7 @@ class Recovery:
             recovery.Attempt(
                 recovery_cause(each.get("cause") or {}, each["failure"]["host"] if "failure" in each else ""),
                 bool(each.get("progress")),
-                each.get("set_aside") or "",
+                each["set_aside"]["name"] if "set_aside" in each else "",
             )
             for each in earlier
             if each
@@ -233,7 +237,7 @@ class Recovery:
                 recovery.Situation(
                     attempts,
                     hosts,
-                    available_hosts(hosts, seen),
+                    available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
                     policy(spec),
                     saved[0]["name"] if saved else "",
                     len(saved) > 1,
@@ -253,21 +257,21 @@ class Recovery:
             "hosts": list(decision.hosts),
         }
         if decision.set_aside:
-            found["set_aside"] = decision.set_aside
+            found["set_aside"] = saved[0]
         return found
 
     def _possible(self, decision: recovery.Decision) -> recovery.Decision:
         """Return the decision, or a stop if the launcher cannot run the job on the remaining hosts with the units that exist."""
         if decision.action == recovery.STOP:
             return decision
+        head = f"The launcher {self._spec['launcher']} cannot run the job on {', '.join(decision.hosts)} alone"
         try:
             planned = plan(self._spec, decision.hosts)
         except LaunchError as error:
-            return recovery.Decision(recovery.STOP, "too_few_hosts", str(error))
+            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}: {error}")
         units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
-            why = f"The launcher {self._spec['launcher']} cannot run the job on {', '.join(decision.hosts)} alone."
-            return recovery.Decision(recovery.STOP, "too_few_hosts", why)
+            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}, because it would need more processes on a host.")
         return decision
 
 
@@ -278,11 +282,11 @@ def as_lost(process: Record) -> Record:
     return {**process, "state": LOST, "available": False}
 
 
-def available_hosts(hosts: Sequence[str], processes: Sequence[Record]) -> list[str]:
-    """Return the hosts on which every supervisor is ready for another attempt."""
-    ready = {process["host"] for process in processes}
-    ready -= {process["host"] for process in processes if not process.get("available")}
-    return [host for host in hosts if host in ready]
+def available_hosts(hosts: Sequence[str], planned: Sequence[Spec], processes: Sequence[Record]) -> list[str]:
+    """Return the hosts on which every supervisor is ready for another attempt. A host for which no process is planned is ready too."""
+    ready = {process["name"] for process in processes if process.get("available")}
+    missing = {spec["host"] for spec in planned if spec["name"] not in ready}
+    return [host for host in hosts if host not in missing]
 
 
 def policy(spec: Spec) -> recovery.Policy:

@@ -40,7 +40,14 @@ def is_complete(name: str) -> bool:
     return not name.startswith(".") and not name.endswith(INCOMPLETE)
 
 
-def set_aside(place: str, name: str) -> None:
-    """Rename a checkpoint, so that scripts use the one before it. A checkpoint that another host has already renamed is no error."""
+def set_aside(place: str, checkpoint: Checkpoint) -> None:
+    """Rename a checkpoint, so that scripts use the one before it. Raises OSError.
+
+    Each host of the job does this before its processes start. If another host has been faster, the name may belong to a newer checkpoint,
+    which is left alone.
+    """
+    path = os.path.join(place, checkpoint["name"])
+    target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))
     with contextlib.suppress(FileNotFoundError):
-        os.rename(os.path.join(place, name), os.path.join(place, SET_ASIDE + name))
+        if os.stat(path, follow_symlinks=False).st_mtime == checkpoint["changed"]:
+            os.rename(path, target)

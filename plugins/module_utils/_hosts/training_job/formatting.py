@@ -180,9 +180,10 @@ def failure_message(found: JobStatus) -> str:
 
 def not_restarted(found: JobStatus) -> list[str]:
     """Return a line that says why a failed job was not restarted, or no line if it could not be restarted at all."""
-    last = (found.get("attempts") or [{}])[-1]
-    if last.get("action") != recovery.STOP:
+    attempts = found.get("attempts")
+    if not attempts or attempts[-1].get("action") != recovery.STOP:
         return []
+    last = attempts[-1]
     what = f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted"
     what += f", because {last['cause']}. " if last.get("cause") else ". "
     return [clean_line(what + last["why"])]

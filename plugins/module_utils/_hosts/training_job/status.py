@@ -44,8 +44,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
     state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
     attempts = read_attempts(newest, found, state)
-    if attempt not in (None, newest.attempt):
-        newest = paths.of_attempt(cast(int, attempt))
+    if attempt is not None and attempt != newest.attempt:
+        newest = paths.of_attempt(attempt)
         verdict = records.read_verdict(newest, problems)
         found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
     processes = [describe(record, newest, launcher) for record in found]
@@ -68,7 +68,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "problems": problems,
     }
     following = records.read_following(newest)
-    judged = (following or {}).get("failure") or (verdict["failure"] if verdict else None)
+    judged = following["failure"] if following and "failure" in following else verdict["failure"] if verdict else None
     first = records.cause(processes, judged) if verdict else records.first_failure(processes)
     export = records.read_export(paths, heartbeat_timeout)
     if export:
@@ -88,16 +88,16 @@ def read_attempts(newest: Paths, processes: Sequence[Record], state: str) -> lis
         one: AttemptStatus = {
             "attempt": number,
             "state": state if is_newest else states.FAILED,
-            "started": (following or {}).get("started") or min((process["started"] for process in processes), default=0.0),
-            "hosts": (following or {}).get("ran_on") or len({process["host"] for process in processes}),
+            "started": min((process["started"] for process in processes), default=0.0),
+            "hosts": len({process["host"] for process in processes}),
             "logs": paths.logs,
         }
         if following:
-            failure = following.get("failure")
-            one.update(ended=following["decided"], action=following["action"], why=following["why"])
-            if failure:
-                one["state"] = state if is_newest and states.is_over(state) else failure["state"]
-                one["cause"] = records.describe_failure(failure, following.get("cause"))
+            one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
+            one["ended"], one["action"], one["why"] = following["decided"], following["action"], following["why"]
+            if "failure" in following:
+                one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
+                one["cause"] = records.describe_failure(following["failure"], following.get("cause"))
         found.append(one)
     return found
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, checkpoint_files, remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     HOST_SHUT_DOWN,
     Paths,
@@ -304,7 +304,9 @@ class Supervisor:
             if following["action"] == recovery.STOP:
                 return None
             delete_old(shared_memory(self.spec["job"]), ready)
-            return self.next_spec(following.get("hosts") or [], following.get("set_aside") or "")
+            if "set_aside" in following:
+                self.set_aside(following["set_aside"])
+            return self.next_spec(following.get("hosts") or [])
         finally:
             self.decline()
             self.watch.stop()
@@ -321,13 +323,14 @@ class Supervisor:
                     self.paths.following, {"action": recovery.STOP, "rule": recovery.OPERATOR, "why": why, "decided": time.time()}
                 )
 
-    def next_spec(self, hosts: list[str], set_aside: str) -> Spec | None:
+    def set_aside(self, checkpoint: Checkpoint) -> None:
+        try:
+            checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
+        except OSError as error:
+            sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
+
+    def next_spec(self, hosts: list[str]) -> Spec | None:
         """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
-        if set_aside:
-            try:
-                checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], set_aside)
-            except OSError as error:
-                sys.stderr.write(f"cannot set checkpoint {set_aside} aside: {error}\n")
         spec = attempts.next_spec(self.spec, hosts, self.directory)
         if spec is not None:
             # The unit's other programs read these files.

@@ -230,7 +230,8 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
     running = job(trains(script))
     assert running.wait() == [0, 0]
     assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 3)
-    assert sorted(os.listdir(running.paths.checkpoints)) == [".suspect-2", "1", "2"]
+    suspect, *rest = sorted(os.listdir(running.paths.checkpoints))
+    assert (suspect[:9], suspect[-2:], rest) == (".suspect-", "-2", ["1", "2"])
     assert "begins with epoch 2" in running.log("rank0", 3)
 
 
@@ -240,6 +241,30 @@ def test_restarts_end_when_none_is_left(job):
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 3)
     assert found["attempts"][-1]["why"] == "2 restarts in a row completed no checkpoint (training_job_restarts)."
+
+
+def test_hosts_on_which_nothing_runs_are_not_missed(job):
+    running = job(trains("sys.exit(3 if attempt == 1 else 0)"), hosts=3, launcher_options={"hosts": "first"})
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 2)
+
+
+def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
+    """The scheduler of MXNet would move to a host that has no unit for it."""
+    options = {"workers": 0, "servers": 1}
+    running = job("import time\ntime.sleep(600)\n", launcher="mxnet", launcher_options=options, min_hosts=1, heartbeat_timeout=3)
+    wait_until(lambda: len(running.records(1)) == 4)
+    on_first = [name for name, record in running.records(1).items() if record["host"] == "worker1"]
+    for name, process in zip(list(running.units), list(running.started)):
+        if name in on_first:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            running.started.remove(process)
+    running.wait()
+    assert running.status()["state"] == "lost"
+    assert running.status()["attempts"][0]["why"] == (
+        "The launcher mxnet cannot run the job on worker2 alone, because it would need more processes on a host."
+    )
 
 
 def test_without_restarts_there_is_one_attempt(job):
@@ -341,10 +366,13 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
         (tmp_path / name).mkdir()
     os.utime(tmp_path / "1", (5, 5))
     assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["2", "1"]
-    checkpoint_files.set_aside(str(tmp_path), "2")
-    checkpoint_files.set_aside(str(tmp_path), "2")
+    newest = checkpoint_files.complete(str(tmp_path))[0]
+    for _host in range(2):
+        checkpoint_files.set_aside(str(tmp_path), newest)
     assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["1"]
     assert checkpoint_files.complete(str(tmp_path / "missing")) == []
+    checkpoint_files.set_aside(str(tmp_path), {**newest, "name": "1"})
+    assert (tmp_path / "1").exists(), "a newer checkpoint of the same name is left alone"
 
 
 @pytest.mark.parametrize(
