@@ -109,6 +109,7 @@ RECORD: schema.Schema = {
     "signal": optional(schema.text(20, r"[A-Z0-9+-]+", "the name of a signal")),
     "reason": optional(schema.text()),
     "cause": optional(schema.mapping(CAUSE)),
+    "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
 }
 
@@ -456,19 +457,22 @@ def newest_attempt(paths: Paths) -> Paths:
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
     """Return the state of a job, from the newest attempt: its records, which come from with_state(), and its verdict.
 
-    A job that is about to be restarted is running, unless its supervisors have sent no heartbeat for `heartbeat_timeout` seconds.
+    A failed job that may be restarted is running until its supervisors have decided to stop it, or have sent no heartbeat for
+    `heartbeat_timeout` seconds.
     """
     following = read_following(paths)
-    if verdict and (not verdict.get("restartable") or (following and following["action"] == recovery.STOP)):
-        return verdict["state"]
-    if verdict or (paths.attempt > 1 and not processes):
-        # The supervisors decide what follows, or start the next attempt.
-        moments = [process["heartbeat"] for process in processes if process.get("available", True)]
-        before = following or (read_following(paths.of_attempt(paths.attempt - 1)) if paths.attempt > 1 else None)
-        last = max([*moments, before["decided"] if before else 0.0])
-        silent = not -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout
-        return (verdict["state"] if verdict else LOST) if silent else RUNNING
-    return job_state(processes)
+    state = verdict["state"] if verdict else job_state(processes)
+    starting = paths.attempt > 1 and not processes
+    if not starting:
+        may_restart = verdict.get("restartable") if verdict else any(process.get("restartable") for process in processes)
+        if state not in (FAILED, LOST) or not may_restart or (following and following["action"] == recovery.STOP):
+            return state
+    before = read_following(paths.of_attempt(paths.attempt - 1)) if starting else following
+    moments = [process["heartbeat"] for process in processes if process.get("available", True)]
+    last = max([*moments, before["decided"] if before else 0.0])
+    if -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout:
+        return RUNNING
+    return LOST if starting else state
 
 
 def read_state(paths: Paths, heartbeat_timeout: float) -> str:

@@ -73,7 +73,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     export = records.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
-    if first:
+    # A job that is restarted has not failed, whatever has happened to an attempt.
+    if first and states.is_over(state) and newest.attempt == len(attempts):
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
 

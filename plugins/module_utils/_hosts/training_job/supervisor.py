@@ -467,6 +467,8 @@ def first_record(spec: Spec) -> Record:
         "started": now,
         "heartbeat": now,
     }
+    if spec["restarts"]:
+        record["restartable"] = True
     if spec["instance"]:
         record["instance"] = spec["instance"]
     return record

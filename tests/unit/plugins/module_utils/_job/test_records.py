@@ -567,6 +567,23 @@ def test_a_job_that_is_about_to_be_restarted_is_running(job, monkeypatch, restar
     assert records.read_state(job, 60) == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "now", "expected"),
+    [
+        ({"restartable": True}, 1001.0, "running"),
+        ({"restartable": True}, 1100.0, "failed"),
+        ({"restartable": True, "state": "stopped"}, 1001.0, "stopped"),
+        ({"restartable": True, "state": "succeeded"}, 1001.0, "succeeded"),
+        ({}, 1001.0, "failed"),
+    ],
+)
+def test_a_failure_ends_a_job_that_may_be_restarted_only_with_the_decision(job, monkeypatch, change, now, expected):
+    monkeypatch.setattr(records.time, "time", lambda: now)
+    write(job.record("rank0"), {**ENDED, **change})
+    os.utime(job.record("rank0"), (1000.0, 1000.0))
+    assert records.read_state(job, 60) == expected
+
+
 @pytest.mark.parametrize(("now", "expected"), [(1001.0, "running"), (1100.0, "lost")])
 def test_an_attempt_without_records_is_about_to_start_unless_that_takes_too_long(job, monkeypatch, now, expected):
     monkeypatch.setattr(records.time, "time", lambda: now)
