@@ -45,8 +45,8 @@ class Cause(TypedDict, total=False):
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
 
-    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the process, and its supervisor can start another attempt. It is false
-    if the supervisor has ended.
+    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of
+    the process, and its supervisor can start another attempt. It is false if the supervisor has ended.
     """
 
     tagged: bool

@@ -179,22 +179,29 @@ class Watch:
         return self._judge({"state": state, "failure": first_failure(processes)}, processes)
 
     def _judge_missing(self, processes: list[Record]) -> Verdict | None:
-        """Return a verdict if a process of a later attempt has not started in time. The controller watches the first start."""
-        if self._paths.attempt == 1 or len(processes) == self._spec["processes"] or self._watched <= self._timeout:
+        """Return a verdict if a process of a later attempt has not started in time."""
+        if len(processes) == self._spec["processes"] or not self._is_overdue():
             return None
         started = {process["name"] for process in processes}
         missing = next(spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started)
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
 
+    def _is_overdue(self) -> bool:
+        """Return whether all processes of a later attempt should have started by now. The controller watches the start of the first one."""
+        return self._paths.attempt > 1 and self._watched > self._timeout
+
     def _judge(self, verdict: Verdict, processes: list[Record]) -> Verdict | None:
         """Write the verdict unless another process has done so, and return what was written.
 
-        Only an operator stops a process before there is a verdict, so then the job is not restarted.
+        Only an operator stops a process before there is a verdict, so then the job is not restarted. At its time limit, a job gets all of
+        its stop timeout.
         """
         if not self._restarts:
             write_json(self._paths.verdict, verdict)
             return verdict
-        if verdict["state"] != SUCCEEDED and not any(process["state"] == STOPPED for process in processes):
+        failure = verdict["failure"]
+        is_late = failure is not None and failure.get("cause", {}).get("kind") == recovery.TIME_LIMIT
+        if verdict["state"] != SUCCEEDED and not is_late and not any(process["state"] == STOPPED for process in processes):
             verdict["restartable"] = True
         write_new_json(self._paths.verdict, verdict)
         return read_verdict(self._paths)
@@ -202,9 +209,9 @@ class Watch:
     def _obey(self) -> Verdict | None:
         verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
-        if verdict or not lead or not self._is_silent(lead):
+        if verdict or not (self._is_silent(lead) if lead else self._is_overdue()):
             return verdict
-        if not self._restarts:
+        if lead and not self._restarts:
             return {"state": LOST, "failure": {**lead, "state": LOST}}
         # The first process that answers takes the place of the lead.
         answering = [process for process in read_records(self._paths) if not self.is_silent(process)]
