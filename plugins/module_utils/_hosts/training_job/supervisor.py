@@ -48,6 +48,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     write_new_json,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 
 # In seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the directory.
 # So each heartbeat that a host writes also refreshes its view of the other hosts' records.
@@ -338,12 +339,16 @@ class Supervisor:
 
     def next_spec(self, hosts: list[str]) -> Spec | None:
         """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
-        spec = attempts.next_spec(self.spec, hosts, self.directory)
+        try:
+            spec = attempts.next_spec(self.spec, hosts, self.directory)
+        except LaunchError as error:
+            # The supervisor that decided has checked this, so a process of the job has changed the decision.
+            sys.stderr.write(f"{self.paths.following} cannot be followed: {error}\n")
+            return None
         if spec is not None:
             # The unit's other programs read these files.
-            write_json(self.path, spec)
-            with open(os.path.join(self.directory, "hostfile"), "w", encoding="utf-8") as file:
-                file.write(spec["hostfile"])
+            write_private(self.path, json.dumps(spec))
+            write_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
         self.before = attempts.known(self.spec)
         return spec
 
@@ -447,6 +452,14 @@ def _touch(path: str) -> None:
         os.utime(path)
     except OSError:
         pass
+
+
+def write_private(path: str, text: str) -> None:
+    """Replace a file of the unit atomically with one that only this user can read, because it may contain secrets."""
+    temporary = path + ".new"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
 
 
 def delete_old(directory: str, before: float) -> None:

@@ -158,6 +158,7 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert "attempt 1 failed on 2 hosts" in lines[0]
     assert lines[1] == "  restart: The job continues on the same hosts."
     assert "digits succeeded after" in formatting.job_line(found, time.time())
+    assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
 
 
 def test_the_rendezvous_of_each_attempt_is_new(job):
@@ -357,6 +358,23 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
     found = running.status()
     assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 3, 1)
     assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in found["attempts"][1]["cause"]
+
+
+def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
+    """The files belong to the job's user. What they say is used within the job only."""
+    script = """
+        import json
+        if attempt == 1:
+            pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "status/next").write_text(json.dumps({
+                "action": "restart", "rule": "same_hosts", "why": "forged", "decided": 1.0, "hosts": ["elsewhere"],
+                "set_aside": {"name": "missing", "changed": 1.0},
+            }))
+            sys.exit(3)
+    """
+    running = job(trains(script), hosts=1)
+    assert running.wait() == [3]
+    assert "cannot be followed: No host is left." in (running.units["rank0"] / "journal").read_text()
+    assert not os.path.exists(running.paths.of_attempt(2).status)
 
 
 def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
