@@ -214,36 +214,21 @@ class Recovery:
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt with these records."""
-        spec, now = self._spec, known(self._spec)
+        spec = self._spec
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
-        progressed = has_progressed(self._before, now, spec)
-        why = _cause_of(failure)
-        earlier = [read_following(self._paths.of_attempt(number)) for number in range(1, spec["attempt"])]
-        attempts = [
-            recovery.Attempt(
-                recovery_cause(each.get("cause") or {}, each["failure"]["host"] if "failure" in each else ""),
-                bool(each.get("progress")),
-                each["set_aside"]["name"] if "set_aside" in each else "",
-            )
-            for each in earlier
-            if each
-        ]
-        attempts.append(recovery.Attempt(recovery_cause(why, failure["host"]), progressed))
+        why, progressed = _cause_of(failure), has_progressed(self._before, known(spec), spec)
         saved = checkpoints(spec)
         hosts = [host["name"] for host in sorted(spec["parameters"]["hosts"], key=lambda host: host["number"])]
-        decision = self._possible(
-            recovery.decide(
-                recovery.Situation(
-                    attempts,
-                    hosts,
-                    available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
-                    policy(spec),
-                    saved[0]["name"] if saved else "",
-                    len(saved) > 1,
-                )
-            )
+        situation = recovery.Situation(
+            [*self._earlier(), recovery.Attempt(recovery_cause(why, failure["host"]), progressed)],
+            hosts,
+            available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
+            policy(spec),
+            saved[0]["name"] if saved else "",
+            len(saved) > 1,
         )
+        decision = self._possible(recovery.decide(situation))
         found: Following = {
             "action": decision.action,
             "rule": decision.rule,
@@ -259,6 +244,19 @@ class Recovery:
         if decision.set_aside:
             found["set_aside"] = saved[0]
         return found
+
+    def _earlier(self) -> list[recovery.Attempt]:
+        """Return the attempts before this one."""
+        found = (read_following(self._paths.of_attempt(number)) for number in range(1, self._spec["attempt"]))
+        return [
+            recovery.Attempt(
+                recovery_cause(each.get("cause") or {}, each["failure"]["host"] if "failure" in each else ""),
+                bool(each.get("progress")),
+                each["set_aside"]["name"] if "set_aside" in each else "",
+            )
+            for each in found
+            if each
+        ]
 
     def _possible(self, decision: recovery.Decision) -> recovery.Decision:
         """Return the decision, or a stop if the launcher cannot run the job on the remaining hosts with the units that exist."""
