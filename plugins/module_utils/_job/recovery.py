@@ -179,7 +179,7 @@ def _is_suspect(situation: Situation) -> bool:
         return False
     before, cause = situation.attempts[-2].cause, situation.cause
     kinds = (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
-    return before.host == cause.host and before.kind in kinds and cause.kind in kinds and len(situation.hosts) > 1
+    return before.host == cause.host and before.kind in kinds and cause.kind in kinds
 
 
 def _blames_checkpoint(situation: Situation) -> bool:

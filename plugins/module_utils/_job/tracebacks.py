@@ -57,7 +57,7 @@ def _error(lines: Sequence[str], prefix: str) -> re.Match[str] | None:
     for line in lines:
         if not line.startswith(prefix):
             continue  # another process writes to the same log
-        text = line[len(prefix) :].lstrip("\t")
+        text = line[len(prefix) :]
         if text and not text.startswith(" "):
             return ERROR.fullmatch(text)
     return None

@@ -79,6 +79,42 @@ def test_what_may_succeed_is_started_again(attempts):
     assert decide(*attempts)[:2] == ("restart", "same_hosts")
 
 
+@pytest.mark.parametrize(
+    ("attempts", "options", "why"),
+    [
+        ([KILL], {}, "The job continues on the same hosts."),
+        ([OPERATOR], {}, "An operator stopped the job."),
+        ([LIMIT], {}, "The job reached its time limit."),
+        ([KILL, KILL], {"policy": Policy(1, 3)}, "1 restart in a row completed no checkpoint (training_job_restarts)."),
+        ([KILL] * 3, {"policy": Policy(2, 3)}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ([EXIT], {"policy": Policy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),
+        ([EXIT], {"policy": Policy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
+        ([SYNTAX], {}, "SyntaxError at train.py, line 3 would occur again. Correct the script or its environment."),
+        ([LOST], {"available": ("w1",), "policy": Policy(3, 1)}, "The job continues without w2, w3."),
+        ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without it."),
+        (
+            [KILL, ERROR],
+            {"checkpoint": "4", "has_older": True},
+            "Attempts 1 and 2 died after checkpoint 4, so the one before it is used.",
+        ),
+        (
+            [KILL, EXIT, EXIT],
+            {},
+            "exit status 3 ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
+        ),
+    ],
+)
+def test_the_decision_says_why(attempts, options, why):
+    decision = decide(*attempts, **options)
+    assert decision.why == why
+    assert bool(decision.set_aside) == ("one before it" in why)
+
+
+def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
+    assert decide(KILL, KILL, available=("w1", "w3"), policy=Policy(3, 1)).rule == "fewer_hosts"
+    assert decide(KILL, progressed(KILL), policy=Policy(3, 1)).rule == "same_hosts"
+
+
 def test_a_new_checkpoint_resets_the_count_of_restarts():
     attempts = [KILL, KILL, KILL, progressed(KILL)]
     assert recovery.idle_restarts([Attempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0

@@ -421,3 +421,66 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
 )
 def test_a_checkpoint_is_progress_and_where_none_can_be_seen_a_step_is(before, after, place, expected):
     assert attempts.has_progressed(before, after, {"environment": {attempts.CHECKPOINTS: place}}) is expected
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/code/train.py", line 7, in <module>
+    save()
+{}
+"""
+TORCHRUN = """\
+step 1
+E1121 22:10:40.1 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 213)
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/distributed/run.py", line 5, in <module>
+    main()
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 213)
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "log", "record", "expected"),
+    [
+        ("command", "step 1\n", {"exit_code": 3}, ("exit_status", "exit status 3", "", 3)),
+        ("command", "step 1\n", {"exit_code": 200}, ("exit_status", "exit status 200", "", 200)),
+        ("command", "", {"signal": "SIGSEGV"}, ("signal", "signal SIGSEGV", "SIGSEGV", None)),
+        ("command", "", {"exit_code": 137}, ("signal", "signal SIGKILL", "SIGKILL", 137)),
+        (
+            "command",
+            TRACEBACK.format("KeyError: 'label'"),
+            {"exit_code": 1},
+            ("script_error", "KeyError at train.py, line 7", "KeyError", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format("OSError: [Errno 28] No space left on device"),
+            {"exit_code": 1},
+            ("disk_full", "OSError at train.py, line 7", "OSError", 1),
+        ),
+        ("torchrun", TORCHRUN, {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", None)),
+        ("torchrun", "no rendezvous\n", {"exit_code": 1}, ("exit_status", "exit status 1", "", 1)),
+    ],
+)
+def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, record, expected):
+    spec = {"directory": str(tmp_path), "attempt": 2, "name": "rank0", "launcher": launcher, "cwd": "/code"}
+    path = tmp_path / "logs/attempt2/rank0.log"
+    path.parent.mkdir(parents=True)
+    path.write_text(log)
+    found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
+    assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+
+
+def test_what_is_known_without_the_log_goes_first(tmp_path):
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    assert attempts.find_cause(spec, {"signal": "SIGKILL"}, "", 1)["kind"] == "out_of_memory"
+    stopped = {"signal": "SIGTERM", "reason": "was stopped because its host was shutting down"}
+    assert attempts.find_cause(spec, stopped, "host_shut_down", 1) == {"kind": "host_shut_down", "what": stopped["reason"]}
+
+
+def test_processes_that_the_kernel_has_killed_are_counted_where_that_is_possible():
+    assert attempts.oom_kills() >= 0
