@@ -137,7 +137,7 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: The verdict, which tells the processes that the job is over.
+#: The verdict, which tells the processes that the attempt is over.
 VERDICT: schema.Schema = {
     "state": schema.one_of(*FINAL),
     "failure": optional(schema.mapping()),
