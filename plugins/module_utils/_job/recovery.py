@@ -196,6 +196,11 @@ def _returned(situation: Situation) -> bool:
     return any(attempt.set_aside and _same(attempt.cause, situation.cause) for attempt in situation.attempts[:-1])
 
 
+def _what(situation: Situation) -> str:
+    """Return the error as the beginning of a sentence."""
+    return situation.cause.what[:1].upper() + situation.cause.what[1:]
+
+
 def _numbers(situation: Situation) -> str:
     last = len(situation.attempts)
     return f"{last - 1} and {last}"
@@ -244,13 +249,13 @@ TABLE: Sequence[Rule] = (
         "certain_error",
         STOP,
         lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in CERTAIN_ERRORS,
-        lambda situation: f"{situation.cause.what} would occur again. Correct the script or its environment.",
+        lambda situation: f"{_what(situation)} would occur again. Correct the script or its environment.",
     ),
     Rule(
         "error_came_back",
         STOP,
         _returned,
-        lambda situation: f"{situation.cause.what} occurred again from an older checkpoint. Correct the script or its data.",
+        lambda situation: f"{_what(situation)} occurred again from an older checkpoint. Correct the script or its data.",
     ),
     Rule(
         "suspect_host",
@@ -271,8 +276,7 @@ TABLE: Sequence[Rule] = (
         STOP,
         _repeats,
         lambda situation: (
-            f"{situation.cause.what} ended attempts {_numbers(situation)}, with no new checkpoint in between."
-            " Correct the script or its data."
+            f"{_what(situation)} ended attempts {_numbers(situation)}, with no new checkpoint in between. Correct the script or its data."
         ),
     ),
     Rule(
