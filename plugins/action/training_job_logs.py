@@ -19,6 +19,7 @@ ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "directory": {"type": "path", "required": True},
     "process": {"type": "str"},
+    "attempt": {"type": "int"},
     "lines": {"type": "int", "default": 100},
     "follow": {"type": "bool", "default": False},
     "heartbeat_timeout": {"type": "int", "default": 60},
@@ -40,6 +41,7 @@ class ActionModule(NodeAction, module="training_job_info"):
             **{key: given[key] for key in ("name", "directory", "heartbeat_timeout")},
             "log_lines": given["lines"],
             "log_process": given["process"],
+            "attempt": given["attempt"],
         }
         watch = JobWatch(polls_through(self, task_vars), arguments, "the job continues if Ansible is interrupted" if follow else "")
         with self.reading(task_vars):

@@ -215,6 +215,38 @@ options:
       - Seconds without a heartbeat after which a process counts as lost.
     type: int
     default: 60
+  restarts:
+    description:
+      - Maximum number of restarts in a row without a new checkpoint. A new checkpoint resets the count, so that a long job is not ended by
+        faults that are days apart.
+      - If an attempt of the job fails, the hosts start the job again, unless it is certain to fail again. They need no controller. The page
+        C(docs/recovery.md) describes when a job is restarted.
+      - With V(0), the job ends with its first failure.
+    type: int
+    default: 3
+    version_added: 0.2.0
+  min_hosts:
+    description:
+      - Minimum number of hosts with which the job is restarted if hosts are lost. The number of training processes becomes smaller.
+      - V(0) means all of the job's hosts.
+    type: int
+    default: 0
+    version_added: 0.2.0
+  stop_exit_codes:
+    description:
+      - Exit statuses of the script after which the job is not restarted.
+    type: list
+    elements: int
+    default: []
+    version_added: 0.2.0
+  restart_exit_codes:
+    description:
+      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. For these statuses, the same error
+        again is no reason to stop.
+    type: list
+    elements: int
+    default: []
+    version_added: 0.2.0
   metadata_directory:
     description:
       - Directory on the hosts that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).

@@ -17,6 +17,11 @@ options:
     description:
       - Name of a single job to return. The job must exist.
     type: str
+  attempt:
+    description:
+      - Number of the attempt whose processes and logs are returned. Used only with O(name). By default, this is the newest attempt.
+    type: int
+    version_added: 0.2.0
   progress_offset:
     description:
       - Byte offset in the progress file at which the returned progress begins. Used only with O(name). See RV(jobs[].progress_offset).
@@ -34,8 +39,8 @@ options:
     type: str
   log_offsets:
     description:
-      - Byte offsets by process name. For these processes, the module returns the log from the offset onwards instead of the last
-        lines. See RV(jobs[].log_offsets).
+      - Byte offsets by process name and, after the first attempt, by attempt and process name. For these processes, the module returns
+        the log from the offset onwards instead of the last lines. See RV(jobs[].log_offsets).
     type: dict
     default: {}
   wait:
@@ -238,6 +243,50 @@ jobs:
         log:
           description: The file with the output of the process.
           type: str
+    attempt:
+      description: Number of the attempt that RV(jobs[].processes) and RV(jobs[].failure) are about, from V(1).
+      returned: success
+      type: int
+    attempts:
+      description: The attempts of the job, oldest first. A job has more than one if it was restarted.
+      returned: success
+      type: list
+      elements: dict
+      contains:
+        attempt:
+          description: Number of the attempt.
+          type: int
+        state:
+          description: How the attempt ended. For the newest attempt, the state of the job.
+          type: str
+          choices: [pending, running, succeeded, failed, stopped, lost]
+        started:
+          description: When the attempt started, in seconds since 1970.
+          type: float
+        ended:
+          description: When the hosts decided what follows, in seconds since 1970.
+          returned: when the hosts have decided
+          type: float
+        hosts:
+          description: Number of hosts.
+          type: int
+        logs:
+          description: Directory of the logs of the attempt.
+          type: str
+        cause:
+          description: Why the attempt ended.
+          returned: when it failed
+          type: str
+          sample: rank 1 on demo-worker2 ended with exit status 1 (ValueError at train.py, line 42)
+        action:
+          description: What followed.
+          returned: when the hosts have decided
+          type: str
+          choices: [restart, stop]
+        why:
+          description: Why this followed.
+          returned: when the hosts have decided
+          type: str
     failure:
       description: The process that caused the job to fail, C(how) it ended, and the last C(lines) of its log. C(lines) is empty if the
         process was stopped.
@@ -316,6 +365,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "name": {"type": "str"},
             "heartbeat_timeout": {"type": "int", "default": 60},
+            "attempt": {"type": "int"},
             "progress_offset": {"type": "int", "default": 0},
             "log_lines": {"type": "int"},
             "log_process": {"type": "str"},
@@ -330,6 +380,8 @@ def main() -> None:
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+        if params["attempt"] is not None and not 1 <= params["attempt"] <= records.newest_attempt(paths).attempt:
+            raise NoProcessError("attempt: job {name} has no attempt {attempt}. Run status.yml to list its attempts.".format(**params))
         found = watch(paths, params)
         problems = found.pop("problems")
         module.exit_json(changed=False, jobs=[found], problems=some(problems))

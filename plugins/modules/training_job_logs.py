@@ -24,6 +24,11 @@ options:
       - Name or rank of the only process whose log is shown, such as V(ps0) or V(3). If omitted, the logs of all processes are shown.
       - If several ranks share a log and the launcher marks their lines, only the lines of this rank are shown.
     type: str
+  attempt:
+    description:
+      - Number of the attempt whose logs are shown. By default, this is the newest attempt.
+    type: int
+    version_added: 0.2.0
   lines:
     description:
       - Number of lines to show from the end of each log.

@@ -12,9 +12,10 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
 
@@ -69,6 +70,7 @@ class JobWatch:
         self._ask = poll
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
+        self._attempts: set[int] = set()
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
@@ -99,7 +101,7 @@ class JobWatch:
             if left():
                 return found
             missing = missing_ranks(found)
-            if missing and now - began > timeout:
+            if missing and found.get("attempt", 1) == 1 and now - began > timeout:
                 raise AnsibleActionFail(
                     f"job {found['name']}: {missing} of its processes wrote no record within {timeout} s. "
                     f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
@@ -123,6 +125,7 @@ class JobWatch:
         if found["processes"] and self._hint:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
+        self._show_attempts(found)
         for line in logs.log_lines(found.pop("logs", []), found["processes"]):
             display.display(line)
         for entry in progress:
@@ -130,6 +133,14 @@ class JobWatch:
         if progress:
             display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         return found
+
+    def _show_attempts(self, found: JobStatus) -> None:
+        """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""
+        for one in found.get("attempts") or []:
+            if one.get("action") == recovery.RESTART and one["attempt"] not in self._attempts:
+                self._attempts.add(one["attempt"])
+                cause = f" failed: {one['cause']}." if one.get("cause") else " failed."
+                display.display(clean_line(f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}"))
 
     def _settle(self, found: JobStatus) -> JobStatus:
         """Poll a failed job once more, because the record of an earlier failure may be written a moment later."""

@@ -102,7 +102,9 @@ class Cluster:
             path.write_text(textwrap.dedent(script))
             script = str(path)
         playbook = self.folder / f"{name}.yml"
-        role_variables = {f"training_job_{key}": value for key, value in {"name": name, "script": script, **variables}.items()}
+        # Most tests are about a single attempt.
+        options = {"name": name, "script": script, "restarts": 0, **variables}
+        role_variables = {f"training_job_{key}": value for key, value in options.items()}
         play = {
             "hosts": "trainers",
             "gather_facts": False,

@@ -300,6 +300,39 @@ def test_a_killed_agent_leaves_no_worker(cluster):
     assert cluster.info("killed")["failure"]["how"] == "was killed by signal SIGKILL"
 
 
+def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
+    script = """
+        import os, pathlib, signal, time
+        import torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        rank, folder = dist.get_rank(), pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+        first = max((int(path.stem) for path in folder.glob("*.pt")), default=0) + 1
+        print(f"begins with epoch {first}", flush=True)
+        dist.barrier()
+        for epoch in range(first, 5):
+            total = torch.ones(1)
+            dist.all_reduce(total)
+            if rank == 0:
+                torch.save(total, folder / f"{epoch}.tmp")
+                (folder / f"{epoch}.tmp").rename(folder / f"{epoch}.pt")
+            dist.barrier()
+            if (rank, epoch, os.environ["DEEPLEARNING_ATTEMPT"]) == (1, 2, "1"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        dist.destroy_process_group()
+    """
+    result = cluster.train("survives", script, restarts=3)
+    assert result.returncode == 0, result.stdout + result.stderr
+    shown = " ".join(result.stdout.split())
+    assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 ended with exit status 1" in shown
+    assert "The job continues on the same hosts." in shown
+    assert [cluster.read(f"/efs/jobs/survives/logs/attempt2/rank{rank}.log") for rank in range(3)] == ["begins with epoch 3\n"] * 3
+    found = cluster.info("survives")
+    assert (found["state"], found["attempt"], [one["state"] for one in found["attempts"]]) == ("succeeded", 2, ["failed", "succeeded"])
+    assert "begins with epoch 1" in cluster.read("/efs/jobs/survives/logs/rank1.log")
+    assert cluster.processes("/efs/jobs/survives/code") == []
+    assert [host.ssh("ls /run/deeplearning/jobs", check=False).stdout for host in cluster.hosts] == [""] * 3
+
+
 @pytest.mark.parametrize(
     ("name", "variables", "message"),
     [

@@ -152,6 +152,7 @@ def is_harmless(line: str) -> bool:
 
 # Job files
 
+DOCUMENTS = ["job.json", "status/agent0.json", "status/over", "status/next"]
 DESCRIPTION = {
     "name": "bad",
     "script": "train.py",
@@ -179,6 +180,19 @@ RECORD = {
     "exit_code": 1,
     "reason": "reached its time limit of 5 s",
 }
+FOLLOWING = {
+    "action": "stop",
+    "rule": "same_error",
+    "why": "exit status 1 ended attempts 1 and 2.",
+    "decided": 1790000010.0,
+    "started": 1790000000.0,
+    "ran_on": 1,
+    "failure": RECORD,
+    "cause": {"kind": "script_error", "what": "ValueError at train.py, line 3", "exit_code": 1, "name": "ValueError", "message": "no"},
+    "progress": False,
+    "hosts": [],
+    "set_aside": {"name": "1.pt", "changed": 1790000005.0},
+}
 LOG = """[rank 0] step 1
 [rank 1] the disk is full
 E1121 22:10:40.1 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 213)
@@ -198,7 +212,8 @@ def jobs(tmp_path):
     contents = {
         "job.json": json.dumps(DESCRIPTION),
         "status/agent0.json": json.dumps(RECORD),
-        "status/over": json.dumps({"state": "failed", "failure": RECORD}),
+        "status/over": json.dumps({"state": "failed", "failure": RECORD, "restartable": True}),
+        "status/next": json.dumps(FOLLOWING),
         "status/progress": NOTES,
         "logs/agent0.log": LOG,
         "progress.jsonl": PROGRESS,
@@ -221,6 +236,7 @@ def see(jobs):
     paths = records.Paths(str(jobs / "bad"))
     params = {
         "name": "bad",
+        "attempt": None,
         "wait": 0,
         "heartbeat_timeout": 60,
         "progress_offset": 0,
@@ -247,7 +263,7 @@ def no_charts(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["job.json", "status/agent0.json", "status/over", "status/progress", "logs/agent0.log", "progress.jsonl"])
+@pytest.mark.parametrize("name", [*DOCUMENTS, "status/progress", "logs/agent0.log", "progress.jsonl"])
 def test_damaged_files_of_a_job(jobs, name, seed):
     path = jobs / "bad" / name
     path.write_bytes(mutated_bytes(path.read_bytes(), random.Random(f"{name} {seed}")))
@@ -255,7 +271,7 @@ def test_damaged_files_of_a_job(jobs, name, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["job.json", "status/agent0.json", "status/over"])
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_files_of_a_job_with_other_values(jobs, name, seed):
     path = jobs / "bad" / name
     path.write_text(json.dumps(mutated_value(json.loads(path.read_text()), random.Random(f"{name} {seed}"))))

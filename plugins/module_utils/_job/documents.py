@@ -32,20 +32,74 @@ class _Record(TypedDict):
     heartbeat: float
 
 
+class Cause(TypedDict, total=False):
+    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception."""
+
+    kind: str
+    what: str
+    exit_code: int
+    name: str
+    message: str
+
+
 class Record(_Record, Outcome, total=False):
-    """The record of one process: status/<name>.json. `processes` is the number of processes in the job."""
+    """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
+
+    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of
+    the process, and its supervisor can start another attempt. It is false if the supervisor has ended.
+    """
 
     tagged: bool
     instance: str
     pid: int
     finished: float
+    cause: Cause
+    restartable: bool
+    available: bool
 
 
-class Verdict(TypedDict):
-    """The contents of status/over: how the job ended, and the process that caused its failure."""
-
+class _Verdict(TypedDict):
     state: str
     failure: Record | None
+
+
+class Verdict(_Verdict, total=False):
+    """The contents of status/over: how an attempt ended, and the process that caused its failure.
+
+    If `restartable` is true, the job is not over: the supervisors decide what follows.
+    """
+
+    restartable: bool
+
+
+class Checkpoint(TypedDict):
+    """A complete checkpoint: the name of its file or directory, and when this was last changed."""
+
+    name: str
+    changed: float
+
+
+class _Following(TypedDict):
+    action: str
+    rule: str
+    why: str
+    decided: float
+
+
+class Following(_Following, total=False):
+    """The contents of status/next: what follows an attempt, and why. See `recovery.Decision`.
+
+    The attempt `started` on `ran_on` hosts. `failure` is the process that ended it, `cause` is why, and `progress` tells whether the
+    attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was renamed.
+    """
+
+    started: float
+    ran_on: int
+    failure: Record
+    cause: Cause
+    progress: bool
+    hosts: list[str]
+    set_aside: Checkpoint
 
 
 class _Export(TypedDict):
@@ -110,6 +164,9 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
+    `attempt` is the number of the attempt, from 1. `parameters` are the parameters from which the specs of the next attempt are planned.
+    They are empty if `restarts` is 0.
+
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
     first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM
     and SIGKILL. A `time_limit` of 0 means no limit.
@@ -128,15 +185,22 @@ class JobSpec(TypedDict):
     time_limit: int
     stop_timeout: int
     heartbeat_timeout: int
+    attempt: int
+    restarts: int
+    launcher: str
+    parameters: dict[str, Any]
 
 
 class Spec(JobSpec):
     """The contents of spec.json, the spec for the supervisor of one process. The file is in the process's runtime directory.
 
+    `slot` is the index of the process among those of its host. In each attempt, a unit runs the process of its slot.
+
     A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance, or an empty string outside
     AWS.
     """
 
+    slot: int
     name: str
     rank: int
     ranks: list[int]
@@ -181,6 +245,23 @@ class Failure(ProcessStatus, LastWords, total=False):
     gone: str
 
 
+class _AttemptStatus(TypedDict):
+    attempt: int
+    state: str
+    started: float
+    hosts: int
+    logs: str
+
+
+class AttemptStatus(_AttemptStatus, total=False):
+    """One attempt of a job: when it ran, on how many hosts, why it ended (`cause`), and what followed (`action`, `why`)."""
+
+    ended: float
+    cause: str
+    action: str
+    why: str
+
+
 class Log(TypedDict):
     """New lines of a process's log. Because results have a size limit, `left_out` bytes before these lines are omitted."""
 
@@ -209,6 +290,8 @@ class _JobStatus(TypedDict):
     state: str
     process_count: int
     processes: list[ProcessStatus]
+    attempt: int
+    attempts: list[AttemptStatus]
 
 
 class JobStatus(_JobStatus, total=False):

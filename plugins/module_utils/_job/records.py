@@ -18,8 +18,16 @@ import subprocess
 import time
 from typing import Any, Mapping, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, Export, Outcome, Record, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    Cause,
+    Description,
+    Export,
+    Following,
+    Outcome,
+    Record,
+    Verdict,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, SchemaError, optional
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
     FAILED,
@@ -73,6 +81,19 @@ DELETED_AT_ONCE = 400
 # for years.
 CLOCK_LIMIT = 300
 
+# Maximum number of attempts to read, and the name of the directories of an attempt after the first.
+ATTEMPTS_LIMIT = 1 << 10
+ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
+
+#: Why a process failed.
+CAUSE: schema.Schema = {
+    "kind": schema.one_of(*recovery.KINDS),
+    "what": schema.text(1000),
+    "exit_code": optional(schema.integer(0, 255)),
+    "name": optional(schema.text(300)),
+    "message": optional(schema.text(1000)),
+}
+
 #: The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
@@ -91,6 +112,9 @@ RECORD: schema.Schema = {
     "exit_code": optional(schema.integer(0, 255)),
     "signal": optional(schema.text(20, r"[A-Z0-9+-]+", "the name of a signal")),
     "reason": optional(schema.text()),
+    "cause": optional(schema.mapping(CAUSE)),
+    "restartable": optional(schema.flag()),
+    "available": optional(schema.flag()),
 }
 
 #: The description of a job, `job.json`. The job's name is the name of its directory.
@@ -117,8 +141,27 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: The verdict, which tells the processes that the job is over.
-VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
+#: The verdict, which tells the processes that the attempt is over.
+VERDICT: schema.Schema = {
+    "state": schema.one_of(*FINAL),
+    "failure": optional(schema.mapping()),
+    "restartable": optional(schema.flag()),
+}
+
+#: What follows an attempt, `status/next`.
+FOLLOWING: schema.Schema = {
+    "action": schema.one_of(recovery.RESTART, recovery.STOP),
+    "rule": schema.text(40, r"[a-z_]+", "the name of a rule"),
+    "why": schema.text(1 << 12),
+    "decided": schema.seconds(),
+    "started": optional(schema.seconds()),
+    "ran_on": optional(schema.integer(1, RECORDS_LIMIT)),
+    "failure": optional(schema.mapping()),
+    "cause": optional(schema.mapping(CAUSE)),
+    "progress": optional(schema.flag()),
+    "hosts": optional(schema.list_of(schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"), RECORDS_LIMIT)),
+    "set_aside": optional(schema.mapping({"name": schema.text(255, r"[^/\0]+", "the name of a file"), "changed": schema.seconds()})),
+}
 
 
 #: The state of a job's export to S3, `status/export`.
@@ -197,9 +240,22 @@ def title(process: str) -> str:
 
 
 class Paths(NamedTuple):
-    """The paths of a job's files on the shared storage. `directory` is the job's directory."""
+    """The paths of a job's files on the shared storage. `directory` is the job's directory.
+
+    Each attempt has its own logs and records. Those of the first attempt are in `logs` and `status`, and those of attempt 2 in
+    `logs/attempt2` and `status/attempt2`. All other files belong to the job.
+    """
 
     directory: str
+    attempt: int = 1
+
+    def of_attempt(self, attempt: int) -> Paths:
+        """Return the paths of another attempt of the same job."""
+        return self._replace(attempt=attempt)
+
+    def _of_this_attempt(self, directory: str) -> str:
+        path = os.path.join(self.directory, directory)
+        return path if self.attempt == 1 else os.path.join(path, f"attempt{self.attempt}")
 
     @property
     def code(self) -> str:
@@ -211,16 +267,21 @@ class Paths(NamedTuple):
 
     @property
     def logs(self) -> str:
-        return os.path.join(self.directory, "logs")
+        return self._of_this_attempt("logs")
 
     @property
     def status(self) -> str:
-        return os.path.join(self.directory, "status")
+        return self._of_this_attempt("status")
 
     @property
     def verdict(self) -> str:
-        """The file that tells the processes that the job is over. Its name does not end in `.json`, because it is not a record."""
+        """The file that tells the processes that the attempt is over. Its name does not end in `.json`, because it is not a record."""
         return os.path.join(self.status, "over")
+
+    @property
+    def following(self) -> str:
+        """The file that says what follows the attempt."""
+        return os.path.join(self.status, "next")
 
     @property
     def checkpoints(self) -> str:
@@ -237,12 +298,12 @@ class Paths(NamedTuple):
     @property
     def progress_times(self) -> str:
         """The history of the size of the `progress` file. Each line contains a time in seconds since 1970 and a size in bytes."""
-        return os.path.join(self.status, "progress")
+        return os.path.join(self.of_attempt(1).status, "progress")
 
     @property
     def export(self) -> str:
         """The state of the job's export to S3."""
-        return os.path.join(self.status, "export")
+        return os.path.join(self.of_attempt(1).status, "export")
 
     def log(self, process: str) -> str:
         """Return the path of the file with the output of one process."""
@@ -259,6 +320,23 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)
     os.replace(temporary, path)
+
+
+def write_new_json(path: str, document: Mapping[str, Any]) -> bool:
+    """Write a file unless it exists, and return whether it was written. Readers see the complete file or none.
+
+    Of several hosts that write the file at the same time, one succeeds. Creating a link is atomic on NFS too.
+    """
+    temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
 
 
 def read_json(path: str) -> Document | None:
@@ -349,13 +427,65 @@ def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | N
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
             return {"state": SUCCEEDED, "failure": None}
-        return {"state": verdict["state"], "failure": check_record(verdict.get("failure") or {})}
+        found: Verdict = {"state": verdict["state"], "failure": check_record(verdict.get("failure") or {})}
+        if verdict.get("restartable"):
+            found["restartable"] = True
+        return found
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         if problems is not None:
             problems.append(f"verdict {paths.verdict!r} is skipped: {error}")
         return None
+
+
+def read_following(paths: Paths) -> Following | None:
+    """Return what follows an attempt, or None if the attempt has not ended, or if the file is not valid."""
+    try:
+        found = cast(Following, schema.conform(schema.read_document(paths.following), FOLLOWING))
+        if "failure" in found:
+            found["failure"] = check_record(found["failure"])
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def newest_attempt(paths: Paths) -> Paths:
+    """Return the paths of the newest attempt of a job. Attempts whose directories are symbolic links do not count."""
+    if any(os.path.islink(path) for path in (paths.directory, paths.of_attempt(1).status, paths.of_attempt(1).logs)):
+        return paths.of_attempt(1)
+    matches = (ATTEMPT.fullmatch(name) for name in _listing(paths.of_attempt(1).status))
+    return paths.of_attempt(max((int(match[1]) for match in matches if match and int(match[1]) <= ATTEMPTS_LIMIT), default=1))
+
+
+def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
+    """Return the state of a job, from the newest attempt: its records, which come from with_state(), and its verdict.
+
+    A failed job that may be restarted is running until its supervisors have decided to stop it, or have sent no heartbeat for
+    `heartbeat_timeout` seconds.
+    """
+    following = read_following(paths)
+    state = verdict["state"] if verdict else job_state(processes)
+    starting = paths.attempt > 1 and not processes
+    if not starting:
+        may_restart = verdict.get("restartable") if verdict else any(process.get("restartable") for process in processes)
+        if state not in (FAILED, LOST) or not may_restart or (following and following["action"] == recovery.STOP):
+            return state
+    before = read_following(paths.of_attempt(paths.attempt - 1)) if starting else following
+    moments = [process["heartbeat"] for process in processes if process.get("available", True)]
+    last = max([*moments, before["decided"] if before else 0.0])
+    if -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout:
+        return RUNNING
+    return LOST if starting else state
+
+
+def read_state(paths: Paths, heartbeat_timeout: float) -> str:
+    """Return the state of a job, from the records of its newest attempt."""
+    newest, now = newest_attempt(paths), time.time()
+    # Read the verdict before the records, so that the records of a finished job are complete.
+    verdict = read_verdict(newest)
+    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(newest)]
+    return attempt_state(newest, processes, heartbeat_timeout, verdict)
 
 
 def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
@@ -463,3 +593,15 @@ def describe_outcome(found: Outcome) -> str:
     if found.get("signal"):
         return "was killed by signal {}".format(found["signal"])
     return "ended with exit status {}".format(found.get("exit_code"))
+
+
+def describe_failure(process: Record, found: Cause | None = None) -> str:
+    """Return a sentence about the process that ended an attempt, such as `rank 1 on worker2 ended with exit status 1 (ValueError at ...)`.
+
+    `found` is why it ended, and by default the cause in its record.
+    """
+    why = found or process.get("cause") or {}
+    text = "{} on {} {}".format(title(process["name"]), process["host"], describe_end(process))
+    if why.get("kind") not in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
+        return text
+    return f"{text} ({why['what']}: {why['message']})" if why.get("message") else f"{text} ({why['what']})"

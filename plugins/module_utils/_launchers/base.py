@@ -53,7 +53,7 @@ class Program(NamedTuple):
     """The program of a job: a Python `script` or a `command`, with its `arguments`.
 
     If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` contains the options
-    of the launcher.
+    of the launcher. `attempt` is the number of the job's attempt, from 1.
     """
 
     job: str
@@ -63,6 +63,12 @@ class Program(NamedTuple):
     processes_per_host: int = 0
     options: Mapping[str, Any] = {}
     command: Sequence[str] = ()
+    attempt: int = 1
+
+    @property
+    def run(self) -> str:
+        """The id of this attempt, from which ports and rendezvous ids are derived, so that no process of an earlier attempt can join."""
+        return self.job if self.attempt == 1 else f"{self.job}.{self.attempt}"
 
     @property
     def argv(self) -> list[str]:
@@ -181,6 +187,9 @@ def remote_shell(job: str, process: str) -> str:
     return f"sh {runtime_directory(job, process)}/supervisor rsh"
 
 
-def port(job: str, purpose: str = "") -> int:
-    """Return a port for one purpose, derived from the job's name, so that processes of different jobs do not connect to each other."""
-    return FIRST_PORT + zlib.crc32((job + purpose).encode()) % PORT_COUNT
+def port(run: str, purpose: str = "") -> int:
+    """Return a port for one purpose, derived from the id of an attempt (see `Program.run`).
+
+    Processes of different jobs or attempts do not connect to each other.
+    """
+    return FIRST_PORT + zlib.crc32((run + purpose).encode()) % PORT_COUNT

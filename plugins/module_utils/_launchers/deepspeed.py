@@ -46,7 +46,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "CROSS_RANK": str(index),
                 "CROSS_SIZE": str(len(hosts)),
                 "MASTER_ADDR": hosts[0].name,
-                "MASTER_PORT": str(port(program.job)),
+                "MASTER_PORT": str(port(program.run)),
                 **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
                 "GLOO_SOCKET_IFNAME": host.interface,
                 "NCCL_SOCKET_IFNAME": "=" + host.interface,

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     """Return the processes of all hosts. Raises LaunchError if the GPUs cannot be divided equally."""
     places = [(host, index, gpus) for host in hosts for index, gpus in enumerate(slots(program, host))]
-    coordinator = f"{hosts[0].address}:{port(program.job)}"
+    coordinator = f"{hosts[0].address}:{port(program.run)}"
     return [
         Process(
             host=host.name,

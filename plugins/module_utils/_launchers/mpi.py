@@ -59,7 +59,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
         **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
         # torch.distributed needs these. Scripts take the rank and the world size from Open MPI's variables.
         "MASTER_ADDR": hosts[0].name,
-        "MASTER_PORT": str(port(program.job)),
+        "MASTER_PORT": str(port(program.run)),
     }
     return [
         Process(

@@ -42,7 +42,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
         )
     shared = {
         "DMLC_PS_ROOT_URI": hosts[0].address,
-        "DMLC_PS_ROOT_PORT": str(port(program.job)),
+        "DMLC_PS_ROOT_PORT": str(port(program.run)),
         "DMLC_NUM_WORKER": str(workers),
         "DMLC_NUM_SERVER": str(servers),
     }

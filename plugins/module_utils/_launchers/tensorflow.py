@@ -86,7 +86,7 @@ def _addresses(program: Program, places: Places) -> Addresses:
     taken: Counter[tuple[str, int]] = Counter()
     addresses: Addresses = {}
     for kind, same in places.items():
-        first = program.options[f"first_{kind}_port"] if flags else port(program.job)
+        first = program.options[f"first_{kind}_port"] if flags else port(program.run)
         for host, _gpus in same:
             addresses.setdefault(kind, []).append(f"{host.name}:{first + taken[host.name, first]}")
             taken[host.name, first] += 1

@@ -51,7 +51,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "-m",
                 "torch.distributed.run",
                 f"--nproc-per-node={workers}",
-                *(_dynamic(program.job, hosts, index, least, restarts) if dynamic else _static(program.job, hosts, index)),
+                *(_dynamic(program.run, hosts, index, least, restarts) if dynamic else _static(program.run, hosts, index)),
                 *(["--tee=3"] if tagged else []),
                 *_training(program),
             ],
@@ -90,12 +90,12 @@ def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[
     }
 
 
-def _static(job: str, hosts: Sequence[Host], index: int) -> list[str]:
+def _static(run: str, hosts: Sequence[Host], index: int) -> list[str]:
     """Return the arguments of an agent whose peers are fixed."""
-    return [f"--nnodes={len(hosts)}", f"--node-rank={index}", f"--master-addr={hosts[0].name}", f"--master-port={port(job)}"]
+    return [f"--nnodes={len(hosts)}", f"--node-rank={index}", f"--master-addr={hosts[0].name}", f"--master-port={port(run)}"]
 
 
-def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
+def _dynamic(run: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
     """Return the arguments of an agent that joins a rendezvous on the first host, at the start and after each restart of the workers."""
     # Without `is_host` and `--local-addr`, agents would derive these values from name resolution.
     settings = {**RENDEZVOUS, "is_host": int(not index)}
@@ -103,8 +103,8 @@ def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: 
         f"--nnodes={least}:{len(hosts)}",
         f"--max-restarts={restarts}",
         "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={hosts[0].name}:{port(job)}",
-        f"--rdzv-id={job}",
+        f"--rdzv-endpoint={hosts[0].name}:{port(run)}",
+        f"--rdzv-id={run}",
         "--rdzv-conf=" + ",".join(f"{name}={value}" for name, value in settings.items()),
         f"--local-addr={hosts[index].address}",
     ]

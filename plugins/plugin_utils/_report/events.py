@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessStatus
 
 
@@ -28,6 +28,11 @@ def events(report: Mapping[str, Any]) -> list[Event]:
 def _job(report: Mapping[str, Any]) -> Iterator[Event]:
     job = report["job"]
     yield Event(job["created"], "code copied")
+    for one in job.get("attempts") or []:
+        if one.get("cause") and one["attempt"] < job["attempt"]:
+            yield Event(one["ended"], f"attempt {one['attempt']} failed: {one['cause']}", True)
+        if one.get("why"):
+            yield Event(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
     if report["over"]:
         yield Event(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
 

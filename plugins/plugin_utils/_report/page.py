@@ -236,6 +236,7 @@ def check(report: Mapping[str, Any]) -> None:
     progress = report["progress"]
     lists = [
         ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
+        ("attempts", report["job"].get("attempts", []), records.ATTEMPTS_LIMIT),
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),

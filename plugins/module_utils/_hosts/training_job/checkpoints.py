@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
 VARIABLE = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
-
-# The suffix of incomplete checkpoints. Scripts rename a checkpoint when it is complete.
-INCOMPLETE = ".tmp"
 
 
 def directory(params: dict[str, Any], paths: records.Paths) -> str:
@@ -41,9 +38,8 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
         return
     if name == params["name"]:
         raise RefusalError(f"resume: job {name!r} cannot resume from itself. Choose another name for the new job.")
-    place, now = directory(params, paths), time.time()
-    found = records.read_records(earlier_job(params, paths))
-    if records.job_state([records.with_state(record, now, params["heartbeat_timeout"]) for record in found]) in (PENDING, RUNNING):
+    place = directory(params, paths)
+    if records.read_state(earlier_job(params, paths), params["heartbeat_timeout"]) in (PENDING, RUNNING):
         raise RefusalError(f"resume: job {name!r} has not ended. Wait until it ends, or stop it with stop.yml -e training_job_name={name}")
     if not os.path.isabs(place):
         return  # a location that only the script can access, such as an S3 URI
@@ -58,10 +54,7 @@ def is_complete(place: str) -> bool:
 
     Checkpoint formats differ, so only the training script can determine which checkpoint is the newest.
     """
-    try:
-        return any(not name.startswith(".") and not name.endswith(INCOMPLETE) for name in os.listdir(place))
-    except OSError:
-        return False
+    return bool(checkpoint_files.complete(place))
 
 
 def earlier_job(params: dict[str, Any], paths: records.Paths) -> records.Paths:

@@ -64,11 +64,12 @@ def read_jobs(directory: str, heartbeat_timeout: float, now: float) -> tuple[lis
 def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> Job:
     """Return one job. Raises OSError, ValueError."""
     description = records.read_description(paths)
-    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths)]
-    verdict = records.read_verdict(paths)
+    newest = records.newest_attempt(paths)
+    verdict = records.read_verdict(newest)
+    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
     return Job(
         name,
-        verdict["state"] if verdict else records.job_state(processes),
+        records.attempt_state(newest, processes, heartbeat_timeout, verdict),
         description["created"],
         max([description["created"], *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",

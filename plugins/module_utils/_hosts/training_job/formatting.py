@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, JobStatus, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
@@ -79,17 +80,43 @@ def job_line(found: JobStatus, now: float) -> str:
     processes = found["processes"]
     head = "{name} {state}".format(**found)
     if processes:
-        begun, ended = span(processes)
+        begun, ended = job_span(found)
         if found["state"] == RUNNING:
             head += f" for {duration(now - begun)} (since {moment(begun)} UTC)"
         else:
             head += f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
     elif found["state"] == PENDING:
         head += " since " + moment(found["created"]) + " UTC"
+    if found.get("attempt", 1) > 1:
+        head += ", attempt {}".format(found["attempt"])
     hosts = len({process["host"] for process in processes})
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
+
+
+def attempt_table(found: JobStatus) -> list[str]:
+    """Return the attempts of a job as lines of a table, or no lines if there is only one. What follows an attempt is below its line."""
+    attempts = found.get("attempts") or []
+    if len(attempts) < 2:
+        return []
+    lines = []
+    for one in attempts:
+        ended = f"to {moment(one['ended'])}" if one.get("ended") else "until now" if one["state"] == RUNNING else ""
+        head = "attempt {} {} on {}, {} {} UTC".format(
+            one["attempt"], one["state"], _count(one["hosts"], "host", "hosts"), moment(one["started"]), ended
+        )
+        lines.append(clean_line(f"{head}: {one['cause']}" if one.get("cause") else head))
+        if one.get("why"):
+            lines.append(clean_line(f"  {one['action']}: {one['why']}"))
+    return lines
+
+
+def job_span(found: JobStatus) -> tuple[float, float]:
+    """Return when the first attempt of a job started, and when its last process ended or sent a heartbeat, in seconds since 1970."""
+    begun, ended = span(found["processes"])
+    starts = [one["started"] for one in found.get("attempts") or [] if one["started"]]
+    return min([begun, *starts]), ended
 
 
 def process_table(processes: Sequence[Record]) -> list[str]:
@@ -121,7 +148,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     """Return the lines that summarize a job, from the result of training_job_info and the last values that the job reported."""
     processes = found["processes"]
     paths = Paths(found["directory"])
-    start, end = span(processes)
+    start, end = job_span(found)
     hosts = list(dict.fromkeys(process["host"] for process in processes))
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)
     rows = [
@@ -132,6 +159,8 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     ]
     if checkpoints(found) != paths.checkpoints:
         rows.append(("checkpoints", checkpoints(found)))
+    if found.get("attempt", 1) > 1:
+        rows.insert(1, ("attempts", str(found["attempt"])))
     if found.get("export"):
         rows.append(("export", export(found["export"])))
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
@@ -156,7 +185,19 @@ def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
 
     `command` returns the command that runs a playbook of this collection, such as `logs`.
     """
-    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *_next_steps(found, command)])
+    lines = [failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *not_restarted(found), *_next_steps(found, command)]
+    return "\n".join(lines)
+
+
+def not_restarted(found: JobStatus) -> list[str]:
+    """Return a line that says why a failed job was not restarted, or no line if it could not be restarted at all."""
+    attempts = found.get("attempts")
+    if not attempts or attempts[-1].get("action") != recovery.STOP:
+        return []
+    last = attempts[-1]
+    what = f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted"
+    what += f", because {last['cause']}. " if last.get("cause") else ". "
+    return [clean_line(what + last["why"])]
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str]:

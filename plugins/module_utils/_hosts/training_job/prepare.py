@@ -114,18 +114,21 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix new and old results."""
     problems: list[str] = []
-    found = records.read_records(paths, problems)
+    newest = records.newest_attempt(paths)
+    found = records.read_records(newest, problems)
     if problems:
         raise RefusalError(f"job {name} may have run already: {problems[0]}. Choose another name.")
-    if not found:
+    if not found and newest.attempt == 1:
         return "new"
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
     # If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
-    if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
+    if not processes or len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
-    state = records.job_state(processes)
+    state = records.attempt_state(newest, processes, heartbeat_timeout, records.read_verdict(newest))
+    if state == RUNNING:
+        return "running"
     raise RefusalError(
         f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name."
         f" To continue from its newest checkpoint, also set training_job_resume={name}"

@@ -53,6 +53,10 @@ SPECIFICATION: dict[str, Any] = {
         "time_limit": {"type": "int", "default": 0},
         "stop_timeout": {"type": "int", "default": 30},
         "heartbeat_timeout": {"type": "int", "default": 60},
+        "restarts": {"type": "int", "default": 3},
+        "min_hosts": {"type": "int", "default": 0},
+        "stop_exit_codes": {"type": "list", "elements": "int", "default": []},
+        "restart_exit_codes": {"type": "list", "elements": "int", "default": []},
         "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
         "generation": {"type": "str"},
         "setup_steps": {"type": "list", "elements": "dict", "default": [], "no_log": True},
@@ -87,7 +91,23 @@ def check(params: dict[str, Any]) -> None:
         records.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
         raise RefusalError("script: is missing. Specify the training script, or a command.")
+    check_restarts(params)
     check_tasks(params["environment_by_task"], params, find_launcher(params))
+
+
+def check_restarts(params: dict[str, Any]) -> None:
+    """Raise RefusalError unless the options of restarts are in range and do not contradict each other."""
+    for option in ("restarts", "min_hosts"):
+        if params[option] < 0:
+            raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
+    stop, restart = params["stop_exit_codes"], params["restart_exit_codes"]
+    for option, codes in (("stop_exit_codes", stop), ("restart_exit_codes", restart)):
+        for code in codes:
+            if not 1 <= code <= 255:
+                raise RefusalError(f"{option}: {code} is not the exit status of a failed process. Use 1 to 255.")
+    both = sorted(set(stop) & set(restart))
+    if both:
+        raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove it from one of them.")
 
 
 def find_launcher(params: dict[str, Any]) -> Launcher:

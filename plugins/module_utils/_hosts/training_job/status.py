@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import cast
+from typing import Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    AttemptStatus,
     Failure,
     JobStatus,
     LastWords,
@@ -19,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     Record,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
@@ -27,19 +28,27 @@ LOG_LINES = 40
 TAIL_SIZE = 1 << 18
 
 
-def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
+def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None, attempt: int | None = None) -> JobStatus:
     """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
 
-    Invalid records and records beyond the size budget are skipped and reported in `problems`.
+    The processes are those of the newest attempt, or of `attempt`. Invalid records and records beyond the size budget are skipped and
+    reported in `problems`.
     """
     description = records.read_description(paths)
     problems: list[str] = []
     launcher = LAUNCHERS.get(description["launcher"])
     now = time.time()
+    newest = records.newest_attempt(paths)
     # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict = records.read_verdict(paths, problems)
-    found = records.read_records(paths, problems, budget)
-    processes = [describe(records.with_state(record, now, heartbeat_timeout), paths, launcher) for record in found]
+    verdict = records.read_verdict(newest, problems)
+    found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
+    state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
+    attempts = read_attempts(newest, found, state)
+    if attempt is not None and attempt != newest.attempt:
+        newest = paths.of_attempt(attempt)
+        verdict = records.read_verdict(newest, problems)
+        found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
+    processes = [describe(record, newest, launcher) for record in found]
     result: JobStatus = {
         "name": os.path.basename(paths.directory),
         "launcher": description["launcher"],
@@ -51,18 +60,47 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "directory": paths.directory,
         "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
         "resume": description.get("resume"),
-        "state": verdict["state"] if verdict else records.job_state(processes),
+        "state": state,
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
+        "attempt": newest.attempt,
+        "attempts": attempts,
         "problems": problems,
     }
-    first = records.cause(processes, verdict["failure"]) if verdict else records.first_failure(processes)
+    following = records.read_following(newest)
+    judged = following["failure"] if following and "failure" in following else verdict["failure"] if verdict else None
+    first = records.cause(processes, judged) if verdict else records.first_failure(processes)
     export = records.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
-    if first:
-        result["failure"] = describe_failure(describe(first, paths, launcher), launcher)
+    # A job that is restarted has not failed, whatever has happened to an attempt.
+    if first and states.is_over(state) and newest.attempt == len(attempts):
+        result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
+
+
+def read_attempts(newest: Paths, processes: Sequence[Record], state: str) -> list[AttemptStatus]:
+    """Return the attempts of a job, oldest first. `processes` are the records of the newest attempt, and `state` is the job's."""
+    found = []
+    for number in range(1, newest.attempt + 1):
+        paths = newest.of_attempt(number)
+        following = records.read_following(paths)
+        is_newest = number == newest.attempt
+        one: AttemptStatus = {
+            "attempt": number,
+            "state": state if is_newest else states.FAILED,
+            "started": min((process["started"] for process in processes), default=0.0),
+            "hosts": len({process["host"] for process in processes}),
+            "logs": paths.logs,
+        }
+        if following:
+            one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
+            one["ended"], one["action"], one["why"] = following["decided"], following["action"], following["why"]
+            if "failure" in following:
+                one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
+                one["cause"] = records.describe_failure(following["failure"], following.get("cause"))
+        found.append(one)
+    return found
 
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
@@ -80,21 +118,33 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
     `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
     """
-    how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
+    how = records.describe_end(process)
     if process["state"] == states.STOPPED:
         return {"how": how, "log": log, "lines": []}
-    asked = launcher and launcher.culprit and process["ranks"] and (not process.get("reason") or records.OUT_OF_MEMORY in how)
-    found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
+    found, lines = failing_lines(process, log, launcher, process["tag"])
     if found:
         cause = records.describe_outcome(records.outcome(found.status))
         # The other lines come from the launcher.
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
-            lines = logs.lines_of(found.rank, process["tag"], lines)
         else:
             how += "" if how in (cause, f"{cause} {records.OUT_OF_MEMORY}") else f", because its script {cause}"
-            lines = lines[: found.line]
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
+
+
+def failing_lines(process: Record, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
+    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only those of this rank.
+
+    `mark` is the tag of the lines (see tag()).
+    """
+    lines = logs.tail(log, TAIL_SIZE)
+    reason = process.get("reason")
+    asked = launcher and launcher.culprit and process["ranks"] and (not reason or records.OUT_OF_MEMORY in reason)
+    found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
+    if found:
+        # The other lines come from the launcher.
+        lines = logs.lines_of(found.rank, mark, lines) if mark else lines[: found.line]
+    return found, lines
 
 
 def describe(record: Record, paths: Paths, launcher: Launcher | None) -> ProcessStatus:

@@ -9,6 +9,9 @@ hosts together with the files that it imports, and needs only the standard libra
 
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
+
+A job that may be restarted has attempts. If one fails, all supervisors end what is left of their processes, and the first one that answers
+decides what follows (see attempts.py). The same supervisors then start the next attempt.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ import threading
 import time
 from typing import Any, NamedTuple, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, checkpoint_files, remote
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Outcome, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
@@ -43,8 +48,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     shared_memory,
     title,
     write_json,
+    write_new_json,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 
 # In seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the directory.
 # So each heartbeat that a host writes also refreshes its view of the other hosts' records.
@@ -55,6 +62,9 @@ POLL_INTERVAL = 2.0
 # first may not be the first failure.
 POLLS_OF_FAILURE = 2
 
+# Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
+RESTART_STOP_TIMEOUT = 5
+
 # The name of a file in a process's directory on its host. The file exists if the process's unit is ending.
 ENDED = "ended"
 
@@ -62,15 +72,16 @@ PROFILE = "/etc/profile"
 
 
 class End(NamedTuple):
-    """The state and reason to record for a process that was stopped."""
+    """The state and reason to record for a process that was stopped, and the kind of the cause if that is a failure."""
 
     state: str
     reason: str
+    kind: str = ""
 
 
 FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
 # The shutdown of a host counts as a failure. An elastic job continues without the host. Any other job fails on the other hosts as a result.
-SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN)
+SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN, recovery.HOST_SHUT_DOWN)
 
 
 class Watch:
@@ -82,8 +93,10 @@ class Watch:
     def __init__(self, spec: Spec, record: Record) -> None:
         self.record = record
         self.verdict: Verdict | None = None
-        self._paths = Paths(spec["directory"])
+        self._paths = Paths(spec["directory"], spec["attempt"])
         self._lead = spec["lead"]
+        self._restarts = spec["restarts"]
+        self._spec = spec
         self._timeout = spec["heartbeat_timeout"]
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -114,15 +127,29 @@ class Watch:
 
     def poll(self) -> Verdict | None:
         """Return the verdict, or None if there is none yet."""
-        now = time.monotonic()
-        # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the others lost.
-        self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
-        self._looked_at = now
+        self._tick()
         try:
+            self._refresh()
             return self._decide() if self.record["name"] == self._lead else self._obey()
         except OSError as error:
             sys.stderr.write(f"cannot read the job's records: {error}\n")
             return None
+
+    def is_silent(self, record: Record) -> bool:
+        """Return whether another process has sent no heartbeat for too long. The process of this supervisor is never silent."""
+        self._tick()
+        return record["name"] != self.record["name"] and self._is_silent(record)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the others lost.
+        self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
+        self._looked_at = now
+
+    def _refresh(self) -> None:
+        """Make an NFS client fetch the directory of records again, because this client writes to it."""
+        if self._restarts:
+            os.utime(self._paths.status)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -145,24 +172,54 @@ class Watch:
     def _decide(self) -> Verdict | None:
         processes = read_records(self._paths)
         for process in processes:
-            if process["state"] == RUNNING and process["name"] != self._lead and self._is_silent(process):
+            if process["state"] == RUNNING and process["name"] != self.record["name"] and self._is_silent(process):
                 process["state"] = LOST
         state = job_state(processes)
         if not is_over(state):
-            return None
+            return self._judge_missing(processes)
         self._failures_seen += 1
         if state != SUCCEEDED and self._failures_seen < POLLS_OF_FAILURE:
             return None
-        verdict: Verdict = {"state": state, "failure": first_failure(processes)}
-        write_json(self._paths.verdict, verdict)
-        return verdict
+        return self._judge({"state": state, "failure": first_failure(processes)}, processes)
+
+    def _judge_missing(self, processes: list[Record]) -> Verdict | None:
+        """Return a verdict if a process of a later attempt has not started in time."""
+        if len(processes) == self._spec["processes"] or not self._is_overdue():
+            return None
+        started = {process["name"] for process in processes}
+        missing = next(spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started)
+        return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
+
+    def _is_overdue(self) -> bool:
+        """Return whether all processes of a later attempt should have started by now. The controller watches the start of the first one."""
+        return self._paths.attempt > 1 and self._watched > self._timeout
+
+    def _judge(self, verdict: Verdict, processes: list[Record]) -> Verdict | None:
+        """Write the verdict unless another process has done so, and return what was written.
+
+        Only an operator stops a process before there is a verdict, so then the job is not restarted. At its time limit, a job gets all of
+        its stop timeout.
+        """
+        if not self._restarts:
+            write_json(self._paths.verdict, verdict)
+            return verdict
+        failure = verdict["failure"]
+        is_late = failure is not None and failure.get("cause", {}).get("kind") == recovery.TIME_LIMIT
+        if verdict["state"] != SUCCEEDED and not is_late and not any(process["state"] == STOPPED for process in processes):
+            verdict["restartable"] = True
+        write_new_json(self._paths.verdict, verdict)
+        return read_verdict(self._paths)
 
     def _obey(self) -> Verdict | None:
         verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
-        if not verdict and lead and self._is_silent(lead):
+        if verdict or not (self._is_silent(lead) if lead else self._is_overdue()):
+            return verdict
+        if lead and not self._restarts:
             return {"state": LOST, "failure": {**lead, "state": LOST}}
-        return verdict
+        # The first process that answers takes the place of the lead.
+        answering = [process for process in read_records(self._paths) if not self.is_silent(process)]
+        return self._decide() if answering and answering[0]["name"] == self.record["name"] else None
 
     def _is_silent(self, record: Record) -> bool:
         """Return whether the time since a process's last new heartbeat exceeds the timeout. Only this host's clock is used."""
@@ -180,21 +237,45 @@ class Supervisor:
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
-        self.spec = spec
-        self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", path]
+        self.directory = os.path.dirname(path)
+        self.path = path
+        self.leaving: End | None = None
+        self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
+        self.before = attempts.known(spec) if spec["restarts"] else attempts.Known(None, None)
+        self.begin(spec)
+
+    def begin(self, spec: Spec) -> None:
+        """Prepare an attempt."""
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
+        self.spec = spec
+        self.paths = Paths(spec["directory"], spec["attempt"])
+        self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", self.path]
+        self.oom_kills = attempts.oom_kills()
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
 
     def run(self) -> int:
-        """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over."""
-        paths = Paths(self.spec["directory"])
-        for directory in (paths.logs, paths.status):
+        """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over.
+
+        If the job may be restarted, no supervisor returns before the job is over, or continues without this process.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
+        if self.spec["restarts"]:
+            attempts.adopt_descendants()
+        while True:
+            status = self.run_attempt()
+            following = self.recover()
+            if following is None:
+                return status
+            self.begin(following)
+
+    def run_attempt(self) -> int:
+        """Run the process of one attempt until it ends, and return the exit status for the unit."""
+        for directory in (self.paths.logs, self.paths.status):
             os.makedirs(directory, exist_ok=True)
-        signal.signal(signal.SIGTERM, lambda *_: self.stop(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         self.watch.write()
-        with open(paths.log(self.spec["name"]), "ab", buffering=0) as log:
+        with open(self.paths.log(self.spec["name"]), "ab", buffering=0) as log:
             try:
                 self.child = subprocess.Popen(
                     self.argv,
@@ -206,16 +287,73 @@ class Supervisor:
                 )
             except OSError as error:
                 reason = f"{COULD_NOT_BE_STARTED}: {error.strerror}: {error.filename!r}"
-                status = self.finish(FAILED, exit_code=127, reason=reason)
+                status = self.finish(FAILED, recovery.NOT_STARTED, exit_code=127, reason=reason)
+                if self.spec["restarts"]:
+                    self.watch.start()
             else:
-                if self.ended:
-                    self.stop(self.ended)
+                if self.leaving:
+                    self.stop(self.leaving)
                 self.watch.start()
                 status = self.finished(self.wait(self.child))
-        if self.spec["name"] == self.spec["lead"]:
+        if self.spec["name"] == self.spec["lead"] or self.spec["restarts"]:
             self.attend()
-        self.watch.stop()
         return status
+
+    def recover(self) -> Spec | None:
+        """Return the spec of the next attempt, or None if the job is over or continues without this process."""
+        verdict = self.watch.verdict
+        try:
+            if not verdict or not verdict.get("restartable"):
+                return None
+            attempts.end_descendants()
+            ready = time.time()
+            self.watch.write(available=self.leaving is None)
+            following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, lambda: bool(self.leaving)).following(verdict)
+            if following is None:
+                return None
+            sys.stderr.write(attempts.sentence(verdict, following) + "\n")
+            if following["action"] == recovery.STOP:
+                return None
+            delete_old(shared_memory(self.spec["job"]), ready)
+            if "set_aside" in following:
+                self.set_aside(following["set_aside"])
+            return self.next_spec(following.get("hosts") or [])
+        finally:
+            self.decline()
+            self.watch.stop()
+
+    def decline(self) -> None:
+        """If this supervisor ends whatever follows, tell the others. If an operator stops one of them, the job is over."""
+        if not self.leaving or not self.spec["restarts"]:
+            return
+        self.watch.write(available=False)
+        if self.leaving == FROM_OUTSIDE:
+            why = "An operator stopped the job."
+            with contextlib.suppress(OSError):
+                write_new_json(
+                    self.paths.following, {"action": recovery.STOP, "rule": recovery.OPERATOR, "why": why, "decided": time.time()}
+                )
+
+    def set_aside(self, checkpoint: Checkpoint) -> None:
+        try:
+            checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
+        except OSError as error:
+            sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
+
+    def next_spec(self, hosts: list[str]) -> Spec | None:
+        """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
+        try:
+            spec = attempts.next_spec(self.spec, hosts, self.directory)
+        except LaunchError as error:
+            # The supervisor that decided has checked this, so a process of the job has changed the decision.
+            sys.stderr.write(f"{self.paths.following} cannot be followed: {error}\n")
+            return None
+        if spec is not None:
+            # The unit's other programs read these files.
+            write_private(self.path, json.dumps(spec))
+            write_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
+        self.before = attempts.known(self.spec)
+        return spec
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process. The directory of its Python comes first in PATH, as in an active virtual environment."""
@@ -223,25 +361,37 @@ class Supervisor:
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
 
+    def leave(self, end: End) -> None:
+        """Stop the process, and take no part in later attempts."""
+        self.leaving = end
+        self.stop(end)
+
     def stop(self, end: End) -> None:
         """Send SIGTERM to the process. wait() kills it after the stop timeout."""
         self.ended = self.ended or end
         if self.child is not None and self.kill_at is None:
-            self.kill_at = time.monotonic() + self.spec["stop_timeout"]
+            self.kill_at = time.monotonic() + self.stop_timeout()
             self.child.terminate()
+
+    def stop_timeout(self) -> float:
+        """Return the seconds between SIGTERM and SIGKILL. They are fewer if another attempt follows."""
+        verdict = self.watch.verdict
+        timeout = self.spec["stop_timeout"]
+        return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
         """Wait for the process to end, and return its return code. A negative code is the number of the signal that killed it."""
-        limit = self.spec["time_limit"]
-        end = time.monotonic() + limit if limit else float("inf")
+        end = self.time_limit_at
         while True:
             now = time.monotonic()
             if now >= end:
-                self.stop(End(FAILED, f"reached its time limit of {limit} s"))
+                self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict))
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
+            if self.spec["restarts"]:
+                attempts.reap(child.pid)
             try:
                 # Use a short timeout, so that a change to kill_at takes effect soon.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
@@ -251,33 +401,35 @@ class Supervisor:
     def finished(self, code: int) -> int:
         """Record how the process ended."""
         if self.ended:
-            return self.finish(self.ended.state, reason=self.reason(self.ended), **outcome(code))
-        ended = outcome(code)
-        if code and out_of_memory_kills():
-            ended["reason"] = f"{describe_outcome(ended)} {OUT_OF_MEMORY}"
-        return self.finish(FAILED if code else SUCCEEDED, **ended)
+            return self.finish(self.ended.state, self.ended.kind, reason=self.reason(self.ended), **outcome(code))
+        return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
     def reason(self, ended: End) -> str:
         """Return why the process was stopped. If an operator stops a job that has already failed, the reason is the failure."""
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
-                failure = first_failure(read_records(Paths(self.spec["directory"])))
+                failure = first_failure(read_records(self.paths))
                 if failure and failure["state"] == FAILED:
                     return end_for({"state": FAILED, "failure": failure}).reason
         return ended.reason
 
-    def finish(self, state: str, **how: Any) -> int:
-        """Write the final record and return the exit status for the unit."""
+    def finish(self, state: str, kind: str = "", **how: Any) -> int:
+        """Write the final record and return the exit status for the unit. `kind` is the kind of the cause, if it is known."""
+        if state == FAILED:
+            found = cast(Record, {**self.watch.record, "state": state, **how})
+            how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills() - self.oom_kills)
+            if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
+                how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=time.time(), **how)
         if state in (SUCCEEDED, STOPPED):
             return 0
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """As the lead, wait until the job is over. If an operator stops the lead, poll only a few times, without waiting."""
+        """Wait until the attempt is over. If an operator stops this process, poll only a few times, without waiting."""
         looks = 0
         while not self.watch.verdict:
-            stopped = self.ended is not None and self.ended.state == STOPPED
+            stopped = self.leaving is not None if self.spec["restarts"] else self.ended is not None and self.ended.state == STOPPED
             if stopped and looks >= POLLS_OF_FAILURE:
                 return
             self.watch.verdict = self.watch.poll()
@@ -297,26 +449,30 @@ def is_shutting_down() -> bool:
     return found.stdout.strip() == "stopping"
 
 
-def out_of_memory_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
-    """Return how many processes of this unit the kernel has killed for lack of memory, or 0 if the kernel does not count them.
-
-    Source: `memory.events` in the documentation of control groups, version 2.
-    """
-    try:
-        with open(cgroups, encoding="utf-8") as file:
-            own = next(line.rstrip("\n") for line in file if line.startswith("0::/"))[len("0::/") :]
-        with open(os.path.join(root, own, "memory.events"), encoding="ascii") as file:
-            return int(dict(line.split() for line in file).get("oom_kill", 0))
-    except (OSError, ValueError, StopIteration):
-        return 0
-
-
 def _touch(path: str) -> None:
     """Update the modification time of a record that cannot be written because the storage is full. This counts as a heartbeat."""
     try:
         os.utime(path)
     except OSError:
         pass
+
+
+def write_private(path: str, text: str) -> None:
+    """Replace a file of the unit atomically with one that only this user can read, because it may contain secrets."""
+    temporary = path + ".new"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def delete_old(directory: str, before: float) -> None:
+    """Delete what was last changed before a time, in seconds since 1970, from the job's shared memory on this host.
+
+    Every process that may have written it has ended. Processes of the next attempt may already have started.
+    """
+    with contextlib.suppress(OSError):
+        paths = [os.path.join(directory, name) for name in os.listdir(directory)]
+        delete([path for path in paths if os.lstat(path).st_mtime < before])
 
 
 def first_record(spec: Spec) -> Record:
@@ -334,6 +490,8 @@ def first_record(spec: Spec) -> Record:
         "started": now,
         "heartbeat": now,
     }
+    if spec["restarts"]:
+        record["restartable"] = True
     if spec["instance"]:
         record["instance"] = spec["instance"]
     return record
@@ -370,15 +528,23 @@ def login_environment(own_profile: bool) -> dict[str, str]:
 
 def finish(spec: Spec, result: str, status: str) -> None:
     """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS."""
-    paths = Paths(spec["directory"])
+    paths = Paths(spec["directory"], spec["attempt"])
     record = read_record(paths.record(spec["name"])) or first_record(spec)
     if is_over(record["state"]):
+        verdict = read_verdict(paths)
+        if spec["restarts"] and record.get("available") is not False and (not verdict or verdict.get("restartable")):
+            write_json(paths.record(spec["name"]), {**record, "available": False})
         return
     now = time.time()
-    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": f"was killed by the system: {result} ({status})"}
+    reason = f"was killed by the system: {result} ({status})"
+    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": reason, "available": False}
+    record["cause"] = {"kind": recovery.KILLED, "what": reason}
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
-        write_json(paths.verdict, {"state": FAILED, "failure": record})
+        verdict = {"state": FAILED, "failure": record}
+        if spec["restarts"]:
+            verdict["restartable"] = True
+        write_new_json(paths.verdict, verdict)
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:

@@ -22,9 +22,24 @@ import zipfile
 from types import ModuleType
 from typing import Iterator, Mapping, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote, supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    attempts,
+    checkpoint_files,
+    efa,
+    logs,
+    progress,
+    remote,
+    supervisor,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    specs as job_specs,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    status as job_status,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records, schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records, recovery, schema, states, tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
@@ -37,9 +52,25 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     unit_name,
     write_json,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import (
+    base,
+    command,
+    deepspeed,
+    horovod,
+    jax,
+    mpi,
+    mxnet,
+    registry,
+    tensorflow,
+    torchrun,
+)
 
 # The modules that run on hosts without Ansible.
-PROGRAM = (documents, records, remote, schema, states, supervisor)
+PROGRAM = (
+    *(documents, records, recovery, schema, states, tracebacks, _text),
+    *(attempts, checkpoint_files, efa, job_specs, job_status, logs, progress, remote, supervisor),
+    *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
+)
 
 # Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10

@@ -29,22 +29,29 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
     end = time.monotonic() + params["wait"]
     while True:
         # Read the status before the progress, so that the progress of a finished job is complete.
-        result = read_status(paths, params["heartbeat_timeout"])
+        result = read_status(paths, params["heartbeat_timeout"], attempt=params["attempt"])
         result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
-            new = read_logs(result["processes"], params)
+            new = read_logs(result["processes"], params, result["attempt"])
             result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
         over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
-            result["lines"] = [formatting.job_line(result, time.time()), *formatting.process_table(result["processes"])]
+            result["lines"] = [
+                formatting.job_line(result, time.time()),
+                *formatting.attempt_table(result),
+                *formatting.process_table(result["processes"]),
+            ]
             if "export" in result:
                 result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
             return result
         time.sleep(0.5)
 
 
-def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Logs:
-    """Return the new lines of the logs and the offsets for the next poll. Raises NoProcessError."""
+def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:
+    """Return the new lines of the logs of an attempt, and the offsets for the next poll. Raises NoProcessError.
+
+    A follower who has read logs of an earlier attempt gets those of the next one from their beginning.
+    """
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(processes) == processes[0]["processes"]:
@@ -54,8 +61,9 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Log
     found: list[Log] = []
     offsets: dict[str, int] = {}
     for process in wanted:
-        offset = params["log_offsets"].get(process["name"])
-        lines, offsets[process["name"]], left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
+        key = process["name"] if attempt == 1 else f"attempt{attempt}/{process['name']}"
+        offset = params["log_offsets"].get(key, 0 if attempt > 1 and params["log_offsets"] else None)
+        lines, offsets[key], left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
         if process["tag"] and asked not in (None, process["name"]):
             lines = logs.lines_of(asked, process["tag"], lines)
         if offset is None:

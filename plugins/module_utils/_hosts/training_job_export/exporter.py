@@ -37,8 +37,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import s
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Paths,
+    attempt_state,
     delete,
-    job_state,
+    newest_attempt,
     read_records,
     read_verdict,
     with_state,
@@ -303,13 +304,13 @@ class Exporter:
 
 def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
     """Return whether a job is over and all of its processes have ended, or None if no process has started."""
-    now = time.time()
-    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(paths)]
-    if not processes:
+    now, newest = time.time(), newest_attempt(paths)
+    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(newest)]
+    if not processes and newest.attempt == 1:
         return None
     if any(process["state"] == RUNNING for process in processes):
         return False
-    return bool(read_verdict(paths)) or states.is_over(job_state(processes))
+    return states.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))
 
 
 def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:

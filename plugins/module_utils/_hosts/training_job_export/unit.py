@@ -17,10 +17,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, selection
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, patterns, records, schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, patterns, records, recovery, schema, states
 
 # The modules that run without Ansible.
-PROGRAM = (documents, exporter, patterns, records, s3, schema, selection, source, states)
+PROGRAM = (documents, exporter, patterns, records, recovery, s3, schema, selection, source, states)
 
 PROPERTIES = (
     # At shutdown, the export ends before the shared storage is unmounted.

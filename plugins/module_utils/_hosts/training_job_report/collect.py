@@ -20,7 +20,8 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     job = read_status(paths, heartbeat_timeout)
     processes = job["processes"]
     over = is_over(job["state"])
-    start = min((process["started"] for process in processes), default=job["created"])
+    starts = [attempt["started"] for attempt in job["attempts"] if attempt["started"]]
+    start = min([*starts, *(process["started"] for process in processes)], default=job["created"])
     end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
     return {
         "job": job,

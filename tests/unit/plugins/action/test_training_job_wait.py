@@ -67,6 +67,24 @@ def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
 
 
+def test_the_end_of_an_attempt_is_shown_once(action, shown):
+    ended = {
+        "attempt": 1,
+        "state": "failed",
+        "started": 1.0,
+        "action": "restart",
+        "cause": "rank 1 on w2 was killed by\nsignal SIGKILL",
+        "why": "It continues.",
+    }
+    again = [ended, {"attempt": 2, "state": "running", "started": 3.0}]
+    looks = [answer(attempts=[ended], attempt=1), answer(attempts=again, attempt=2), answer("succeeded", attempts=again, attempt=2)]
+    action._execute_module = MagicMock(side_effect=looks)
+    assert not action.run(task_vars={}).get("failed")
+    assert [line for line in shown if "attempt" in line and "failed" in line] == [
+        "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIGKILL. It continues."
+    ]
+
+
 @pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues. To watch it:")])
 def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
     monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))

@@ -494,3 +494,111 @@ def test_an_invalid_state_of_an_export_is_none(tmp_path, change):
 
 def test_the_state_of_an_export_is_beside_the_records():
     assert records.Paths("/efs/jobs/digits").export == "/efs/jobs/digits/status/export"
+
+
+def test_each_attempt_has_its_own_logs_and_records_and_the_rest_is_the_jobs():
+    second = records.Paths("/efs/jobs/digits").of_attempt(2)
+    assert second.log("rank0") == "/efs/jobs/digits/logs/attempt2/rank0.log"
+    assert second.record("rank0") == "/efs/jobs/digits/status/attempt2/rank0.json"
+    assert (second.verdict, second.following) == ("/efs/jobs/digits/status/attempt2/over", "/efs/jobs/digits/status/attempt2/next")
+    for name in ("export", "progress_times", "progress", "checkpoints", "code", "description"):
+        assert getattr(second, name) == getattr(second.of_attempt(1), name)
+
+
+def test_the_newest_attempt_is_that_with_the_highest_number(job):
+    assert records.newest_attempt(job).attempt == 1
+    for name in ("attempt2", "attempt10", "attempt99999", "attempt0", "attempt-3", "attemptx", "rank0.json"):
+        os.makedirs(os.path.join(job.status, name))
+    assert records.newest_attempt(job.of_attempt(2)).attempt == 10
+
+
+@pytest.mark.parametrize("name", ["status", "logs"])
+def test_attempts_behind_a_link_do_not_count(job, tmp_path, name):
+    (tmp_path / "elsewhere/attempt2").mkdir(parents=True)
+    os.makedirs(os.path.join(job.status, "attempt2"))
+    place = os.path.join(job.directory, name)
+    if os.path.isdir(place):
+        os.rename(place, tmp_path / "moved")
+    os.symlink(tmp_path / "elsewhere", place)
+    assert records.newest_attempt(job).attempt == 1
+
+
+def test_of_several_writers_of_a_new_file_one_succeeds(tmp_path):
+    path = str(tmp_path / "next")
+    assert records.write_new_json(path, {"action": "stop"})
+    assert not records.write_new_json(path, {"action": "restart"})
+    assert json.loads(Path(path).read_text()) == {"action": "stop"}
+    assert os.listdir(tmp_path) == ["next"]
+
+
+ENDED = {
+    "name": "rank0",
+    "rank": 0,
+    "ranks": [0],
+    "part": "worker",
+    "host": "w1",
+    "processes": 1,
+    "state": "failed",
+    "started": 1.0,
+    "heartbeat": 1000.0,
+    "finished": 900.0,
+}
+DECISION = {"rule": "same_hosts", "why": "It continues.", "decided": 1000.0}
+
+
+@pytest.mark.parametrize(
+    ("restartable", "following", "now", "expected"),
+    [
+        (False, None, 1001.0, "failed"),
+        (True, None, 1001.0, "running"),
+        (True, None, 1100.0, "failed"),
+        (True, {**DECISION, "action": "stop"}, 1001.0, "failed"),
+        (True, {**DECISION, "action": "restart"}, 1001.0, "running"),
+        (True, {**DECISION, "action": "restart"}, 1100.0, "failed"),
+    ],
+)
+def test_a_job_that_is_about_to_be_restarted_is_running(job, monkeypatch, restartable, following, now, expected):
+    monkeypatch.setattr(records.time, "time", lambda: now)
+    write(job.record("rank0"), ENDED)
+    os.utime(job.record("rank0"), (1000.0, 1000.0))
+    write(job.verdict, {"state": "failed", "failure": ENDED, "restartable": restartable})
+    if following:
+        write(job.following, following)
+    assert records.read_state(job, 60) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "expected"),
+    [
+        ({"restartable": True}, 1001.0, "running"),
+        ({"restartable": True}, 1100.0, "failed"),
+        ({"restartable": True, "state": "stopped"}, 1001.0, "stopped"),
+        ({"restartable": True, "state": "succeeded"}, 1001.0, "succeeded"),
+        ({}, 1001.0, "failed"),
+    ],
+)
+def test_a_failure_ends_a_job_that_may_be_restarted_only_with_the_decision(job, monkeypatch, change, now, expected):
+    monkeypatch.setattr(records.time, "time", lambda: now)
+    write(job.record("rank0"), {**ENDED, **change})
+    os.utime(job.record("rank0"), (1000.0, 1000.0))
+    assert records.read_state(job, 60) == expected
+
+
+@pytest.mark.parametrize(("now", "expected"), [(1001.0, "running"), (1100.0, "lost")])
+def test_an_attempt_without_records_is_about_to_start_unless_that_takes_too_long(job, monkeypatch, now, expected):
+    monkeypatch.setattr(records.time, "time", lambda: now)
+    write(job.following, {**DECISION, "action": "restart"})
+    os.makedirs(job.of_attempt(2).status)
+    assert records.read_state(job, 60) == expected
+
+
+@pytest.mark.parametrize("change", [{"action": "run"}, {"why": None}, {"failure": {}}, {"hosts": ["a b"]}, {"set_aside": {"name": "../x"}}])
+def test_a_decision_that_is_not_valid_is_none(job, change):
+    write(job.following, {**DECISION, "action": "stop", **change})
+    assert records.read_following(job) is None
+
+
+def test_the_sentence_about_a_failure_names_the_scripts_line():
+    failed = {**ENDED, "exit_code": 1, "cause": {"kind": "script_error", "what": "ValueError at train.py, line 3", "message": "no"}}
+    assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3: no)"
+    assert records.describe_failure({**failed, "cause": {"kind": "exit_status", "what": "x"}}) == "rank 0 on w1 ended with exit status 1"

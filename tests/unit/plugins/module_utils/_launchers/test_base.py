@@ -18,6 +18,11 @@ def test_port_depends_on_the_job_and_is_not_an_ephemeral_one():
     assert port("digits") == port("digits")
 
 
+def test_each_attempt_has_its_own_id():
+    job = program()
+    assert [job._replace(attempt=attempt).run for attempt in (1, 2, 10)] == [job.job, f"{job.job}.2", f"{job.job}.10"]
+
+
 @pytest.mark.parametrize(
     ("gpus", "processes", "shares"),
     [((), 0, [()]), ((), 2, [(), ()]), ((0, 1, 2, 3), 0, [(0,), (1,), (2,), (3,)]), ((2, 3, 6, 7), 2, [(2, 3), (6, 7)])],

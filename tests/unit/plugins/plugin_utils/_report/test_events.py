@@ -27,3 +27,27 @@ def test_events_are_told_in_their_order():
         (43, "2 processes stopped because rank 0 on deeplearning-worker1 was killed by signal SIGKILL", False),
         (90, "job failed", True),
     ]
+
+
+def test_attempts_are_in_the_same_order():
+    made = report([], processes=[process(0, "failed", exit_code=3, finished=START + 80)], state="failed")
+    one = {"attempt": 1, "state": "failed", "started": START, "ended": START + 40, "hosts": 1, "logs": "/l", "action": "restart"}
+    made["job"]["attempts"] = [
+        {**one, "cause": "rank 0 on w1 was killed by signal SIGKILL", "why": "The job continues on the same hosts."},
+        {
+            **one,
+            "attempt": 2,
+            "ended": START + 81,
+            "action": "stop",
+            "cause": "rank 0 on w1 ended with exit status 3",
+            "why": "No restart is left.",
+        },
+    ]
+    made["job"]["attempt"] = 2
+    assert [(event.time - START, event.text, event.bad) for event in events(made)][2:] == [
+        (40, "attempt 1 failed: rank 0 on w1 was killed by signal SIGKILL", True),
+        (40, "restart: The job continues on the same hosts.", False),
+        (80, "rank 0 on deeplearning-worker1 ended with exit status 3", True),
+        (81, "stop: No restart is left.", True),
+        (90, "job failed", True),
+    ]

@@ -27,6 +27,6 @@ def parameters(**changes):
         key="k",
         sandbox=True,
     )
-    defaults.update(resume=None, instance_id="i-0123456789abcdef0")
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
+    limits.update(restarts=3, min_hosts=0, stop_exit_codes=[], restart_exit_codes=[])
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}

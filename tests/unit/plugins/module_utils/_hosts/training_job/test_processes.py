@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import processes, specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Process
 
@@ -47,7 +49,7 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "environment_by_task": {}, "secrets": {}}
-    found = processes.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    found = specs.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
     assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
@@ -92,3 +94,44 @@ def test_a_strategy_determines_the_task_types():
     specification.check(
         parameters(launcher="tensorflow", launcher_options={"strategy": "flags"}, environment_by_task={"ps": {"A": 1}, "worker": {}})
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"restarts": -1}, "restarts: -1 is negative. Use 0 or more."),
+        ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
+        ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
+        ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),
+        (
+            {"stop_exit_codes": [3, 4], "restart_exit_codes": [4]},
+            "restart_exit_codes: 4 is also in stop_exit_codes. Remove it from one of them.",
+        ),
+    ],
+)
+def test_options_of_restarts_are_checked(changes, message):
+    with pytest.raises(specification.RefusalError, match=f"^{re.escape(message)}$"):
+        specification.check(parameters(**changes))
+
+
+def test_a_job_cannot_need_more_hosts_than_it_has(paths):
+    with pytest.raises(specification.RefusalError, match="min_hosts: 4 is more than the 3 hosts of the job"):
+        processes.plan(parameters(min_hosts=4), paths, 1)
+    (spec,) = processes.plan(parameters(min_hosts=0), paths, 1)
+    assert spec["parameters"]["min_hosts"] == 3
+    (spec,) = processes.plan(parameters(restarts=0), paths, 1)
+    assert spec["parameters"] == {}
+
+
+@pytest.mark.parametrize("launcher", ["deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"])
+def test_each_attempt_has_its_own_rendezvous(paths, launcher):
+    """No port of an earlier attempt appears in the command or the environment of a later one."""
+    params = parameters(launcher=launcher)
+    specification.check(params)
+    found = []
+    for attempt in (1, 2):
+        planned = specs.plan_specs(params, paths.of_attempt(attempt))
+        text = json.dumps([[spec["argv"], spec["environment"], spec["daemons"]] for spec in planned])
+        found.append(set(re.findall(r"\b(?:2[0-9]|3[01])[0-9]{3}\b", text)))
+    assert found[0]
+    assert not found[0] & found[1]

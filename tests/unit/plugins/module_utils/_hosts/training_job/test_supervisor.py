@@ -18,7 +18,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, supervisor, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from local_cloud.testing import wait_until
 
@@ -55,6 +55,11 @@ def make_spec(tmp_path):
             "time_limit": 0,
             "stop_timeout": 30,
             "own_profile": False,
+            "attempt": 1,
+            "restarts": 0,
+            "launcher": "torchrun",
+            "slot": 0,
+            "parameters": {},
             **changes,
         }
         path = tmp_path / "spec.json"
@@ -160,8 +165,8 @@ def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(t
     (tmp_path / "cgroup").write_text(groups)
     (tmp_path / "deeplearning.slice" / "x.service").mkdir(parents=True)
     (tmp_path / "deeplearning.slice" / "x.service" / "memory.events").write_text(events)
-    assert supervisor.out_of_memory_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
-    assert supervisor.out_of_memory_kills(str(tmp_path / "nowhere"), str(tmp_path)) == 0
+    assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
+    assert attempts.oom_kills(str(tmp_path / "nowhere"), str(tmp_path)) == 0
 
 
 @pytest.mark.parametrize(
@@ -174,10 +179,11 @@ def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(t
     ],
 )
 def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kills, reason):
-    monkeypatch.setattr(supervisor, "out_of_memory_kills", lambda: kills)
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
-    supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec)).finished(code)
+    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    monkeypatch.setattr(attempts, "oom_kills", lambda: watched.oom_kills + kills)
+    watched.finished(code)
     assert record(tmp_path).get("reason") == reason
 
 

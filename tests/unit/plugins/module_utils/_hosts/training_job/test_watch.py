@@ -67,3 +67,12 @@ def test_a_process_that_the_job_does_not_have_is_named(processes):
     with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. Specify one of ps0, rank1"):
         look(processes, log_process="ps9")
     assert look(processes[:1], log_process="rank1") == ([], {})  # it may still start
+
+
+def test_the_logs_of_a_later_attempt_are_read_from_their_beginning(processes):
+    params = {"name": "digits", "log_lines": 1, "log_process": None, "log_offsets": {"ps0": 700, "rank1": 700}}
+    found = watch.read_logs(processes, params, attempt=2)
+    assert [log["lines"] for log in found["logs"]] == [["ps0 one", "ps0 two"], ["rank1 one", "rank1 two"]]
+    assert found["log_offsets"] == {"attempt2/ps0": 16, "attempt2/rank1": 20}
+    assert watch.read_logs(processes, {**params, "log_offsets": found["log_offsets"]}, attempt=2)["logs"] == []
+    assert watch.read_logs(processes, {**params, "log_offsets": {}}, attempt=2)["logs"][0]["lines"] == ["ps0 two"]

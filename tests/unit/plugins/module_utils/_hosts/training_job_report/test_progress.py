@@ -111,9 +111,10 @@ def test_too_many_names_are_named_and_not_drawn(read):
 def test_the_lead_notes_how_the_progress_grows(tmp_path):
     paths = Paths(str(tmp_path))
     (tmp_path / "status").mkdir()
+    spec = {"directory": str(tmp_path), "lead": "rank0", "heartbeat_timeout": 60, "attempt": 1, "restarts": 0}
     for name in ("rank0", "rank1"):
         record = {"name": name, "rank": 0, "state": "running"}
-        watch = supervisor.Watch({"directory": str(tmp_path), "lead": "rank0", "heartbeat_timeout": 60}, record)
+        watch = supervisor.Watch(spec, record)
         watch.write()
         (tmp_path / "progress.jsonl").write_text('{"step": 1}\n')
         watch.write()

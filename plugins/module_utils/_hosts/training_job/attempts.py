@@ -1,0 +1,349 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a supervisor does between two attempts of a job: it names the cause, ends what is left, and decides or reads what follows.
+
+The supervisors decide without the controller. The first process of the job that answers decides for all, so any host may be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import os
+import signal
+import time
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, tracebacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Checkpoint, Following, Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    Paths,
+    cause,
+    describe_failure,
+    describe_outcome,
+    outcome,
+    read_following,
+    read_records,
+    runtime_directory,
+    write_new_json,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, STOPPED, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+
+# Seconds between two looks at the records while all supervisors wait for each other.
+INTERVAL = 0.5
+
+CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
+
+# linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36
+
+# What scripts say when a disk, or a user's quota on it, is full.
+FULL = ("No space left on device", "Disk quota exceeded")
+
+
+
+def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
+    """Return why a process failed. `kind` is known for a process that was stopped or did not start, and otherwise empty.
+
+    `oom_kills` is the number of processes of the unit that the kernel has killed because of a lack of memory.
+    """
+    if kind:
+        return {"kind": kind, "what": record.get("reason") or kind}
+    if oom_kills:
+        return {"kind": recovery.OUT_OF_MEMORY, "what": "a lack of memory"}
+    log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
+    launcher = LAUNCHERS.get(spec["launcher"])
+    culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
+    found = outcome(culprit.status) if culprit else record
+    error = tracebacks.script_error(lines, spec["cwd"])
+    code = found.get("exit_code")
+    name = found.get("signal") or (_signal(code) if code else "")
+    if name:
+        result: Cause = {"kind": recovery.SIGNAL, "what": f"signal {name}", "name": name}
+    elif error:
+        kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
+        result = {"kind": kind, "what": f"{error.kind} at {error.place}", "name": error.kind, "message": error.message}
+    else:
+        result = {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
+    if code is not None:
+        result["exit_code"] = code
+    return result
+
+
+def _signal(code: int) -> str:
+    """Return the signal that a shell reports with an exit status, or an empty string."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else ""
+    except ValueError:
+        return ""
+
+
+def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
+    """Return how many processes of this unit the kernel has killed for lack of memory, or 0 if the kernel does not count them.
+
+    Source: `memory.events` in the documentation of control groups, version 2.
+    """
+    try:
+        with open(cgroups, encoding="utf-8") as file:
+            own = next(line.rstrip("\n") for line in file if line.startswith("0::/"))[len("0::/") :]
+        with open(os.path.join(root, own, "memory.events"), encoding="ascii") as file:
+            return int(dict(line.split() for line in file).get("oom_kill", 0))
+    except (OSError, ValueError, StopIteration):
+        return 0
+
+
+def adopt_descendants() -> None:
+    """Make this process the parent of each descendant whose parent ends, so that end_descendants() finds all of them."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap(child: int) -> None:
+    """Collect the exit statuses of adopted processes, but not that of `child`."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid == child:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+def end_descendants() -> None:
+    """Kill all descendants of this process and wait until none is left."""
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        left = descendants()
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def descendants() -> list[int]:
+    """Return the ids of all descendants of this process."""
+    parents: dict[int, int] = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            # The name of the program, in brackets, may contain spaces and brackets.
+            parents[int(path.split("/")[2])] = int(file.read().rpartition(")")[2].split()[1])
+    found = {os.getpid()}
+    grown = True
+    while grown:
+        more = {process for process, parent in parents.items() if parent in found} - found
+        found, grown = found | more, bool(more)
+    return sorted(found - {os.getpid()})
+
+
+class Known(NamedTuple):
+    """What a supervisor knows at the start of an attempt: the newest checkpoint and the last step."""
+
+    checkpoint: Checkpoint | None
+    step: float | None
+
+
+def known(spec: Spec) -> Known:
+    """Return the newest checkpoint of a job, and the last step that its script has reported."""
+    found = checkpoints(spec)
+    step = progress.last_progress(Paths(spec["directory"]).progress).get("step")
+    if not isinstance(step, (int, float)) or isinstance(step, bool):
+        step = None
+    return Known(found[0] if found else None, step)
+
+
+def checkpoints(spec: Spec) -> list[Checkpoint]:
+    """Return the job's complete checkpoints, newest first. Only a directory on this host's file systems is read, not a location on S3."""
+    place = spec["environment"].get(CHECKPOINTS, "")
+    return checkpoint_files.complete(place) if os.path.isabs(place) else []
+
+
+def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
+    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be seen, steps count instead."""
+    if os.path.isabs(spec["environment"].get(CHECKPOINTS, "")):
+        return after.checkpoint is not None and after.checkpoint != before.checkpoint
+    return after.step is not None and after.step > (before.step or 0.0)
+
+
+class Recovery:
+    """Finds out what follows an attempt that has ended with a restartable verdict.
+
+    `silent` returns whether the process of a record has sent no heartbeat for too long, `stopped` whether this supervisor must end.
+    """
+
+    def __init__(self, spec: Spec, before: Known, silent: Callable[[Record], bool], stopped: Callable[[], bool]) -> None:
+        self._spec = spec
+        self._paths = Paths(spec["directory"], spec["attempt"])
+        self._before = before
+        # Until then, processes without a record may still be starting.
+        self._patient_until = time.monotonic() + spec["heartbeat_timeout"]
+        self._silent = silent
+        self._stopped = stopped
+
+    def following(self, verdict: Verdict) -> Following | None:
+        """Return what follows the attempt, or None if this supervisor must end. Waits until all supervisors are ready, or silent."""
+        while not self._stopped():
+            with contextlib.suppress(OSError):
+                os.utime(self._paths.status)  # makes an NFS client fetch the directory again
+                found = read_following(self._paths) or self._decide(verdict)
+                if found:
+                    return found
+            time.sleep(INTERVAL)
+        return None
+
+    def _decide(self, verdict: Verdict) -> Following | None:
+        """Write what follows, if this is the first process that answers and all others are ready or gone. Return what was written."""
+        processes = read_records(self._paths)
+        if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
+            return None
+        silent = {process["name"] for process in processes if self._silent(process)}
+        answering = [process for process in processes if process.get("available") is not False and process["name"] not in silent]
+        if not answering or answering[0]["name"] != self._spec["name"]:
+            return None
+        if not all(process.get("available") for process in answering):
+            return None
+        decision = self._decision(processes, silent, verdict)
+        if write_new_json(self._paths.following, decision):
+            return decision
+        # Another process has decided. If its file is not valid, nobody can follow it.
+        return read_following(self._paths) or {**decision, "action": recovery.STOP, "why": f"{self._paths.following} is not valid."}
+
+    def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
+        """Return what follows the attempt with these records."""
+        spec = self._spec
+        seen = [as_lost(process) if process["name"] in silent else process for process in processes]
+        failure = cause(seen, verdict["failure"]) or seen[0]
+        why, progressed = _cause_of(failure), has_progressed(self._before, known(spec), spec)
+        saved = checkpoints(spec)
+        hosts = [host["name"] for host in sorted(spec["parameters"]["hosts"], key=lambda host: host["number"])]
+        situation = recovery.Situation(
+            [*self._earlier(), recovery.Attempt(recovery_cause(why, failure["host"]), progressed)],
+            hosts,
+            available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
+            policy(spec),
+            saved[0]["name"] if saved else "",
+            len(saved) > 1,
+        )
+        decision = self._possible(recovery.decide(situation))
+        found: Following = {
+            "action": decision.action,
+            "rule": decision.rule,
+            "why": decision.why,
+            "decided": time.time(),
+            "started": min(process["started"] for process in processes),
+            "ran_on": len({process["host"] for process in processes}),
+            "failure": failure,
+            "cause": why,
+            "progress": progressed,
+            "hosts": list(decision.hosts),
+        }
+        if decision.set_aside:
+            found["set_aside"] = saved[0]
+        return found
+
+    def _earlier(self) -> list[recovery.Attempt]:
+        """Return the attempts before this one."""
+        found = (read_following(self._paths.of_attempt(number)) for number in range(1, self._spec["attempt"]))
+        return [
+            recovery.Attempt(
+                recovery_cause(each.get("cause") or {}, each["failure"]["host"] if "failure" in each else ""),
+                bool(each.get("progress")),
+                each["set_aside"]["name"] if "set_aside" in each else "",
+            )
+            for each in found
+            if each
+        ]
+
+    def _possible(self, decision: recovery.Decision) -> recovery.Decision:
+        """Return the decision, or a stop if the launcher cannot run the job on the remaining hosts with the units that exist."""
+        if decision.action == recovery.STOP:
+            return decision
+        head = f"The launcher {self._spec['launcher']} cannot run the job on {', '.join(decision.hosts)} alone"
+        try:
+            planned = plan(self._spec, decision.hosts)
+        except LaunchError as error:
+            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}: {error}")
+        units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
+        if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
+            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}, because it would need more processes on a host.")
+        return decision
+
+
+def as_lost(process: Record) -> Record:
+    """Return the record of a silent process. If the process had ended before, it stays ended, but its host cannot be used."""
+    if is_over(process["state"]):
+        return {**process, "available": False}
+    return {**process, "state": LOST, "available": False}
+
+
+def available_hosts(hosts: Sequence[str], planned: Sequence[Spec], processes: Sequence[Record]) -> list[str]:
+    """Return the hosts on which every supervisor is ready for another attempt. A host for which no process is planned is ready too."""
+    ready = {process["name"] for process in processes if process.get("available")}
+    missing = {spec["host"] for spec in planned if spec["name"] not in ready}
+    return [host for host in hosts if host not in missing]
+
+
+def policy(spec: Spec) -> recovery.Policy:
+    """Return the options of a job that the decision depends on."""
+    params = spec["parameters"]
+    return recovery.Policy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
+
+
+def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
+    """Return the cause in a document as the decision needs it."""
+    kind = str(found.get("kind") or recovery.KILLED)
+    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
+
+
+def _cause_of(failure: Record) -> Cause:
+    """Return why an attempt ended, from the record of the process that ended it."""
+    if failure["state"] == LOST:
+        return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}
+    if failure["state"] == STOPPED:
+        return {"kind": recovery.OPERATOR, "what": "an operator"}
+    return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)}
+
+
+def _per_host(planned: Sequence[Spec]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for spec in planned:
+        counts[spec["host"]] = counts.get(spec["host"], 0) + 1
+    return counts
+
+
+def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
+    """Return the specs of the next attempt on these hosts. Raises LaunchError."""
+    paths = Paths(spec["directory"], spec["attempt"] + 1)
+    chosen = [host for host in spec["parameters"]["hosts"] if host["name"] in hosts]
+    if not chosen:
+        raise LaunchError("No host is left.")
+    return specs.plan_specs({**spec["parameters"], "hosts": chosen}, paths)
+
+
+def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
+    """Return the spec with which this unit takes part in the next attempt, or None if it takes no part. Raises LaunchError.
+
+    `directory` is the unit's runtime directory. Launchers derive its path from the name of the process, which may now be another one.
+    """
+    planned = plan(spec, hosts)
+    found = next((each for each in planned if (each["host"], each["slot"]) == (spec["host"], spec["slot"])), None)
+    if found is None:
+        return None
+    planned_directory = runtime_directory(spec["job"], found["name"])
+    found["argv"] = [word.replace(planned_directory, directory) for word in found["argv"]]
+    found["environment"] = {name: value.replace(planned_directory, directory) for name, value in found["environment"].items()}
+    found["instance"] = spec["instance"]
+    return found
+
+
+def sentence(verdict: Verdict, following: Following) -> str:
+    """Return a line for the log about the end of an attempt and what follows."""
+    failure = following.get("failure") or verdict["failure"]
+    head = describe_failure(failure, following.get("cause")) + ". " if failure else ""
+    return head + following["why"]

@@ -1,0 +1,162 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Plans the processes of one attempt of a job: derives the specs of the supervisors from the parameters and the hosts.
+
+Supervisors plan the next attempt with this code, on hosts without Ansible. processes.py plans the first attempt.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Process,
+    Program,
+    hostfile,
+    hostfile_path,
+    port,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+
+# The parameters of the module training_job that a plan depends on.
+PARAMETERS = (
+    "name",
+    "script",
+    "source",
+    "repository",
+    "sync_directory",
+    "command",
+    "arguments",
+    "environment",
+    "environment_by_task",
+    "secrets",
+    "key",
+    "launcher",
+    "launcher_options",
+    "python",
+    "sandbox",
+    "hosts",
+    "processes_per_host",
+    "time_limit",
+    "stop_timeout",
+    "heartbeat_timeout",
+    "restarts",
+    "min_hosts",
+    "stop_exit_codes",
+    "restart_exit_codes",
+    "instance_id",
+)
+
+
+def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[Spec]:
+    """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
+
+    The number of the attempt is that of `paths`. The options of the launcher must be complete.
+    """
+    hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
+    code = params["sync_directory"] or paths.code
+    program = make_program(params, code, paths.attempt)
+    processes = [complete(process) for process in LAUNCHERS[params["launcher"]].plan(program, hosts)]
+    shared: JobSpec = {
+        "job": params["name"],
+        "directory": paths.directory,
+        "cwd": code,
+        "programs": os.path.dirname(params["python"]),
+        "processes": len(processes),
+        "lead": processes[0].name,
+        "daemons": daemons(program, processes, hosts),
+        "key": params["key"] or "",
+        "hostfile": hostfile(program, hosts),
+        "own_profile": not params["sandbox"],
+        "time_limit": params["time_limit"],
+        "stop_timeout": params["stop_timeout"],
+        "heartbeat_timeout": params["heartbeat_timeout"],
+        "attempt": paths.attempt,
+        "restarts": params["restarts"],
+        "launcher": params["launcher"],
+        "parameters": {name: params[name] for name in PARAMETERS} if params["restarts"] else {},
+    }
+    fabric = fabric_environment(hosts)
+    gpus = {host.name: list(host.gpus) for host in hosts}
+    found = []
+    for host in gpus if names is None else names:
+        own = [process for process in processes if process.host == host]
+        for slot, process in enumerate(own):
+            variables = environment(params, paths, process, fabric)
+            found.append(make_spec(shared, process, slot, variables, gpus[host], params["instance_id"] or ""))
+    return sorted(found, key=lambda spec: spec["rank"])
+
+
+def make_program(params: Mapping[str, Any], code: str, attempt: int) -> Program:
+    """Return the program that the job runs. Without a source or repository, the script is at the top level of the code directory."""
+    script = params["script"] or ""
+    return Program(
+        job=params["name"],
+        python=params["python"],
+        script=os.path.join(code, script if params["source"] or params["repository"] else os.path.basename(script)),
+        arguments=params["arguments"],
+        processes_per_host=params["processes_per_host"],
+        options=params["launcher_options"],
+        command=params["command"],
+        attempt=attempt,
+    )
+
+
+def daemons(program: Program, processes: Sequence[Process], hosts: Sequence[Host]) -> dict[str, Endpoint]:
+    """Return the endpoints of the processes that run commands for other hosts, keyed by host name."""
+    addresses = {host.name: host.address for host in hosts}
+    return {
+        process.host: {"address": addresses[process.host], "port": port(program.run, process.name)}
+        for process in processes
+        if not process.argv
+    }
+
+
+def complete(process: Process) -> Process:
+    """Return the process with its name and ranks set. By default, a process has one rank, and its name contains the rank."""
+    ranks = [process.rank] if process.ranks is None else list(process.ranks)
+    return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
+
+
+def environment(params: Mapping[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a process. User variables override launcher variables, and both override EFA variables.
+
+    Of the user's variables, those for one task type override those for all processes.
+    """
+    general = {
+        "DEEPLEARNING_JOB": params["name"],
+        "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
+        "DEEPLEARNING_ATTEMPT": str(paths.attempt),
+        "DEEPLEARNING_CHECKPOINT_DIRECTORY": paths.checkpoints,
+        "DEEPLEARNING_TENSORBOARD_DIRECTORY": paths.tensorboard,
+        "DEEPLEARNING_PROGRESS": paths.progress,
+        "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
+        "PYTHONUNBUFFERED": "1",
+    }
+    of_task = params["environment_by_task"].get(process.task, {})
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}
+    return {**general, **fabric, **process.environment, **own}
+
+
+def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], instance: str) -> Spec:
+    """Return the spec that the supervisor of a process reads."""
+    return {
+        **job,
+        "slot": slot,
+        "name": process.name,
+        "rank": process.rank,
+        "ranks": list(process.ranks or []),
+        "tagged": process.tagged,
+        "part": process.part,
+        "host": process.host,
+        "argv": process.argv,
+        "environment": environment,
+        "gpus": gpus,
+        "instance": instance,
+    }

@@ -1,0 +1,298 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Decides what follows a failed attempt of a job: the decision table of docs/recovery.md.
+
+The decision is pure. It depends only on what is known about the attempts, and runs on hosts without Ansible.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
+
+# Why an attempt ended.
+OPERATOR = "operator"
+TIME_LIMIT = "time_limit"
+HOST_LOST = "host_lost"
+HOST_SHUT_DOWN = "host_shut_down"
+NOT_STARTED = "not_started"
+OUT_OF_MEMORY = "out_of_memory"
+DISK_FULL = "disk_full"
+SCRIPT_ERROR = "script_error"
+EXIT_STATUS = "exit_status"
+SIGNAL = "signal"
+KILLED = "killed"
+KINDS = (
+    OPERATOR,
+    TIME_LIMIT,
+    HOST_LOST,
+    HOST_SHUT_DOWN,
+    NOT_STARTED,
+    OUT_OF_MEMORY,
+    DISK_FULL,
+    SCRIPT_ERROR,
+    EXIT_STATUS,
+    SIGNAL,
+    KILLED,
+)
+
+# What follows.
+STOP, RESTART = "stop", "restart"
+
+# Signals that a program gets because of its own fault. Others come from outside, and are no proof of anything.
+OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
+
+# Exceptions that a script raises again, whatever changes around it.
+CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError", "NameError", "UnboundLocalError")
+
+
+class Cause(NamedTuple):
+    """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
+
+    `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which it occurred. `exit_code` is the script's
+    exit status, if it is known. `name` is the exception of a script or the signal.
+    """
+
+    kind: str
+    what: str
+    host: str = ""
+    exit_code: int | None = None
+    name: str = ""
+
+
+class Attempt(NamedTuple):
+    """An attempt that has failed. `progress` tells whether it completed a checkpoint.
+
+    `set_aside` is the name of the checkpoint that was set aside after the attempt, or an empty string.
+    """
+
+    cause: Cause
+    progress: bool
+    set_aside: str = ""
+
+
+class Policy(NamedTuple):
+    """The options of a job: the restarts in a row without a new checkpoint, the least number of hosts, and what exit codes mean."""
+
+    restarts: int
+    min_hosts: int
+    stop_exit_codes: Sequence[int] = ()
+    restart_exit_codes: Sequence[int] = ()
+
+
+class Situation(NamedTuple):
+    """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last one.
+
+    `available` are the hosts that answer and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
+    and `has_older` tells whether there is an older one.
+    """
+
+    attempts: Sequence[Attempt]
+    hosts: Sequence[str]
+    available: Sequence[str]
+    policy: Policy
+    checkpoint: str = ""
+    has_older: bool = False
+
+    @property
+    def cause(self) -> Cause:
+        return self.attempts[-1].cause
+
+    @property
+    def progress(self) -> bool:
+        return self.attempts[-1].progress
+
+
+class Decision(NamedTuple):
+    """What follows an attempt. `rule` is a row of the table, and `why` a sentence. A restart uses `hosts`.
+
+    The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older one.
+    """
+
+    action: str
+    rule: str
+    why: str
+    hosts: Sequence[str] = ()
+    set_aside: str = ""
+
+
+class Rule(NamedTuple):
+    """A row of the table. The first row that applies decides. `why` is a sentence for messages."""
+
+    name: str
+    action: str
+    applies: Callable[[Situation], bool]
+    why: Callable[[Situation], str]
+    without_suspect: bool = False
+    older_checkpoint: bool = False
+
+
+def decide(situation: Situation) -> Decision:
+    """Return what follows the last attempt: the first row of the table that applies."""
+    rule = next(rule for rule in TABLE if rule.applies(situation))
+    if rule.action == STOP:
+        return Decision(STOP, rule.name, rule.why(situation))
+    hosts = _without_suspect(situation) if rule.without_suspect else list(situation.available)
+    set_aside = situation.checkpoint if rule.older_checkpoint else ""
+    return Decision(RESTART, rule.name, rule.why(situation), hosts, set_aside)
+
+
+def idle_restarts(attempts: Sequence[Attempt]) -> int:
+    """Return how many restarts in a row, up to the last attempt, have completed no checkpoint. The first attempt is no restart."""
+    count = 0
+    for attempt in reversed(attempts[1:]):
+        if attempt.progress:
+            break
+        count += 1
+    return count
+
+
+def is_own_fault(cause: Cause) -> bool:
+    """Return whether the same cause again is evidence against the script, its data or its checkpoint, and not against a host."""
+    if cause.kind == SIGNAL:
+        return cause.name in OWN_SIGNALS
+    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+
+
+def _same(one: Cause, other: Cause) -> bool:
+    return (one.kind, one.what) == (other.kind, other.what)
+
+
+def _repeats(situation: Situation) -> bool:
+    """Return whether the last two attempts ended with the same error, with no checkpoint in between."""
+    if len(situation.attempts) < 2 or situation.progress:
+        return False
+    return is_own_fault(situation.cause) and _same(situation.attempts[-2].cause, situation.cause)
+
+
+def _missing(situation: Situation) -> list[str]:
+    return [host for host in situation.hosts if host not in situation.available]
+
+
+def _without_suspect(situation: Situation) -> list[str]:
+    return [host for host in situation.available if host != situation.cause.host]
+
+
+def _is_suspect(situation: Situation) -> bool:
+    """Return whether two attempts in a row failed on the same host in a way for which the host may be responsible."""
+    if len(situation.attempts) < 2 or situation.progress or situation.cause.host not in situation.available:
+        return False
+    before, cause = situation.attempts[-2].cause, situation.cause
+    kinds = (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+    return before.host == cause.host and before.kind in kinds and cause.kind in kinds
+
+
+def _blames_checkpoint(situation: Situation) -> bool:
+    """Return whether two attempts in a row died after the same checkpoint, there is an older one, and this error is new since then."""
+    if len(situation.attempts) < 2 or situation.progress or not situation.checkpoint or not situation.has_older:
+        return False
+    return is_own_fault(situation.cause) and not _returned(situation)
+
+
+def _returned(situation: Situation) -> bool:
+    """Return whether the error came back after a checkpoint had been set aside because of it."""
+    if situation.cause.kind != SCRIPT_ERROR:
+        return False
+    return any(attempt.set_aside and _same(attempt.cause, situation.cause) for attempt in situation.attempts[:-1])
+
+
+def _what(situation: Situation) -> str:
+    """Return the error as the beginning of a sentence."""
+    return situation.cause.what[:1].upper() + situation.cause.what[1:]
+
+
+def _numbers(situation: Situation) -> str:
+    last = len(situation.attempts)
+    return f"{last - 1} and {last}"
+
+
+TABLE: Sequence[Rule] = (
+    Rule(
+        "operator",
+        STOP,
+        lambda situation: situation.cause.kind == OPERATOR,
+        lambda situation: "An operator stopped the job.",
+    ),
+    Rule(
+        "time_limit",
+        STOP,
+        lambda situation: situation.cause.kind == TIME_LIMIT,
+        lambda situation: "The job reached its time limit.",
+    ),
+    Rule(
+        "stop_exit_code",
+        STOP,
+        lambda situation: situation.cause.exit_code in situation.policy.stop_exit_codes,
+        lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_stop_exit_codes.",
+    ),
+    Rule(
+        "too_few_hosts",
+        STOP,
+        lambda situation: len(situation.available) < situation.policy.min_hosts,
+        lambda situation: "{} cannot be used, and the job needs {} hosts (training_job_min_hosts).".format(
+            ", ".join(_missing(situation)), situation.policy.min_hosts
+        ),
+    ),
+    Rule(
+        "no_restarts_left",
+        STOP,
+        lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts,
+        lambda situation: f"{_count(situation.policy.restarts)} in a row completed no checkpoint (training_job_restarts).",
+    ),
+    Rule(
+        "restart_exit_code",
+        RESTART,
+        lambda situation: situation.cause.exit_code in situation.policy.restart_exit_codes,
+        lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_restart_exit_codes.",
+    ),
+    Rule(
+        "certain_error",
+        STOP,
+        lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in CERTAIN_ERRORS,
+        lambda situation: f"{_what(situation)} would occur again. Correct the script or its environment.",
+    ),
+    Rule(
+        "error_came_back",
+        STOP,
+        _returned,
+        lambda situation: f"{_what(situation)} occurred again from an older checkpoint. Correct the script or its data.",
+    ),
+    Rule(
+        "suspect_host",
+        RESTART,
+        lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,
+        lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without it.",
+        without_suspect=True,
+    ),
+    Rule(
+        "suspect_checkpoint",
+        RESTART,
+        _blames_checkpoint,
+        lambda situation: f"Attempts {_numbers(situation)} died after checkpoint {situation.checkpoint}, so the one before it is used.",
+        older_checkpoint=True,
+    ),
+    Rule(
+        "same_error",
+        STOP,
+        _repeats,
+        lambda situation: (
+            f"{_what(situation)} ended attempts {_numbers(situation)}, with no new checkpoint in between. Correct the script or its data."
+        ),
+    ),
+    Rule(
+        "fewer_hosts",
+        RESTART,
+        lambda situation: bool(_missing(situation)),
+        lambda situation: f"The job continues without {', '.join(_missing(situation))}.",
+    ),
+    Rule(
+        "same_hosts",
+        RESTART,
+        lambda situation: True,
+        lambda situation: "The job continues on the same hosts.",
+    ),
+)
+
+
+def _count(restarts: int) -> str:
+    return "1 restart" if restarts == 1 else f"{restarts} restarts"

@@ -1,0 +1,63 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds the error of a Python script in the last lines of its log. This code runs on hosts and imports only the standard library."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Sequence
+
+HEAD = "Traceback (most recent call last):"
+# A frame, after whatever a launcher writes before each line.
+FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})')
+ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*))?")
+
+MESSAGE_LIMIT = 300
+
+
+class ScriptError(NamedTuple):
+    """An exception that ended a script: its type without the module, where it was raised (`train.py, line 42`), and its message."""
+
+    kind: str
+    place: str
+    message: str
+
+
+def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
+    """Return the last exception in a log, or None if the log contains no traceback. The run time is linear in the number of lines.
+
+    The place is the innermost frame in `directory`, which contains the job's code, or the innermost of all frames if there is none.
+    """
+    last = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
+    if last is None:
+        return None
+    innermost = FRAME.match(lines[last])
+    prefix = innermost["prefix"] if innermost else ""
+    error = _error(lines[last + 1 :], prefix)
+    if error is None:
+        return None
+    frames = []
+    for line in reversed(lines[: last + 1]):
+        if HEAD in line:
+            break
+        frame = FRAME.match(line)
+        if frame and frame["prefix"] == prefix:
+            frames.append(frame)
+    inside = directory.rstrip("/") + "/"
+    frame = next((frame for frame in frames if frame["path"].startswith(inside)), frames[0])
+    path = frame["path"][len(inside) :] if frame["path"].startswith(inside) else os.path.basename(frame["path"])
+    kind, message = error["kind"].rpartition(".")[2], (error["message"] or "")[:MESSAGE_LIMIT]
+    return ScriptError(kind, f"{path[-MESSAGE_LIMIT:]}, line {frame['line']}", message)
+
+
+def _error(lines: Sequence[str], prefix: str) -> re.Match[str] | None:
+    """Return the line with the exception. The lines between it and the last frame show source code, and are indented."""
+    for line in lines:
+        if not line.startswith(prefix):
+            continue  # another process writes to the same log
+        text = line[len(prefix) :]
+        if text and not text.startswith(" "):
+            return ERROR.fullmatch(text)
+    return None

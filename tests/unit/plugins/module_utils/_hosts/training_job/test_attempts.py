@@ -1,0 +1,482 @@
+"""Tests of a job's attempts. They run the supervisors of all hosts as programs, as on the hosts, but on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    attempts,
+    checkpoint_files,
+    formatting,
+    specs,
+    status,
+    supervisor,
+    systemd,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from local_cloud.testing import wait_until
+
+from .conftest import parameters
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
+    path.write_bytes(systemd.program())
+    return path
+
+
+class Job:
+    """A job whose supervisors run on this machine, each with its own directory in place of its unit's."""
+
+    def __init__(self, folder, program, script, hosts=2, attempt=1, without="", **changes):
+        self.paths = records.Paths(str(folder / "jobs/digits"))
+        os.makedirs(self.paths.code)
+        os.makedirs(self.paths.checkpoints)
+        with open(os.path.join(self.paths.code, "train.py"), "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(script))
+        with open(self.paths.description, "w", encoding="utf-8") as file:
+            json.dump({"launcher": "command", "created": time.time(), "script": "train.py"}, file)
+        hosts = [
+            {"name": f"worker{number}", "address": f"10.0.0.{number}", "number": number, "gpus": [], "interface": "ens5"}
+            for number in range(1, hosts + 1)
+        ]
+        defaults = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": sys.executable, "hosts": hosts, "time_limit": 0}
+        script = os.path.join(self.paths.code, "train.py")
+        given = parameters(**{**defaults, "arguments": [], "script": script, "min_hosts": len(hosts), "restarts": 3, **changes})
+        self.units = {}
+        self.started = []
+        hurry = f"""
+            import sys
+            sys.path.insert(0, {str(program)!r})
+            from {supervisor.__name__} import main
+            from {attempts.__name__} import INTERVAL
+            module = sys.modules[main.__module__]
+            module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{attempts.__name__}"].INTERVAL = 0.2
+            sys.argv[0] = sys.path[0]
+            sys.exit(main(sys.argv[1:]))
+        """
+        self.hurry = textwrap.dedent(hurry)
+        for spec in specs.plan_specs(given, self.paths.of_attempt(attempt)):
+            unit = folder / "units" / spec["name"]
+            unit.mkdir(parents=True)
+            (unit / "spec.json").write_text(json.dumps(spec))
+            self.units[spec["name"]] = unit
+        for name in self.units:
+            if name != without:
+                self.start(name)
+
+    def start(self, name):
+        command = [sys.executable, "-c", self.hurry, "run", str(self.units[name] / "spec.json")]
+        with open(self.units[name] / "journal", "w", encoding="utf-8") as journal:
+            process = subprocess.Popen(command, start_new_session=True, stderr=journal)
+        self.started.append(process)
+        return process
+
+    def wait(self):
+        return [process.wait(300) for process in self.started]
+
+    def end(self):
+        for process in self.started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def status(self):
+        return status.read_status(self.paths, 60)
+
+    def log(self, process, attempt=1):
+        with contextlib.suppress(FileNotFoundError), open(self.paths.of_attempt(attempt).log(process), encoding="utf-8") as file:
+            return file.read()
+        return ""
+
+    def records(self, attempt):
+        return {record["name"]: record for record in records.read_records(self.paths.of_attempt(attempt))}
+
+
+@pytest.fixture
+def job(tmp_path, program):
+    """Returns a function that starts a job. Its processes are killed after the test."""
+    jobs = []
+
+    def start(script, **changes):
+        jobs.append(Job(tmp_path, program, script, **changes))
+        return jobs[-1]
+
+    yield start
+    for each in jobs:
+        each.end()
+
+
+# Each epoch is one line of the log and one checkpoint of the first process.
+TRAINS = textwrap.dedent("""
+    import os, pathlib, signal, sys, time
+    attempt, rank = int(os.environ["DEEPLEARNING_ATTEMPT"]), int(os.environ["DEEPLEARNING_RANK"])
+    folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+    first = max((int(path.name) for path in folder.glob("[0-9]*")), default=0) + 1
+    print(f"rank {rank} of {os.environ['DEEPLEARNING_WORLD_SIZE']} begins with epoch {first}", flush=True)
+
+    def save(epoch):
+        if rank == 0:
+            temporary = folder / f".{epoch}"
+            temporary.touch()
+            temporary.rename(folder / str(epoch))
+""")
+
+
+def trains(script):
+    return TRAINS + textwrap.dedent(script)
+
+
+def test_a_killed_process_is_started_again_from_the_checkpoint(job):
+    script = """
+        save(first)
+        if attempt == 1 and rank == 1:
+            while not (folder / "1").exists():
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600 if attempt == 1 else 0)
+    """
+    running = job(trains(script))
+    assert running.wait() == [0, 0]
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
+    assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
+    first, second = found["attempts"]
+    assert (first["cause"], first["action"]) == ("rank 1 on worker2 was killed by signal SIGKILL", "restart")
+    assert second["state"] == "succeeded"
+    lines = formatting.attempt_table(found)
+    assert "attempt 1 failed on 2 hosts" in lines[0]
+    assert lines[1] == "  restart: The job continues on the same hosts."
+    assert "digits succeeded after" in formatting.job_line(found, time.time())
+    assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
+
+
+def test_the_rendezvous_of_each_attempt_is_new(job):
+    running = job("raise SystemExit(3)", launcher="deepspeed", launcher_options={"local_rank": False}, restart_exit_codes=[3], restarts=2)
+    running.wait()
+    ports = {
+        json.loads((running.units["rank0"] / "spec.json").read_text())["environment"]["MASTER_PORT"],
+        specs.plan_specs(json.loads((running.units["rank0"] / "spec.json").read_text())["parameters"], running.paths)[0]["environment"][
+            "MASTER_PORT"
+        ],
+    }
+    assert len(ports) == 2
+    assert running.status()["attempt"] == 3
+
+
+def test_nothing_of_an_attempt_is_left_when_the_next_one_starts(job, tmp_path):
+    """A process that has left its parent, its session and its group is found too, and no exit status of a daemon is mixed up."""
+    script = """
+        import subprocess
+        marker = folder.parent / "left"
+        if attempt == 1:
+            daemon = f"trap : TERM; echo $$ >{marker}; while :; do sleep 1; done"
+            subprocess.Popen(["sh", "-c", f"setsid sh -c '{daemon}' & sleep 0.1; :"]).wait()
+            while not marker.exists() or not marker.read_text():
+                time.sleep(0.05)
+            sys.exit(1)
+        print("left", os.path.exists("/proc/" + marker.read_text().strip()))
+    """
+    running = job(trains(script), hosts=1)
+    assert running.wait() == [0]
+    assert running.log("rank0", 2).splitlines()[-1] == "left False"
+
+
+def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job):
+    script = """
+        def load():
+            raise ValueError("no such column: label")
+
+        if rank == 1:
+            load()
+        time.sleep(600)
+    """
+    running = job(trains(script))
+    running.wait()
+    found = running.status()
+    line = next(number for number, text in enumerate(trains(script).splitlines(), 1) if "no such column" in text)
+    assert (found["state"], found["attempt"]) == ("failed", 2)
+    message = formatting.failure_message(found)
+    assert f"because rank 1 on worker2 ended with exit status 1 (ValueError at train.py, line {line}: no such column: label)." in message
+    assert f"ValueError at train.py, line {line} ended attempts 1 and 2, with no new checkpoint in between." in message
+
+
+def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
+    running = job("import nothing_like_it\n")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    assert "ModuleNotFoundError at train.py, line 1 would occur again." in formatting.failure_message(found)
+
+
+def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
+    script = """
+        if attempt == 2 and first == 3:
+            raise RuntimeError("the archive is corrupt")
+        save(first)
+        if attempt == 1:
+            save(2)
+            time.sleep(600 if rank else 0.2)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    running = job(trains(script))
+    assert running.wait() == [0, 0]
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 3)
+    suspect, *rest = sorted(os.listdir(running.paths.checkpoints))
+    assert (suspect[:9], suspect[-2:], rest) == (".suspect-", "-2", ["1", "2"])
+    assert "begins with epoch 2" in running.log("rank0", 3)
+
+
+def test_restarts_end_when_none_is_left(job):
+    running = job("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", hosts=1, restarts=2)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 3)
+    assert found["attempts"][-1]["why"] == "2 restarts in a row completed no checkpoint (training_job_restarts)."
+
+
+def test_hosts_on_which_nothing_runs_are_not_missed(job):
+    running = job(trains("sys.exit(3 if attempt == 1 else 0)"), hosts=3, launcher_options={"hosts": "first"})
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 2)
+
+
+def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
+    """The scheduler of MXNet would move to a host that has no unit for it."""
+    options = {"workers": 0, "servers": 1}
+    running = job("import time\ntime.sleep(600)\n", launcher="mxnet", launcher_options=options, min_hosts=1, heartbeat_timeout=3)
+    wait_until(lambda: len(running.records(1)) == 4)
+    on_first = [name for name, record in running.records(1).items() if record["host"] == "worker1"]
+    for name, process in zip(list(running.units), list(running.started)):
+        if name in on_first:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            running.started.remove(process)
+    running.wait()
+    assert running.status()["state"] == "lost"
+    assert running.status()["attempts"][0]["why"] == (
+        "The launcher mxnet cannot run the job on worker2 alone, because it would need more processes on a host."
+    )
+
+
+def test_without_restarts_there_is_one_attempt(job):
+    running = job("raise SystemExit(3)", restarts=0)
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("failed", 1)
+    assert "not restarted" not in formatting.failure_message(running.status())
+    assert records.read_following(running.paths) is None
+
+
+def test_an_operator_stops_all_attempts(job):
+    running = job(TRAINS + "print('up', flush=True)\ntime.sleep(600)\n")
+    wait_until(lambda: "up" in running.log("rank0") and "up" in running.log("rank1"))
+    running.started[1].send_signal(signal.SIGTERM)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("stopped", 1)
+
+
+def test_an_operator_stops_a_job_between_two_attempts(job):
+    """One supervisor is not there, so the others wait for it before they decide."""
+    script = "if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"
+    running = job(trains(script))
+    wait_until(lambda: "rank1" in running.records(1))
+    os.killpg(running.started[1].pid, signal.SIGSTOP)
+    wait_until(lambda: running.records(1).get("rank0", {}).get("available"))
+    assert running.status()["state"] == "running"
+    running.started[0].send_signal(signal.SIGTERM)
+    running.started[0].wait(300)
+    assert running.status()["state"] == "failed"
+    assert running.status()["attempts"][0]["why"] == "An operator stopped the job."
+
+
+LONG = """
+    save(first)
+    if attempt == 1:
+        print("up", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("lost", [1, 0], ids=["another host", "the first host"])
+def test_a_job_continues_without_a_host_that_is_silent(job, lost):
+    running = job(trains(LONG), hosts=3, min_hosts=2, heartbeat_timeout=3)
+    wait_until(lambda: all("up" in running.log(f"rank{rank}") for rank in range(3)))
+    process = running.started.pop(lost)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert running.wait() == [0, 0]
+    found = running.status()
+    assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 2, 2)
+    assert [each["host"] for each in found["processes"]] == [f"worker{number}" for number in (1, 2, 3) if number != lost + 1]
+    assert found["attempts"][0]["cause"].startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
+    assert found["attempts"][0]["why"] == f"The job continues without worker{lost + 1}."
+    assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
+
+
+def test_a_job_that_needs_the_lost_host_stops(job):
+    running = job(trains(LONG), heartbeat_timeout=3)
+    wait_until(lambda: "up" in running.log("rank0") and "up" in running.log("rank1"))
+    process = running.started.pop(0)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["failure"]["host"]) == ("lost", "worker1")
+    assert found["attempts"][0]["why"] == "worker1 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+
+
+def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
+    running = job(trains(LONG))
+    wait_until(lambda: "up" in running.log("rank0") and "up" in running.log("rank1"))
+    process = running.started.pop(0)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    spec = str(running.units["rank0"] / "spec.json")
+    subprocess.run([sys.executable, str(program), "finish", spec], env={**os.environ, "SERVICE_RESULT": "signal"}, check=False, timeout=300)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["failure"]["name"]) == ("failed", "rank0")
+    assert "worker1 cannot be used" in found["attempts"][0]["why"]
+
+
+@pytest.mark.parametrize("missing", ["rank0", "rank1"])
+def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
+    """The host has disappeared after the decision. Its process has no record, so only the time tells."""
+    running = job(trains("time.sleep(600 if attempt == 2 else 0)"), attempt=2, without=missing, heartbeat_timeout=3, min_hosts=1)
+    assert running.wait() == [0]
+    found = running.status()
+    assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 3, 1)
+    assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in found["attempts"][1]["cause"]
+
+
+def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
+    """The files belong to the job's user. What they say is used within the job only."""
+    script = """
+        import json
+        if attempt == 1:
+            pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "status/next").write_text(json.dumps({
+                "action": "restart", "rule": "same_hosts", "why": "forged", "decided": 1.0, "hosts": ["elsewhere"],
+                "set_aside": {"name": "missing", "changed": 1.0},
+            }))
+            sys.exit(3)
+    """
+    running = job(trains(script), hosts=1)
+    assert running.wait() == [3]
+    assert "cannot be followed: No host is left." in (running.units["rank0"] / "journal").read_text()
+    assert not os.path.exists(running.paths.of_attempt(2).status)
+
+
+def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
+    running = job("import time\ntime.sleep(600)\n", time_limit=1)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    assert "reached its time limit of 1 s" in formatting.failure_message(found)
+
+
+def test_checkpoints_are_complete_files_and_directories(tmp_path):
+    for name in (".hidden", "2.tmp", "1", "2"):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / "1", (5, 5))
+    assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["2", "1"]
+    newest = checkpoint_files.complete(str(tmp_path))[0]
+    for _host in range(2):
+        checkpoint_files.set_aside(str(tmp_path), newest)
+    assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["1"]
+    assert checkpoint_files.complete(str(tmp_path / "missing")) == []
+    checkpoint_files.set_aside(str(tmp_path), {**newest, "name": "1"})
+    assert (tmp_path / "1").exists(), "a newer checkpoint of the same name is left alone"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place", "expected"),
+    [
+        (attempts.Known(None, 5), attempts.Known(None, 9), "/efs/c", False),
+        (
+            attempts.Known(None, None),
+            attempts.Known({"name": "1", "changed": 1.0}, None),
+            "/c",
+            True,
+        ),
+        (
+            attempts.Known({"name": "last", "changed": 1.0}, None),
+            attempts.Known({"name": "last", "changed": 2.0}, None),
+            "/c",
+            True,
+        ),
+        (attempts.Known(None, 5), attempts.Known(None, 9), "s3://b/c", True),
+        (attempts.Known(None, 9), attempts.Known(None, 9), "s3://b/c", False),
+    ],
+)
+def test_a_checkpoint_is_progress_and_where_none_can_be_seen_a_step_is(before, after, place, expected):
+    assert attempts.has_progressed(before, after, {"environment": {attempts.CHECKPOINTS: place}}) is expected
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/code/train.py", line 7, in <module>
+    save()
+{}
+"""
+TORCHRUN = """\
+step 1
+E1121 22:10:40.1 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 213)
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/distributed/run.py", line 5, in <module>
+    main()
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 213)
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "log", "record", "expected"),
+    [
+        ("command", "step 1\n", {"exit_code": 3}, ("exit_status", "exit status 3", "", 3)),
+        ("command", "step 1\n", {"exit_code": 200}, ("exit_status", "exit status 200", "", 200)),
+        ("command", "", {"signal": "SIGSEGV"}, ("signal", "signal SIGSEGV", "SIGSEGV", None)),
+        ("command", "", {"exit_code": 137}, ("signal", "signal SIGKILL", "SIGKILL", 137)),
+        (
+            "command",
+            TRACEBACK.format("KeyError: 'label'"),
+            {"exit_code": 1},
+            ("script_error", "KeyError at train.py, line 7", "KeyError", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format("OSError: [Errno 28] No space left on device"),
+            {"exit_code": 1},
+            ("disk_full", "OSError at train.py, line 7", "OSError", 1),
+        ),
+        ("torchrun", TORCHRUN, {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", None)),
+        ("torchrun", "no rendezvous\n", {"exit_code": 1}, ("exit_status", "exit status 1", "", 1)),
+    ],
+)
+def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, record, expected):
+    spec = {"directory": str(tmp_path), "attempt": 2, "name": "rank0", "launcher": launcher, "cwd": "/code"}
+    path = tmp_path / "logs/attempt2/rank0.log"
+    path.parent.mkdir(parents=True)
+    path.write_text(log)
+    found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
+    assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+
+
+def test_what_is_known_without_the_log_goes_first(tmp_path):
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    assert attempts.find_cause(spec, {"signal": "SIGKILL"}, "", 1)["kind"] == "out_of_memory"
+    stopped = {"signal": "SIGTERM", "reason": "was stopped because its host was shutting down"}
+    assert attempts.find_cause(spec, stopped, "host_shut_down", 1) == {"kind": "host_shut_down", "what": stopped["reason"]}

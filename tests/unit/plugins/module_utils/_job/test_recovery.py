@@ -1,0 +1,179 @@
+"""Tests of the decision table: what follows a failed attempt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import Attempt, Cause, Policy, Situation
+
+DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
+
+ERROR = Cause(recovery.SCRIPT_ERROR, "ValueError at train.py, line 42", "w2", 1, "ValueError")
+OTHER_LINE = ERROR._replace(what="ValueError at train.py, line 50")
+SYNTAX = Cause(recovery.SCRIPT_ERROR, "SyntaxError at train.py, line 3", "w1", 1, "SyntaxError")
+EXIT = Cause(recovery.EXIT_STATUS, "exit status 3", "w2", 3)
+KILL = Cause(recovery.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
+CRASH = Cause(recovery.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
+FULL = Cause(recovery.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSError")
+MEMORY = Cause(recovery.OUT_OF_MEMORY, "a lack of memory", "w3")
+LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
+LIMIT = Cause(recovery.TIME_LIMIT, "reached its time limit", "w1")
+OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
+HOSTS = ("w1", "w2", "w3")
+
+
+def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False):
+    """`attempts` are causes of attempts without progress, or pairs of a cause and whether there was progress."""
+    policy = policy or Policy(3, 3)
+    made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
+    return recovery.decide(Situation(made, HOSTS, available, policy, checkpoint, has_older))
+
+
+def progressed(cause):
+    return Attempt(cause, progress=True)
+
+
+@pytest.mark.parametrize("cause", [ERROR, EXIT, KILL, CRASH, FULL, MEMORY])
+def test_the_first_failure_is_followed_by_a_restart(cause):
+    assert decide(cause)[:2] == ("restart", "same_hosts")
+    assert decide(cause).hosts == list(HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "rule"),
+    [
+        ([OPERATOR], "operator"),
+        ([LIMIT], "time_limit"),
+        ([SYNTAX], "certain_error"),
+        ([ERROR, ERROR], "same_error"),
+        ([EXIT, EXIT], "same_error"),
+        ([CRASH, CRASH], "same_error"),
+        ([MEMORY, MEMORY], "same_error"),
+        ([KILL, ERROR, ERROR], "same_error"),
+        ([KILL, KILL, KILL, KILL], "no_restarts_left"),
+        ([ERROR, OTHER_LINE, ERROR, OTHER_LINE], "no_restarts_left"),
+    ],
+)
+def test_what_would_fail_again_is_stopped(attempts, rule):
+    decision = decide(*attempts)
+    assert decision[:2] == ("stop", rule)
+    assert decision.hosts == ()
+
+
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        [ERROR, OTHER_LINE],
+        [ERROR, progressed(ERROR)],
+        [ERROR, progressed(ERROR), KILL],
+        [KILL, KILL, KILL],
+        [LOST, LOST],
+        [*[KILL] * 3, progressed(KILL), *[KILL] * 2],
+        [progressed(ERROR)] * 20,
+    ],
+)
+def test_what_may_succeed_is_started_again(attempts):
+    assert decide(*attempts)[:2] == ("restart", "same_hosts")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "options", "why"),
+    [
+        ([KILL], {}, "The job continues on the same hosts."),
+        ([OPERATOR], {}, "An operator stopped the job."),
+        ([LIMIT], {}, "The job reached its time limit."),
+        ([KILL, KILL], {"policy": Policy(1, 3)}, "1 restart in a row completed no checkpoint (training_job_restarts)."),
+        ([KILL] * 3, {"policy": Policy(2, 3)}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ([EXIT], {"policy": Policy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),
+        ([EXIT], {"policy": Policy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
+        ([SYNTAX], {}, "SyntaxError at train.py, line 3 would occur again. Correct the script or its environment."),
+        ([LOST], {"available": ("w1",), "policy": Policy(3, 1)}, "The job continues without w2, w3."),
+        ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without it."),
+        (
+            [KILL, ERROR],
+            {"checkpoint": "4", "has_older": True},
+            "Attempts 1 and 2 died after checkpoint 4, so the one before it is used.",
+        ),
+        (
+            [KILL, EXIT, EXIT],
+            {},
+            "Exit status 3 ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
+        ),
+    ],
+)
+def test_the_decision_says_why(attempts, options, why):
+    decision = decide(*attempts, **options)
+    assert decision.why == why
+    assert bool(decision.set_aside) == ("one before it" in why)
+
+
+def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
+    assert decide(KILL, KILL, available=("w1", "w3"), policy=Policy(3, 1)).rule == "fewer_hosts"
+    assert decide(KILL, progressed(KILL), policy=Policy(3, 1)).rule == "same_hosts"
+
+
+def test_a_new_checkpoint_resets_the_count_of_restarts():
+    attempts = [KILL, KILL, KILL, progressed(KILL)]
+    assert recovery.idle_restarts([Attempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0
+    assert decide(*attempts, KILL, KILL, KILL).rule == "no_restarts_left"
+
+
+def test_exit_codes_decide_before_everything_else_that_concerns_the_script():
+    policy = Policy(3, 3, stop_exit_codes=[3], restart_exit_codes=[])
+    assert decide(EXIT, policy=policy)[:2] == ("stop", "stop_exit_code")
+    policy = Policy(3, 3, stop_exit_codes=[], restart_exit_codes=[3])
+    assert decide(EXIT, EXIT, EXIT, policy=policy)[:2] == ("restart", "restart_exit_code")
+    assert decide(EXIT, EXIT, EXIT, EXIT, policy=policy)[:2] == ("stop", "no_restarts_left")
+
+
+def test_a_job_continues_without_hosts_only_if_enough_are_left():
+    left = ("w1", "w3")
+    assert decide(LOST, available=left)[:2] == ("stop", "too_few_hosts")
+    assert "w2 cannot be used, and the job needs 3 hosts" in decide(LOST, available=left).why
+    decision = decide(LOST, available=left, policy=Policy(3, 2))
+    assert (decision.action, decision.rule, decision.hosts) == ("restart", "fewer_hosts", ["w1", "w3"])
+
+
+def test_a_host_on_which_the_job_fails_twice_is_left_out_if_enough_are_left():
+    decision = decide(FULL, FULL, policy=Policy(3, 2))
+    assert (decision.rule, decision.hosts) == ("suspect_host", ["w1", "w3"])
+    assert decide(KILL, FULL, policy=Policy(3, 2)).rule == "suspect_host"
+    assert decide(FULL, FULL).rule == "same_error"
+    assert decide(FULL, FULL._replace(host="w3"), policy=Policy(3, 2)).rule == "same_error"
+    assert decide(ERROR, ERROR, policy=Policy(3, 2)).rule == "same_error"
+
+
+def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
+    decision = decide(KILL, ERROR, checkpoint="4", has_older=True)
+    assert (decision.action, decision.rule, decision.set_aside) == ("restart", "suspect_checkpoint", "4")
+    assert decide(ERROR, ERROR, checkpoint="4", has_older=True).set_aside == "4"
+    assert decide(ERROR, ERROR, checkpoint="4").rule == "same_error"
+    assert decide(ERROR, KILL, checkpoint="4", has_older=True).rule == "same_hosts", "a signal from outside proves nothing"
+    assert decide(ERROR, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
+
+
+def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
+    """The job reaches the same place again, and may even complete checkpoints on the way."""
+    before = [ERROR, Attempt(ERROR, progress=False, set_aside="4")]
+    assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
+    assert decide(*before, ERROR, checkpoint="3", has_older=True)[:2] == ("stop", "error_came_back")
+    assert decide(*before, progressed(OTHER_LINE), checkpoint="4", has_older=True).rule == "same_hosts"
+
+
+def test_a_deterministic_error_stops_within_three_attempts():
+    for cause in (ERROR, EXIT, CRASH, FULL, MEMORY):
+        for available in (Policy(3, 3), Policy(3, 2)):
+            attempts, decision = [cause], decide(cause, policy=available)
+            while decision.action == recovery.RESTART:
+                attempts.append(cause._replace(host="w1") if len(decision.hosts) == 2 else cause)
+                decision = decide(*attempts, policy=available)
+            assert len(attempts) <= 3
+
+
+def test_the_documentation_has_the_rows_of_the_table():
+    """In the same order and with the same action."""
+    rows = re.findall(r"^\| \d+ \| `([a-z_]+)` \|.*\| (stop|restart)", DOCS.read_text(), re.MULTILINE)
+    assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]

@@ -1,0 +1,91 @@
+"""Tests of how the error of a script is found in its log."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import ScriptError, script_error
+
+CODE = "/efs/jobs/digits/code"
+
+PLAIN = """\
+step 1
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 90, in <module>
+    main()
+  File "/efs/jobs/digits/code/model/net.py", line 42, in forward
+    return self.layer(x)
+           ^^^^^^^^^^^^^
+  File "/opt/pytorch/lib/python3.11/site-packages/torch/nn/functional.py", line 7, in linear
+    return linear(x)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB
+"""
+CHAINED = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 3, in load
+    open(path)
+FileNotFoundError: no such file
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 5, in <module>
+    load()
+KeyError: 'label'
+the process ends
+"""
+SYNTAX = """\
+  File "/efs/jobs/digits/code/train.py", line 12
+    for x in
+            ^
+SyntaxError: invalid syntax
+"""
+ELSEWHERE = """\
+Traceback (most recent call last):
+  File "<frozen runpy>", line 88, in _run_code
+  File "/usr/lib/python3.11/site.py", line 5, in run
+    go()
+AssertionError
+"""
+
+
+def tagged(text, tag):
+    return "".join(f"{tag}{line}\n" for line in text.splitlines())
+
+
+def mixed(text):
+    """The lines of one rank between those of another, which wait."""
+    return "".join(f"[rank 1] {line}\n[rank 0] waits\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (PLAIN, ScriptError("OutOfMemoryError", "model/net.py, line 42", "CUDA out of memory. Tried to allocate 2 GiB")),
+        (
+            tagged(PLAIN, "[rank 3] "),
+            ScriptError("OutOfMemoryError", "model/net.py, line 42", "CUDA out of memory. Tried to allocate 2 GiB"),
+        ),
+        (
+            tagged(PLAIN, "[1,3]<stderr>:"),
+            ScriptError("OutOfMemoryError", "model/net.py, line 42", "CUDA out of memory. Tried to allocate 2 GiB"),
+        ),
+        (mixed(PLAIN), ScriptError("OutOfMemoryError", "model/net.py, line 42", "CUDA out of memory. Tried to allocate 2 GiB")),
+        (CHAINED, ScriptError("KeyError", "train.py, line 5", "'label'")),
+        (SYNTAX, ScriptError("SyntaxError", "train.py, line 12", "invalid syntax")),
+        (ELSEWHERE, ScriptError("AssertionError", "site.py, line 5", "")),
+        ("step 1\nKilled\n", None),
+        ('  File "/x.py", line 3\n', None),
+        ("", None),
+    ],
+)
+def test_the_innermost_place_in_the_jobs_code_is_named(log, expected):
+    assert script_error(log.splitlines(), CODE) == expected
+
+
+def test_a_hostile_log_takes_no_long_time():
+    started = time.process_time()
+    for line in ('  File "' + "x" * 200_000, " " * 200_000, 'a"' * 100_000, "  " * 100_000 + 'File "/x", line 1'):
+        script_error([line] * 5 + ['  File "/x.py", line 3', "E" * 100_000 + ": " * 1000], CODE)
+    assert time.process_time() - started < 30
