@@ -42,7 +42,7 @@ def main() -> None:
     if not checkpoint:
         raise SystemExit(f"--checkpoints: {arguments.checkpoints} contains no checkpoint. Train first, or specify another directory.")
     step, accuracy = evaluate(arguments, checkpoint)
-    print(f"{checkpoint} (step {step}) recognises {accuracy:.4f} of {arguments.test_images} held-out images")
+    print(f"{checkpoint} (step {step}) recognizes {accuracy:.4f} of {arguments.test_images} held-out images")
     output_directory().mkdir(parents=True, exist_ok=True)
     with progress_file().open("a") as file:
         file.write(json.dumps({"step": step, "held_out_accuracy": accuracy}) + "\n")

@@ -231,7 +231,7 @@ class CloudManager:
                 last = self.home.log_file.read_text(errors="replace").strip().splitlines()[-1:]
                 raise CloudError(f"The server failed to start: {''.join(last)}. See {self.home.log_file}.")
             if time.monotonic() > deadline:
-                raise CloudError(f"Timed out after {START_TIMEOUT:.0f} s waiting for the server to answer. See {self.home.log_file}.")
+                raise CloudError(f"Timed out after {START_TIMEOUT:.0f} s waiting for the server to respond. See {self.home.log_file}.")
             time.sleep(0.05)
 
 

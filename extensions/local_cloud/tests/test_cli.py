@@ -38,7 +38,7 @@ def test_the_shell_says_where_it_is_and_when_its_cloud_has_ended(tmp_path: Path)
         finished = subprocess.run(command, input=typed, env=environment, capture_output=True, text=True, check=False, timeout=300)
         return finished.stdout + finished.stderr
 
-    ended = "The local cloud of this shell does not run any more. Leave the shell with exit."
+    ended = "The local cloud of this shell is no longer running. Leave the shell with exit."
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         running = shell(port)

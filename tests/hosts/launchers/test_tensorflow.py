@@ -209,7 +209,7 @@ def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
 
     command = {**definition, "launcher": "command", "launcher_options": {"hosts": "first"}}
     logs = train(cluster, f"evaluate-{kind}", "tensorflow_evaluate.py", arguments=["--checkpoints", checkpoints], **command)
-    found = re.search(r"\(step (\d+)\) recognises ([\d.]+) of 1000 held-out images", logs["rank0"])
+    found = re.search(r"\(step (\d+)\) recognizes ([\d.]+) of 1000 held-out images", logs["rank0"])
     assert int(found[1]) >= steps
     assert float(found[2]) > 0.5
 

@@ -69,7 +69,7 @@ def environment(podman: Podman, image: str, name: str, progress: Progress = prin
     place = cache_directory() / f"{name}-{SUITE}-{platform.machine()}-{digest(inputs)}"
     with _locked(name):
         if not place.is_dir():
-            progress(f"building the {name} environment of hosts (once, takes a minute or more)")
+            progress(f"building the {name} environment for hosts (once, takes a minute or more)")
             _build_environment(podman, image, name, place)
     return place
 

@@ -46,7 +46,6 @@ PR_SET_CHILD_SUBREAPER = 36
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
-
 def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
     """Return why a process failed. `kind` is known for a process that was stopped or did not start, and otherwise empty.
 

@@ -155,7 +155,7 @@ class InstanceLifecycle:
         """Terminate an instance whose host is lost, unless a reboot or a stop is in progress."""
         if instance.id in self._started and not CLOUD.hosts.is_alive(instance.id):
             with CLOUD.lock:
-                instance.lose("the host of the instance is gone")
+                instance.lose("the host of the instance no longer exists")
 
 
 def host_spec(instance: Any) -> HostSpec:

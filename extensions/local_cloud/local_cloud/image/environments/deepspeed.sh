@@ -4,5 +4,5 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q=2
 apt-get install -q=2 --no-install-recommends g++ python3-dev >/dev/null
-# Its requirements are installed already: the operator is built for the PyTorch that is there.
+# The requirements are already installed, so the operator is built for the installed PyTorch.
 DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1 pip install --quiet --no-build-isolation deepspeed==0.19.8

@@ -206,7 +206,7 @@ def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job)
     found = running.status()
     line = next(number for number, text in enumerate(trains(script).splitlines(), 1) if "no such column" in text)
     assert (found["state"], found["attempt"]) == ("failed", 2)
-    message = formatting.failure_message(found)
+    message = formatting.failure_message(found, "run {}".format)
     assert f"because rank 1 on worker2 ended with exit status 1 (ValueError at train.py, line {line}: no such column: label)." in message
     assert f"ValueError at train.py, line {line} ended attempts 1 and 2, with no new checkpoint in between." in message
 
@@ -216,7 +216,7 @@ def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert "ModuleNotFoundError at train.py, line 1 would occur again." in formatting.failure_message(found)
+    assert "ModuleNotFoundError at train.py, line 1 would occur again." in formatting.failure_message(found, "run {}".format)
 
 
 def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
@@ -273,7 +273,7 @@ def test_without_restarts_there_is_one_attempt(job):
     running = job("raise SystemExit(3)", restarts=0)
     running.wait()
     assert (running.status()["state"], running.status()["attempt"]) == ("failed", 1)
-    assert "not restarted" not in formatting.failure_message(running.status())
+    assert "not restarted" not in formatting.failure_message(running.status(), "run {}".format)
     assert records.read_following(running.paths) is None
 
 
@@ -382,7 +382,7 @@ def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert "reached its time limit of 1 s" in formatting.failure_message(found)
+    assert "reached its time limit of 1 s" in formatting.failure_message(found, "run {}".format)
 
 
 def test_checkpoints_are_complete_files_and_directories(tmp_path):

@@ -1,6 +1,6 @@
 """The code that the mount helpers of hosts share. The helpers bind-mount the folder of a file system.
 
-`mount`, fstab, and systemd mount units call the helpers as on any machine. The helpers replace the clients of the kernel.
+`mount`, fstab, and systemd mount units call the helpers as on any machine. The helpers replace the kernel's clients.
 Exit statuses are those of mount(8): 1 usage, 32 mount failure.
 """
 
@@ -63,12 +63,12 @@ def unknown_options(options: Collection[str], known: str) -> list[str]:
 
 
 def list_servers() -> list[str]:
-    """Return the servers of file systems that can be mounted now."""
+    """Return the servers of all file systems that can be mounted now."""
     return os.listdir(SERVERS)
 
 
 def read_access(server: str) -> dict[str, Any]:
-    """Return the allowed actions of clients of the file system on this server."""
+    """Return the actions that clients of the file system on this server may perform."""
     with open(os.path.join(ACCESS, _identifier(server)), encoding="ascii") as stream:
         return dict(json.load(stream))
 
