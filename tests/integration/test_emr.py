@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import secrets
 import subprocess
 
 import pytest
@@ -197,12 +198,13 @@ def amazon_linux(cloud):
 
 
 def other_role(cloud):
-    make_role(cloud, "emr-other-service", "elasticmapreduce")
-    return "emr-other-service"
+    name = f"emr-other-service-{secrets.token_hex(3)}"
+    make_role(cloud, name, "elasticmapreduce")
+    return name
 
 
 def other_profile(cloud):
-    iam, name = cloud.client("iam"), "emr-other-nodes"
+    iam, name = cloud.client("iam"), f"emr-other-nodes-{secrets.token_hex(3)}"
     make_role(cloud, name, "ec2")
     iam.create_instance_profile(InstanceProfileName=name)
     iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
@@ -210,7 +212,7 @@ def other_profile(cloud):
 
 
 def other_key(cloud):
-    return cloud.client("ec2").create_key_pair(KeyName="emr-other")["KeyName"]
+    return cloud.client("ec2").create_key_pair(KeyName=f"emr-other-{secrets.token_hex(3)}")["KeyName"]
 
 
 def test_every_option_has_its_policy():
