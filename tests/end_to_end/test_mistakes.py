@@ -135,7 +135,10 @@ HOSTS = (
         job("ends.py", training_job_directory="/home/ubuntu/jobs"),
     ),
     Mistake(
-        "a user who is not there", "train", ("training_job_user: 'nobody2'", "does not exist on this host"), job("ends.py", training_job_user="nobody2")
+        "a user who is not there",
+        "train",
+        ("training_job_user: 'nobody2'", "does not exist on this host"),
+        job("ends.py", training_job_user="nobody2"),
     ),
     Mistake(
         "an option of the inventory that does not exist",

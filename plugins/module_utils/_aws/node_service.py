@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Mapping, Protocol
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,11 @@ def test_hosts_have_keys_of_their_own(hosts: Hosts) -> None:
 
 
 def test_public_address_leads_to_its_host(hosts: Hosts) -> None:
+    def scanned(address: str) -> str:
+        return subprocess.run(["ssh-keyscan", "-t", "ed25519", address], capture_output=True, text=True, check=False).stdout
+
     for host in (hosts.first, hosts.second):
-        scan = subprocess.run(["ssh-keyscan", "-t", "ed25519", host.public_ip], capture_output=True, text=True, check=True).stdout
+        scan = wait_until(partial(scanned, host.public_ip))
         assert host.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[1] in scan
 
 
