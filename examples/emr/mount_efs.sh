@@ -3,8 +3,9 @@
 #
 #   mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]
 #
-# The directory is /efs by default. The script can be repeated: it does what is missing. It ends with an error unless hadoop can write to the
-# file system. It writes the same line to /etc/fstab as the role shared_storage of the collection deeplearning.cluster.
+# The directory is /efs by default. The script can be repeated: it only performs the steps that are missing. It ends with an error unless
+# hadoop can write to the file system. It writes the same line to /etc/fstab as the role shared_storage of the collection
+# deeplearning.cluster.
 set -euo pipefail
 
 fail() {
@@ -24,7 +25,7 @@ entry="$source $directory nfs4 $options 0 0"
 # A new mount target can take minutes until its name can be resolved.
 deadline=$((SECONDS + ${MOUNT_TIMEOUT:-600}))
 
-# Runs a command until it succeeds or the time is over.
+# Runs a command until it succeeds or the time limit is reached.
 retry() {
   until "$@"; do
     ((SECONDS < deadline)) || fail "$*: failed for ${MOUNT_TIMEOUT:-600} s. Check that the file system has an available mount target in the \
@@ -43,7 +44,7 @@ other=$(awk -v directory="$directory" -v wanted="$source" '$1 !~ /^#/ && $2 == d
 [[ -z $other ]] || fail "$directory: /etc/fstab mounts $other there. Specify another directory."
 if ! awk -v directory="$directory" '$1 !~ /^#/ && $2 == directory { found = 1 } END { exit !found }' /etc/fstab; then
   ! mounted || fail "$directory: another file system is mounted there. Specify another directory."
-  # The file is replaced as a whole, so that an interrupted run leaves no part of a line.
+  # The file is replaced as a whole, so that an interrupted run leaves no incomplete line.
   { cat /etc/fstab && echo "$entry"; } | sudo tee /etc/fstab.mount_efs >/dev/null
   sudo chmod 644 /etc/fstab.mount_efs
   sudo mv /etc/fstab.mount_efs /etc/fstab

@@ -1,4 +1,4 @@
-"""Jobs that are restarted on three real hosts, one of which is lost. Each test loses a host and has hosts of its own."""
+"""Jobs that are restarted on three real hosts, one of which is lost. Each test loses a host, so each test has its own hosts."""
 
 from __future__ import annotations
 

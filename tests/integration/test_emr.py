@@ -37,7 +37,7 @@ def _quick(cloud, _fresh, monkeypatch):
 
 @pytest.fixture
 def emr(name, bucket):
-    """The options of an EMR cluster of three nodes."""
+    """The options of an EMR cluster with three nodes."""
     return {
         "cluster": name,
         "emr_release_label": "emr-7.9.0",

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The inventory of EMR clusters: EMR's running nodes, whose numbers stay, and nobody else's instances."""
+"""The inventory of EMR clusters: it lists EMR's running nodes, which keep their numbers, and no other instances."""
 
 from __future__ import annotations
 

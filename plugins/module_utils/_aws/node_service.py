@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The interface between the services that launch the nodes of clusters, and the inventory."""
+"""The interface between the inventory and the services that launch the nodes of clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Instance = Mapping[str, Any]
 
 
 class Reader(Protocol):
-    """Reads AWS for one cluster. `AwsClient` is one."""
+    """Reads from AWS for one cluster. `AwsClient` implements this interface."""
 
     cluster: str
 

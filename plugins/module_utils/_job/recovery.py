@@ -39,7 +39,7 @@ KINDS = (
 # What follows.
 STOP, RESTART = "stop", "restart"
 
-# Signals that a program gets because of its own fault. Others come from outside, and are no proof of anything.
+# Signals that a program gets because of its own fault. Other signals come from outside and prove nothing about the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 
 # Exceptions that a script raises again, whatever changes around it.
@@ -49,8 +49,8 @@ CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFound
 class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
 
-    `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which it occurred. `exit_code` is the script's
-    exit status, if it is known. `name` is the exception of a script or the signal.
+    `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
+    script's exit status, if it is known. `name` is the exception of a script or the signal.
     """
 
     kind: str
@@ -148,7 +148,7 @@ def idle_restarts(attempts: Sequence[Attempt]) -> int:
 
 
 def is_own_fault(cause: Cause) -> bool:
-    """Return whether the same cause again is evidence against the script, its data or its checkpoint, and not against a host."""
+    """Return whether a repetition of this cause is evidence against the script, its data or its checkpoint, and not against a host."""
     if cause.kind == SIGNAL:
         return cause.name in OWN_SIGNALS
     return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
@@ -190,7 +190,7 @@ def _blames_checkpoint(situation: Situation) -> bool:
 
 
 def _returned(situation: Situation) -> bool:
-    """Return whether the error came back after a checkpoint had been set aside because of it."""
+    """Return whether the error has recurred after a checkpoint was set aside because of it."""
     if situation.cause.kind != SCRIPT_ERROR:
         return False
     return any(attempt.set_aside and _same(attempt.cause, situation.cause) for attempt in situation.attempts[:-1])

@@ -25,7 +25,7 @@ NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
 IN_PLACE = frozenset({"core_count", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"})
 """Properties of clusters that EMR changes in place. The number of core nodes cannot change from 0 or to 0."""
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
-"""The names of properties of instance groups begin with these words."""
+"""Prefixes of the names of instance group properties."""
 SECURITY_GROUPS = {
     "master": "EmrManagedMasterSecurityGroup",
     "workers": "EmrManagedSlaveSecurityGroup",

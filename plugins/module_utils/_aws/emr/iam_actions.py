@@ -51,7 +51,7 @@ DEFAULT_ROLES = IamActions(
         "iam:CreateRole",
     ),
 )
-# What the inventory needs, and the search for former nodes
+# The actions that the inventory and the search for former nodes need
 NODES = IamActions(
     reads=("ec2:DescribeInstances", "elasticmapreduce:DescribeCluster", "elasticmapreduce:ListClusters", "elasticmapreduce:ListInstances")
 )

@@ -3,7 +3,7 @@
 
 """EMR as the service that launches the nodes of a cluster.
 
-The nodes are the instances that EMR lists as running, if they also have the tags of EMR, which only AWS can set.
+The nodes are the instances that EMR lists as running and that also have EMR's tags, which only AWS can set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Description = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the cluster with this cluster's name and tags that is not ending, or None.
+    """Return the description of the EMR cluster that has this cluster's name and tags and is not ending, or None.
 
     Names of EMR clusters are not unique, and lists do not contain tags. Raises ClusterError if several clusters have the tags.
     """
@@ -109,9 +109,9 @@ def _launcher(cluster: str, _group: str) -> str:
 
 
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
-    """Return the terminated instances of the cluster, and of the clusters with its name and tags before it.
+    """Return the terminated instances of the cluster and of earlier clusters with its name and tags.
 
-    EMR lists instances for 30 days after their end, and clusters for two months.
+    EMR lists instances for 30 days after they end, and clusters for two months.
     """
     found = []
     for described in _own_clusters(reader, (*LIVE, *ENDED)):

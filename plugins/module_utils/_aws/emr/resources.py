@@ -55,7 +55,7 @@ SHRINK_TIMEOUT = 3600 + START_TIMEOUT
 """The minimum time in seconds to wait while a group shrinks: YARN gives the containers of a node 3600 s to end. Source: Amazon EMR
 Management Guide, "Cluster scale-down"."""
 LISTED_TIMEOUT = 60
-"""Seconds after which EMR lists a new cluster at the latest."""
+"""The maximum time in seconds until EMR lists a new cluster."""
 LOG_TIMEOUT = 120
 """Seconds to wait for the log of a failed bootstrap action, which EMR copies when the cluster ends."""
 MOST_BYTES = 1_000_000
@@ -298,7 +298,7 @@ def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
 
 
 def _resize_request(group_id: str, size: int, going: Sequence[str]) -> dict[str, Any]:
-    """Return the new size of a group, and which nodes EMR terminates if the group shrinks."""
+    """Return the new size of a group and, if the group shrinks, the nodes that EMR terminates."""
     policy = {"ShrinkPolicy": {"InstanceResizePolicy": {"InstancesToTerminate": list(going)}}} if going else {}
     return {"InstanceGroupId": group_id, "InstanceCount": size, **policy}
 
@@ -318,7 +318,7 @@ def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
 
 
 def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
-    """Wait until the cluster is ready, and number its nodes, if the run is to wait."""
+    """Wait until the cluster is ready, and number its nodes, if the run waits."""
     if found.properties.get("state") != READY:
         return found
 
@@ -386,7 +386,7 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
 
 
 def ended(described: Description, log: str = "") -> str:
-    """Return the message for a cluster that ends although it is wanted, with EMR's reason and the location of the logs.
+    """Return the message for a cluster that ends although the definition contains it, with EMR's reason and the location of the logs.
 
     `log` is the end of what a failed bootstrap action printed.
     """
@@ -432,7 +432,7 @@ def bootstrap_log(cloud: AwsClient, described: Description) -> str:
 
 
 def last_lines(packed: bytes) -> str:
-    """Return the last lines of a compressed log without control characters, in one line. Nodes can write anything there."""
+    """Return the last lines of a compressed log as one line, without control characters. The log is untrusted, because nodes write it."""
     try:
         text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, MOST_BYTES).decode(errors="replace")
     except zlib.error:

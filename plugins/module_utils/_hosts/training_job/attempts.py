@@ -34,7 +34,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
-# Seconds between two looks at the records while all supervisors wait for each other.
+# Seconds between two polls of the records while all supervisors wait for each other.
 INTERVAL = 0.5
 
 CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
@@ -197,7 +197,10 @@ class Recovery:
         return None
 
     def _decide(self, verdict: Verdict) -> Following | None:
-        """Write what follows, if this is the first process that answers and all others are ready or gone. Return what was written."""
+        """Write what follows, and return what was written.
+
+        Only the first process that answers writes it, once all others are ready, silent or leaving.
+        """
         processes = read_records(self._paths)
         if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
             return None
@@ -295,7 +298,7 @@ def policy(spec: Spec) -> recovery.Policy:
 
 
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
-    """Return the cause in a document as the decision needs it."""
+    """Return the cause in a document in the form that the decision uses."""
     kind = str(found.get("kind") or recovery.KILLED)
     return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
 
@@ -328,7 +331,7 @@ def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
 def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
     """Return the spec with which this unit takes part in the next attempt, or None if it takes no part. Raises LaunchError.
 
-    `directory` is the unit's runtime directory. Launchers derive its path from the name of the process, which may now be another one.
+    `directory` is the unit's runtime directory. Launchers derive its path from the name of the process, which may differ between attempts.
     """
     planned = plan(spec, hosts)
     found = next((each for each in planned if (each["host"], each["slot"]) == (spec["host"], spec["slot"])), None)

@@ -323,7 +323,7 @@ class Supervisor:
             self.watch.stop()
 
     def decline(self) -> None:
-        """If this supervisor ends whatever follows, tell the others. If an operator stops one of them, the job is over."""
+        """If this supervisor is about to end, tell the other supervisors. If an operator stopped it, record that the job is over."""
         if not self.leaving or not self.spec["restarts"]:
             return
         self.watch.write(available=False)

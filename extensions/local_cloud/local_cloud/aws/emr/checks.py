@@ -131,7 +131,7 @@ def check_steps(active: int, steps: list[dict[str, Any]]) -> None:
 
 
 def _characters(value: Any) -> int:
-    """Return the length of all strings in a part of a request."""
+    """Return the total length of the strings in a part of a request."""
     if isinstance(value, str):
         return len(value)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -149,7 +149,7 @@ def fetch(path: str, destination: Path) -> str:
             return str(error)
         return ""
     error = copy_object(f":s3:{path.partition('://')[2]}", str(destination))
-    # rclone takes a missing object for an empty folder
+    # rclone treats a missing object as an empty folder
     return error or ("" if destination.exists() else "The object does not exist")
 
 

@@ -1,4 +1,4 @@
-"""What the hosts of nodes do: their user data, and the tasks of the instance controller that runs on them."""
+"""The user data of the hosts of EMR nodes, and the tasks of the instance controller that runs on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def user_data(public_key: str | None) -> str:
 
 
 class NodeTasks:
-    """A WSGI application on the socket of one host: the task of its instance controller, and the outcome that the controller reports."""
+    """A WSGI application on the socket of one host: returns the task of the instance controller, and records the reported outcome."""
 
     def __init__(self, instance_id: str) -> None:
         self._instance_id = instance_id
@@ -87,7 +87,7 @@ def _find(instance_id: str) -> tuple[Cluster, Node] | None:
 
 
 def task(cluster: Cluster, node: Node) -> dict[str, Any]:
-    """Return what the instance controller of a node has to do, and the contents of the files that describe the node and its cluster."""
+    """Return the task of a node's instance controller, including the contents of the files that describe the node and its cluster."""
     described = cluster.describe()
     log_uri = described["LogUri"]
     return {

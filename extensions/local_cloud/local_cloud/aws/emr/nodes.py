@@ -54,7 +54,7 @@ class Node:
 
     @property
     def has_host(self) -> bool:
-        """Return whether a host executes the bootstrap actions. Otherwise, they take time and are not executed."""
+        """Return whether a host executes the bootstrap actions. Otherwise, they only take time and are not executed."""
         return CLOUD.hosts.socket(str(self.instance.id)) is not None
 
     @property

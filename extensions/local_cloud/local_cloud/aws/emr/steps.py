@@ -1,4 +1,7 @@
-"""Steps of clusters, which run one after another and take time. Nothing is executed. A step fails only if S3 lacks its program."""
+"""Steps of clusters, which run one after another and take time. Their programs are not executed.
+
+A step fails only if its program is an S3 object that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from moto.emr.utils import random_id
 from .objects import is_missing
 
 MOST_ACTIVE = 256
-"""The quota for steps that are pending or running."""
+"""The maximum number of steps that are pending or running."""
 ACTIVE = ("PENDING", "RUNNING")
 
 

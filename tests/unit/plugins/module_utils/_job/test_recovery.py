@@ -174,6 +174,6 @@ def test_a_deterministic_error_stops_within_three_attempts():
 
 
 def test_the_documentation_has_the_rows_of_the_table():
-    """In the same order and with the same action."""
+    """The rows have the same order and the same actions."""
     rows = re.findall(r"^\| \d+ \| `([a-z_]+)` \|.*\| (stop|restart)", DOCS.read_text(), re.MULTILINE)
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]

@@ -55,7 +55,7 @@ def tagged(text, tag):
 
 
 def mixed(text):
-    """The lines of one rank between those of another, which wait."""
+    """Return a log in which the lines of a rank alternate with lines of a waiting rank."""
     return "".join(f"[rank 1] {line}\n[rank 0] waits\n" for line in text.splitlines())
 
 

@@ -175,7 +175,7 @@ def test_the_rendezvous_of_each_attempt_is_new(job):
 
 
 def test_nothing_of_an_attempt_is_left_when_the_next_one_starts(job, tmp_path):
-    """A process that has left its parent, its session and its group is found too, and no exit status of a daemon is mixed up."""
+    """Daemons that have left their parent, session and process group are also killed, and their exit statuses are ignored."""
     script = """
         import subprocess
         marker = folder.parent / "left"
@@ -287,7 +287,7 @@ def test_an_operator_stops_all_attempts(job):
 
 
 def test_an_operator_stops_a_job_between_two_attempts(job):
-    """One supervisor is not there, so the others wait for it before they decide."""
+    """One supervisor is suspended, so the other waits for it before it decides."""
     script = "if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"
     running = job(trains(script))
     wait_until(lambda: "rank1" in running.records(1))
@@ -352,7 +352,7 @@ def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
 
 @pytest.mark.parametrize("missing", ["rank0", "rank1"])
 def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
-    """The host has disappeared after the decision. Its process has no record, so only the time tells."""
+    """The host has disappeared after the decision. Its process has no record, so only a timeout detects the loss."""
     running = job(trains("time.sleep(600 if attempt == 2 else 0)"), attempt=2, without=missing, heartbeat_timeout=3, min_hosts=1)
     assert running.wait() == [0]
     found = running.status()
@@ -361,7 +361,7 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
 
 
 def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
-    """The files belong to the job's user. What they say is used within the job only."""
+    """The files belong to the job's user, so their contents are used only within the job."""
     script = """
         import json
         if attempt == 1:
