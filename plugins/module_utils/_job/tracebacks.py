@@ -40,11 +40,11 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
         return None
     frames = []
     for line in reversed(lines[: last + 1]):
-        if HEAD in line:
-            break
         frame = FRAME.match(line)
         if frame and frame["prefix"] == prefix:
             frames.append(frame)
+        elif HEAD in line:
+            break
     inside = directory.rstrip("/") + "/"
     frame = next((frame for frame in frames if frame["path"].startswith(inside)), frames[0])
     path = frame["path"][len(inside) :] if frame["path"].startswith(inside) else os.path.basename(frame["path"])

@@ -42,6 +42,9 @@ CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 
+# The highest exit status of a process.
+EXIT_STATUS_LIMIT = 255
+
 # What scripts say when a disk, or a user's quota on it, is full.
 FULL = ("No space left on device", "Disk quota exceeded")
 
@@ -69,7 +72,7 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
         result = {"kind": kind, "what": f"{error.kind} at {error.place}", "name": error.kind, "message": error.message}
     else:
         result = {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
-    if code is not None:
+    if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
 
@@ -111,19 +114,21 @@ def reap(child: int) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-def end_descendants() -> None:
-    """Kill all descendants of this process and wait until none is left."""
-    while True:
+def end_descendants(patience: float = 30) -> bool:
+    """Kill all descendants of this process and wait until none is left, at most `patience` seconds. Return whether none is left."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         left = descendants()
         if not left:
-            return
+            return True
         for process in left:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.05)
+    return False
 
 
 def descendants() -> list[int]:

@@ -187,7 +187,9 @@ class Watch:
         if len(processes) == self._spec["processes"] or not self._is_overdue():
             return None
         started = {process["name"] for process in processes}
-        missing = next(spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started)
+        missing = next((spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started), None)
+        if missing is None:  # the job has written records of processes that it does not have
+            return None
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
 
     def _is_overdue(self) -> bool:
@@ -305,7 +307,10 @@ class Supervisor:
         try:
             if not verdict or not verdict.get("restartable"):
                 return None
-            attempts.end_descendants()
+            if not attempts.end_descendants():
+                sys.stderr.write("processes of the job start others faster than they are killed, so this host takes no part in a restart\n")
+                self.watch.write(available=False)
+                return None
             ready = time.time()
             self.watch.write(available=self.leaving is None)
             following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, lambda: bool(self.leaving)).following(verdict)

@@ -89,3 +89,8 @@ def test_a_hostile_log_takes_no_long_time():
     for line in ('  File "' + "x" * 200_000, " " * 200_000, 'a"' * 100_000, "  " * 100_000 + 'File "/x", line 1'):
         script_error([line] * 5 + ['  File "/x.py", line 3', "E" * 100_000 + ": " * 1000], CODE)
     assert time.process_time() - started < 30
+
+
+def test_a_frame_whose_line_another_process_continues_is_no_exception():
+    lines = ['  File "/c/train.py", line 4Traceback (most recent call last):', "ValueError: x"]
+    assert script_error(lines, "/c") == ScriptError("ValueError", "train.py, line 4", "x")

@@ -480,3 +480,17 @@ def test_what_is_known_without_the_log_goes_first(tmp_path):
     assert attempts.find_cause(spec, {"signal": "SIGKILL"}, "", 1)["kind"] == "out_of_memory"
     stopped = {"signal": "SIGTERM", "reason": "was stopped because its host was shutting down"}
     assert attempts.find_cause(spec, stopped, "host_shut_down", 1) == {"kind": "host_shut_down", "what": stopped["reason"]}
+
+
+def test_processes_that_cannot_be_ended_are_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(attempts, "descendants", lambda: [2**22 + 1])  # more than pid_max
+    assert not attempts.end_descendants(patience=0.2)
+
+
+def test_a_log_with_an_impossible_exit_status_makes_no_invalid_record(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "launcher.log").write_text("rank 0 on host ended with exit status 999\n")
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "launcher", "launcher": "mpi", "cwd": "/code"}
+    cause = attempts.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1}, "", 0)
+    assert cause["kind"] == "exit_status"
+    assert "exit_code" not in cause
