@@ -8,9 +8,9 @@ The nodes are the instances that EMR lists as running and that also have EMR's t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, COMPONENT_TAG, ClusterError, tag_dict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
