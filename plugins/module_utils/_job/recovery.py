@@ -165,6 +165,11 @@ def _repeats(situation: Situation) -> bool:
     return is_own_fault(situation.cause) and _same(situation.attempts[-2].cause, situation.cause)
 
 
+def _named(hosts: Sequence[str]) -> str:
+    """Return the names of the first five hosts and the number of the others, because decisions have a limited length."""
+    return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} others" if len(hosts) > 5 else "")
+
+
 def _missing(situation: Situation) -> list[str]:
     return [host for host in situation.hosts if host not in situation.available]
 
@@ -229,8 +234,8 @@ TABLE: Sequence[Rule] = (
         "too_few_hosts",
         STOP,
         lambda situation: len(situation.available) < situation.policy.min_hosts,
-        lambda situation: "{} cannot be used, and the job needs {} hosts (training_job_min_hosts).".format(
-            ", ".join(_missing(situation)), situation.policy.min_hosts
+        lambda situation: (
+            f"{_named(_missing(situation))} cannot be used, and the job needs {situation.policy.min_hosts} hosts (training_job_min_hosts)."
         ),
     ),
     Rule(
@@ -283,7 +288,7 @@ TABLE: Sequence[Rule] = (
         "fewer_hosts",
         RESTART,
         lambda situation: bool(_missing(situation)),
-        lambda situation: f"The job continues without {', '.join(_missing(situation))}.",
+        lambda situation: f"The job continues without {_named(_missing(situation))}.",
     ),
     Rule(
         "same_hosts",

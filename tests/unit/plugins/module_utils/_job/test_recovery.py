@@ -177,3 +177,8 @@ def test_the_documentation_has_the_rows_of_the_table():
     """The rows have the same order and the same actions."""
     rows = re.findall(r"^\| \d+ \| `([a-z_]+)` \|.*\| (stop|restart)", DOCS.read_text(), re.MULTILINE)
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]
+
+
+def test_a_sentence_names_a_few_of_many_hosts():
+    assert recovery._named([f"worker{number}" for number in range(300)]) == "worker0, worker1, worker2, worker3, worker4 and 295 others"
+    assert recovery._named(["worker1", "worker2"]) == "worker1, worker2"
