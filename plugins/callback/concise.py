@@ -84,6 +84,7 @@ class Totals:
 
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
+    shows_changes: bool = False
     changes: list[changes.Change] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     run_hosts: set[str] = field(default_factory=set)
@@ -331,6 +332,7 @@ class CallbackModule(DefaultCallback):
         line = f"{name}: {verb} on {who}" if who else f"{name}: {verb}"
         if line not in self._told:
             self._told.add(line)
+            self._totals.shows_changes = True
             self._display.display(line, color=constants.COLOR_CHANGED)
 
     def _show_message(self, events: TaskEvents, text: str, hosts: list[str]) -> None:
@@ -386,7 +388,9 @@ class CallbackModule(DefaultCallback):
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
         if is_failed:
-            yield f"Failed after {seconds}: {done}. Use -v to show all tasks and results.", constants.COLOR_ERROR
+            # The totals do not count changes on the controller, although they are displayed.
+            failed = f"Failed after {seconds}" if totals.shows_changes and not parts else f"Failed after {seconds}: {done}"
+            yield f"{failed}. Use -v to show all tasks and results.", constants.COLOR_ERROR
         elif context.CLIARGS.get("check"):
             plan = [changes.counts(totals.changes)] if totals.provisions else []
             plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []

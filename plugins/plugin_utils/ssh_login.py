@@ -21,6 +21,6 @@ def login_advice(message: str, user: str | None, key_file: str | None) -> str:
     login = f"user {user!r}" if user else "ssh's default user"
     with_key = f"the key file {key_file!r}" if key_file else "ssh's default keys"
     return (
-        f"The node refused {login} with {with_key}. In the inventory file, set the option user to the login user of the image "
+        f"The login used {login} with {with_key}. In the inventory file, set the option user to the login user of the image "
         "(deeplearning_login_user). Set private_key_file to the private key of the nodes' EC2 key pair (deeplearning_key_name)."
     )

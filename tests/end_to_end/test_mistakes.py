@@ -104,7 +104,12 @@ ACCOUNT = (
     ),
     Mistake("a file system that does not exist", "validate", ("fs-0123abcd",), {"deeplearning_file_system_id": "fs-0123abcd"}),
     Mistake("a VPC that does not exist", "validate", ("vpc_id", "vpc-0123456789abcdef0"), {"deeplearning_vpc_id": "vpc-0123456789abcdef0"}),
-    Mistake("no permission", "provision", ("not authorized",), environment={"OPERATOR": "status"}),
+    Mistake(
+        "no permission",
+        "provision",
+        ("is not authorized to perform: ec2:", "Attach the policies of docs/permissions.md"),
+        environment={"OPERATOR": "status"},
+    ),
 )
 HOSTS = (
     Mistake(
@@ -164,7 +169,9 @@ CODE = (
         job("train.py", training_job_source="", training_job_repository="{{ repository }}", training_job_version="no-such-branch"),
     ),
     Mistake("an error on one rank", "train", ("rank 1", "the second rank has no data", "fails.py"), job("fails.py")),
-    Mistake("a package that is not installed", "train", ("transformerz", "imports.py"), job("imports.py")),
+    Mistake(
+        "a package that is not installed", "train", ("transformerz", "imports.py", "python_environment_requirements"), job("imports.py")
+    ),
     Mistake("a syntax error", "train", ("SyntaxError", "syntax.py"), job("syntax.py")),
     Mistake(
         "an exit status without a word",
@@ -176,7 +183,7 @@ CODE = (
     Mistake(
         "a command that is not there",
         "train",
-        ("training_job_command: 'nope'", "started the job on 3 hosts"),
+        ("could not be started: No such file or directory: 'nope'", "training_job_command: specify", "started the job on 3 hosts"),
         {"training_job_source": "", "training_job_script": "", "training_job_command": ["nope"], "training_job_launcher": "command"},
     ),
 )

@@ -203,7 +203,9 @@ def test_the_key_is_chosen_once(cloud, run, definition):
 def test_without_rights_for_lustre_all_else_works(cloud, run, definition):
     cloud.control.set_faults([{"service": "fsx", "code": "AccessDeniedException", "status": 400, "message": "not authorized"}])
     assert run("cluster", **definition)["changed"]
-    with pytest.raises(ModuleFailed, match=r"AccessDeniedException.*not authorized"):
+    with pytest.raises(
+        ModuleFailed, match=r"may not call DescribeFileSystems .AccessDeniedException: not authorized.. Attach the policies"
+    ):
         run("cluster", **definition, lustre=True)
 
 

@@ -24,6 +24,7 @@ try:
 except ImportError:
     BotoCoreError = ClientError = Exception  # AnsibleAWSModule reports the missing library
 
+from ansible.module_utils.common.dict_transformations import camel_dict_to_snake_dict
 from ansible_collections.amazon.aws.plugins.module_utils import modules
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
@@ -427,15 +428,20 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
             **result,
         )
     if error_code(error) in DENIED:
-        module.fail_json_aws(
-            error,
-            msg="These credentials lack a permission. Use others, or give them the policies of docs/permissions.md. AWS's answer",
-            **result,
-        )
+        module.fail_json(msg=denial(error), **{**camel_dict_to_snake_dict(error.response), **result})  # type: ignore[attr-defined]
     if isinstance(error, ClientError):
         module.fail_json_aws(error, **result)
     module.fail_json(msg=f"{error}{connection_advice(error)}", **result)
     raise AssertionError("fail_json returned")
+
+
+def denial(error: Any) -> str:
+    """Return a message for the `ClientError` of a denied API call: who may not call what, and what to do."""
+    message = error.response["Error"].get("Message", "")
+    told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
+    if "is not authorized to perform" not in told:
+        told = f"These credentials may not call {error.operation_name} ({': '.join(filter(None, (error_code(error), told)))})"
+    return f"{told}. Attach the policies of docs/permissions.md to this identity, or use other credentials."
 
 
 def connection_advice(error: Exception) -> str:
@@ -450,6 +456,6 @@ def connection_advice(error: Exception) -> str:
     if os.environ.get("AWS_ENDPOINT_URL"):
         return (
             ". The environment variable AWS_ENDPOINT_URL sets this address. If a local cloud uses the address, start the local cloud again "
-            "with local-cloud start or make train."
+            "with local-cloud start or make train. Otherwise, correct the variable or unset it."
         )
     return ". Check the network connection and the region name."

@@ -31,10 +31,11 @@ def network(cidr: str) -> ipaddress.IPv4Network:
             f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16."
         ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
-        size = "large" if parsed.prefixlen < LARGEST_NETWORK else "small"
+        reason = f"large, because the largest VPC is a /{LARGEST_NETWORK}"
+        if parsed.prefixlen >= SMALLEST_SUBNET:
+            reason = f"small, because the smallest subnet is a /{SMALLEST_SUBNET}"
         raise AddressPlanError(
-            f"network_cidr: '{cidr}' is too {size}. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
-            f"because the smallest subnet is a /{SMALLEST_SUBNET}."
+            f"network_cidr: '{cidr}' is too {reason}. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}."
         )
     return parsed
 

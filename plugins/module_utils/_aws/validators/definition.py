@@ -91,8 +91,8 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
     for cidr in cidrs:
         try:
             parsed.append(ipaddress.ip_network(cidr))
-        except ValueError as error:
-            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify a range such as 203.0.113.0/24."
+        except ValueError:
+            yield f"ssh_cidrs: '{cidr}' is not an address range. Specify {_range_of(cidr) or 'a range such as 203.0.113.0/24'}."
     if allow_anywhere:
         return
     advice = "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true."
@@ -106,6 +106,14 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
                 f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to more internet addresses than a /{widest.prefixlen} contains. "
                 f"{advice}"
             )
+
+
+def _range_of(cidr: str) -> str | None:
+    """Return the range that contains an address with a prefix length, such as 10.0.0.0/8 for 10.1.2.3/8. Return None for any other text."""
+    try:
+        return str(ipaddress.ip_network(cidr, strict=False))
+    except ValueError:
+        return None
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:

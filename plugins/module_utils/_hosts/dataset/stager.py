@@ -184,10 +184,12 @@ def check_options(spec: Spec, source: Source) -> None:
     if destination == DIRECT:
         obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []
         obstacles += [f"dataset_{option} is set" for option in ("unpack", "checksum") if spec[option]]
+        steps = ["specify a dataset_source on S3"] if source.kind != S3 else []
+        steps += [f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]]
         if obstacles:
             raise DataError(
                 f"dataset_destination: 'direct' reads the data from S3 as it is, but {' and '.join(obstacles)}. "
-                f"Change {'this option' if len(obstacles) == 1 else 'these options'}, or use the destination shared or local."
+                f"To use it, {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
             )
     if spec["checksum"]:
         parse_checksum(spec["checksum"])
@@ -333,8 +335,8 @@ def _check(spec: Spec, plan: Plan, path: str) -> None:
     found = tools.digest(path, algorithm)
     if found != wanted:
         raise DataError(
-            f"dataset_checksum: expected {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Any downloaded copy was "
-            "deleted. Correct the checksum, or check the file."
+            f"dataset_checksum: expected {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Correct the "
+            "checksum, or check the file."
         )
 
 

@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 # Patterns for descriptions of how a process ended: by SIGKILL, directly or as a shell reports it (status 128 + 9); with an exit status.
+MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
     "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
@@ -207,10 +208,15 @@ def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str
     if COULD_NOT_BE_STARTED in how:
         own = found["command"][:1] and repr(found["command"][0]) in how
         option = "training_job_command" if own else "training_job_launcher_options"
-        program = how.rpartition(": ")[2]
-        yield f"{option}: {program} does not exist on {host}, or cannot be run there. Specify an installed program."
+        yield f"{option}: specify a program that is installed on all hosts and that the job's user can run."
         return
-    if OUT_OF_MEMORY in how:
+    missing = MISSING_MODULE.match(failure["lines"][-1]) if failure["lines"] else None
+    if missing:
+        yield (
+            f"If {missing.group(1)!r} is a package, install it with python_environment_requirements. If it is your own module, add its "
+            "file to the job's code (training_job_source or training_job_repository)."
+        )
+    elif OUT_OF_MEMORY in how:
         yield f"To use less memory, {LESS_MEMORY}"
     elif KILLED.search(how):
         check = f"sudo journalctl --dmesg --grep 'Out of memory' on {host}"
@@ -218,6 +224,8 @@ def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str
     elif not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
         yield "The script printed nothing before it exited. Search it for calls such as sys.exit, or print the reason in the script."
     yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
+    if missing:
+        return
     again = f"{command('train')} -e training_job_name=ANOTHER_NAME -e training_job_resume={name}"
     yield f"To continue from the newest checkpoint, if there is one, add the job's other variables to this command: {again}"
 

@@ -54,9 +54,8 @@ def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:
-        raise RefusalError(
-            f"gpus: {missing} do not exist on this host (number of GPUs: {len(present)}). Specify other GPUs, or remove the option gpus."
-        )
+        has = f"has only the GPUs {present}. Choose from these" if present else "has no GPUs. Choose an instance type with GPUs"
+        raise RefusalError(f"gpus: {missing} do not exist on this host, which {has}, or remove this option.")
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:

@@ -11,7 +11,7 @@ REFUSED = "Failed to connect to the host via ssh: ubuntu@192.0.2.1: Permission d
 @pytest.mark.parametrize(("key", "named"), [("/home/me/team.pem", "the key file '/home/me/team.pem'"), (None, "ssh's default keys")])
 def test_a_refused_login(key, named):
     advice = login_advice(REFUSED, "ubuntu", key)
-    assert advice.startswith(f"The node refused user 'ubuntu' with {named}.")
+    assert advice.startswith(f"The login used user 'ubuntu' with {named}.")
     for variable in ("private_key_file", "deeplearning_login_user", "deeplearning_key_name"):
         assert variable in advice
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice, denial
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 # The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has loaded more of Ansible.
@@ -42,3 +42,19 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     assert connection_advice(ValueError("other")) == ""
     refused = ClientError({"Error": {"Code": "AuthFailure", "Message": "no"}}, "DescribeInstances")
     assert "Sign in again, or correct the keys" in connection_advice(refused)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "You are not authorized to perform this operation. User: arn:aws:iam::1:user/a is not authorized to perform: ec2:DescribeVpcs.",
+            "User: arn:aws:iam::1:user/a is not authorized to perform: ec2:DescribeVpcs",
+        ),
+        ("You are not authorized to perform this operation.", "These credentials may not call DescribeVpcs (UnauthorizedOperation)"),
+        ("Denied by a policy", "These credentials may not call DescribeVpcs (UnauthorizedOperation: Denied by a policy)"),
+    ],
+)
+def test_a_denied_call_is_told_once_with_what_to_do(message, told):
+    error = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": message}}, "DescribeVpcs")
+    assert denial(error) == f"{told}. Attach the policies of docs/permissions.md to this identity, or use other credentials."

@@ -61,7 +61,7 @@ def test_a_host_is_unreachable_in_one_line():
     assert unreachable_text({}) == "no reason given"
     refused = "a@192.0.2.1: Permission denied (publickey)."
     advised = unreachable_text({"msg": f"{refused}\n{login_advice(refused, 'a', None)}"})
-    assert advised.startswith(f"{refused} The node refused user 'a' with")
+    assert advised.startswith(f"{refused} The login used user 'a' with")
     said = said.replace("kex", "kex_exchange_identification")
     assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, 'a', None)}"}) == (
         "jump: timed out. SSH reaches this node through the master or through Session Manager, and that connection was closed. "

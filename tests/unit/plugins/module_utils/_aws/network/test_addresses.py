@@ -111,8 +111,8 @@ def test_more_zones_than_there_is_room_for():
 @pytest.mark.parametrize(
     ("cidr", "message"),
     [
-        ("10.0.0.0/8", "prefix length from /16 to /27"),
-        ("10.0.0.0/28", "prefix length from /16 to /27"),
+        ("10.0.0.0/8", "too large, because the largest VPC is a /16. Specify a prefix length from /16 to /27"),
+        ("10.0.0.0/28", "too small, because the smallest subnet is a /28. Specify a prefix length from /16 to /27"),
         ("10.0.0.1/16", "host bits set"),
         ("ten", "is not an IPv4 address range"),
         ("fd00::/64", "is not an IPv4 address range"),

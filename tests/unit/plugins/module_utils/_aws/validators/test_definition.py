@@ -38,7 +38,7 @@ def test_bad_names(name):
     [
         ([], False, "Specify the address ranges"),
         (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
-        (["10.0.0.1/8"], False, "has host bits set"),
+        (["10.0.0.1/8"], False, "'10.0.0.1/8' is not an address range. Specify 10.0.0.0/8."),
         (["0.0.0.0/0"], False, "would open SSH to the whole internet"),
         (["203.0.113.0/24", "::/0"], False, "::/0 would open SSH"),
         (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 would open SSH to the whole internet"),
@@ -186,7 +186,11 @@ MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
     [
         (definition.Tags(), {"tags": MANY}, [f"tags: {LIMIT + 1} tags exceed the limit. Specify at most {LIMIT}."]),
         (definition.Tags(), {"tags": {}}, []),
-        (definition.NetworkCidr(), {"network_cidr": "10.0.0.0/8"}, ["network_cidr: '10.0.0.0/8' is too large. "]),
+        (
+            definition.NetworkCidr(),
+            {"network_cidr": "10.0.0.0/8"},
+            ["network_cidr: '10.0.0.0/8' is too large, because the largest VPC is a /16. "],
+        ),
         (definition.NetworkCidr(), {}, []),
         (definition.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: missing. "]),
         (definition.SshCidrs(), {"ssh_cidrs": [], "master_public_address": False}, []),

@@ -152,12 +152,21 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
     [
         ("https://example.org/a", {"destination": "efs"}, "dataset_destination: 'efs' is not supported"),
         ("https://example.org/a", {"destination": "s3://bucket"}, "has no prefix. Add one, such as s3://bucket/data"),
-        ("https://example.org/a?x=1", {"destination": "direct"}, "dataset_source 'https://example.org/a' is not on S3. Change this"),
-        ("s3://b/a", {"destination": "direct", "unpack": True}, "as it is, but dataset_unpack is set. Change this option,"),
+        (
+            "https://example.org/a?x=1",
+            {"destination": "direct"},
+            "dataset_source 'https://example.org/a' is not on S3. To use it, specify a dataset_source on S3. Otherwise, set",
+        ),
+        (
+            "s3://b/a",
+            {"destination": "direct", "unpack": True},
+            "as it is, but dataset_unpack is set. To use it, remove dataset_unpack. Otherwise,",
+        ),
         (
             "/a",
             {"destination": "direct", "unpack": True, "checksum": "sha256:x"},
-            "but dataset_source '/a' is not on S3 and dataset_unpack is set and dataset_checksum is set. Change these options,",
+            "but dataset_source '/a' is not on S3 and dataset_unpack is set and dataset_checksum is set. "
+            "To use it, specify a dataset_source on S3 and remove dataset_unpack and remove dataset_checksum.",
         ),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),

@@ -129,12 +129,12 @@ LOGS = "/efs/jobs/digits/logs"
         (
             "could not be started: No such file or directory: 'nope'",
             {"command": ["nope"]},
-            ("training_job_command: 'nope' does not exist on w2",),
+            ("training_job_command: specify a program that is installed on all hosts",),
         ),
         (
             "could not be started: No such file or directory: 'mpirun'",
             {"command": ["nope"]},
-            ("training_job_launcher_options: 'mpirun' does not exist on w2",),
+            ("training_job_launcher_options: specify a program that is installed on all hosts",),
         ),
     ],
 )
@@ -146,6 +146,15 @@ def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
     assert len(rest) == len(steps)
     assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
     assert ("journalctl" in rest[0]) == ("137" in how or "SIGKILL" in how)
+
+
+def test_a_missing_module_is_installed_or_added_to_the_code():
+    lines = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'transformerz'"]
+    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines}
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    assert rest[2].startswith("If 'transformerz' is a package, install it with python_environment_requirements.")
+    assert rest[3:] == ["To read all logs, run: run logs -e training_job_name=digits"]
 
 
 @pytest.mark.parametrize(

@@ -21,3 +21,15 @@ def test_the_metadata_is_read_where_the_role_has_written_it(tmp_path):
     assert host.read_metadata(str(tmp_path), "")["gpu_count"] == 8
     with pytest.raises(RefusalError, match="the inventory has 123456789abc"):
         host.read_metadata(str(tmp_path), "123456789abc")
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (0, r"gpus: \[1\] do not exist on this host, which has no GPUs\. Choose an instance type with GPUs, or remove this option\."),
+        (1, r"gpus: \[1\] do not exist on this host, which has only the GPUs \[0\]\. Choose from these, or remove this option\."),
+    ],
+)
+def test_gpus_that_the_host_does_not_have(count, message):
+    with pytest.raises(RefusalError, match=message):
+        host.describe_host({"gpu_count": count}, [1], False)
