@@ -81,8 +81,7 @@ DELETED_AT_ONCE = 400
 # for years.
 CLOCK_LIMIT = 300
 
-# Maximum number of attempts to read, and the name of the directories of an attempt after the first.
-ATTEMPTS_LIMIT = 1 << 10
+# The name of the directories of an attempt after the first.
 ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
 
 #: Why a process failed.
@@ -451,11 +450,23 @@ def read_following(paths: Paths) -> Following | None:
 
 
 def newest_attempt(paths: Paths) -> Paths:
-    """Return the paths of the newest attempt of a job. Attempts whose directories are symbolic links do not count."""
+    """Return the paths of the newest attempt of a job. Attempts whose directories are symbolic links do not count.
+
+    An empty directory is an attempt only if the one before was followed by a restart. The job's script can create directories too.
+    """
     if any(os.path.islink(path) for path in (paths.directory, paths.of_attempt(1).status, paths.of_attempt(1).logs)):
         return paths.of_attempt(1)
     matches = (ATTEMPT.fullmatch(name) for name in _listing(paths.of_attempt(1).status))
-    return paths.of_attempt(max((int(match[1]) for match in matches if match and int(match[1]) <= ATTEMPTS_LIMIT), default=1))
+    numbers = sorted((int(match[1]) for match in matches if match and 1 < int(match[1]) <= recovery.ATTEMPTS_LIMIT), reverse=True)
+    return paths.of_attempt(next((number for number in numbers if _has_begun(paths.of_attempt(number))), 1))
+
+
+def _has_begun(paths: Paths) -> bool:
+    """Return whether an attempt after the first has records, or follows from the decision about the one before."""
+    if any(name.endswith(".json") for name in _listing(paths.status)):
+        return True
+    before = read_following(paths.of_attempt(paths.attempt - 1))
+    return before is not None and before["action"] == recovery.RESTART
 
 
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:

@@ -45,6 +45,9 @@ OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 # Exceptions that a script raises again, whatever changes around it.
 CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError", "NameError", "UnboundLocalError")
 
+# The maximum number of attempts of a job.
+ATTEMPTS_LIMIT = 1 << 10
+
 
 class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
@@ -243,6 +246,12 @@ TABLE: Sequence[Rule] = (
         STOP,
         lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts,
         lambda situation: f"{_count(situation.policy.restarts)} in a row completed no checkpoint (training_job_restarts).",
+    ),
+    Rule(
+        "too_many_attempts",
+        STOP,
+        lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT,
+        lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To go on, start a new job with training_job_resume.",
     ),
     Rule(
         "restart_exit_code",

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
@@ -236,7 +236,7 @@ def check(report: Mapping[str, Any]) -> None:
     progress = report["progress"]
     lists = [
         ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
-        ("attempts", report["job"].get("attempts", []), records.ATTEMPTS_LIMIT),
+        ("attempts", report["job"].get("attempts", []), recovery.ATTEMPTS_LIMIT),
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),

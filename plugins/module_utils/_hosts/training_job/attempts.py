@@ -202,7 +202,7 @@ class Recovery:
         return None
 
     def _decide(self, verdict: Verdict) -> Following | None:
-        """Write what follows, and return what was written.
+        """Write what follows, and return what the others will read.
 
         Only the first process that answers writes it, once all others are ready, silent or leaving.
         """
@@ -216,9 +216,8 @@ class Recovery:
         if not all(process.get("available") for process in answering):
             return None
         decision = self._decision(processes, silent, verdict)
-        if write_new_json(self._paths.following, decision):
-            return decision
-        # Another process has decided. If its file is not valid, nobody can follow it.
+        # Another process may have decided before. If the file is not valid, nobody can follow it.
+        write_new_json(self._paths.following, decision)
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "why": f"{self._paths.following} is not valid."}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:

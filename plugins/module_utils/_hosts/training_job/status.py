@@ -24,6 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
+# How many attempts of a job are returned from its beginning, and from its end.
+SHOWN_ATTEMPTS = 50
 # In bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
 TAIL_SIZE = 1 << 18
 
@@ -43,7 +45,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     verdict = records.read_verdict(newest, problems)
     found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
     state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
-    attempts = read_attempts(newest, found, state)
+    attempts, last = read_attempts(newest, found, state), newest.attempt
     if attempt is not None and attempt != newest.attempt:
         newest = paths.of_attempt(attempt)
         verdict = records.read_verdict(newest, problems)
@@ -74,15 +76,19 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if export:
         result["export"] = export
     # A job that is restarted has not failed, whatever has happened to an attempt.
-    if first and states.is_over(state) and newest.attempt == len(attempts):
+    if first and states.is_over(state) and newest.attempt == last:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
 
 
 def read_attempts(newest: Paths, processes: Sequence[Record], state: str) -> list[AttemptStatus]:
-    """Return the attempts of a job, oldest first. `processes` are the records of the newest attempt, and `state` is the job's."""
+    """Return the attempts of a job, oldest first. `processes` are the records of the newest attempt, and `state` is the job's.
+
+    Of many attempts, only the first and the last SHOWN_ATTEMPTS are returned.
+    """
     found = []
-    for number in range(1, newest.attempt + 1):
+    numbers = range(1, newest.attempt + 1)
+    for number in (*numbers[:SHOWN_ATTEMPTS], *numbers[SHOWN_ATTEMPTS:][-SHOWN_ATTEMPTS:]):
         paths = newest.of_attempt(number)
         following = records.read_following(paths)
         is_newest = number == newest.attempt

@@ -509,7 +509,15 @@ def test_the_newest_attempt_is_that_with_the_highest_number(job):
     assert records.newest_attempt(job).attempt == 1
     for name in ("attempt2", "attempt10", "attempt99999", "attempt0", "attempt-3", "attemptx", "rank0.json"):
         os.makedirs(os.path.join(job.status, name))
-    assert records.newest_attempt(job.of_attempt(2)).attempt == 10
+    assert records.newest_attempt(job).attempt == 1, "the script of a job can create empty directories"
+    Path(job.of_attempt(2).status, "rank0.json").touch()
+    assert records.newest_attempt(job.of_attempt(2)).attempt == 2
+    following = {"action": "restart", "rule": "same_hosts", "why": "", "decided": 1.0}
+    os.makedirs(job.of_attempt(9).status)
+    records.write_json(job.of_attempt(9).following, following)
+    assert records.newest_attempt(job).attempt == 10
+    records.write_json(job.of_attempt(9).following, {**following, "action": "stop"})
+    assert records.newest_attempt(job).attempt == 2
 
 
 @pytest.mark.parametrize("name", ["status", "logs"])

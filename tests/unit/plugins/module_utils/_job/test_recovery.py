@@ -115,6 +115,12 @@ def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
     assert decide(KILL, progressed(KILL), policy=Policy(3, 1)).rule == "same_hosts"
 
 
+def test_the_number_of_attempts_is_limited():
+    attempts = [progressed(KILL)] * recovery.ATTEMPTS_LIMIT
+    assert decide(*attempts[1:]).rule == "same_hosts"
+    assert decide(*attempts)[:2] == ("stop", "too_many_attempts")
+
+
 def test_a_new_checkpoint_resets_the_count_of_restarts():
     attempts = [KILL, KILL, KILL, progressed(KILL)]
     assert recovery.idle_restarts([Attempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0
