@@ -462,7 +462,7 @@ processes:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.lifecycle import start, stop
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, SPECIFICATION, check
@@ -482,7 +482,7 @@ def main() -> None:
             module.exit_json(changed=False)
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
         module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
-    except (*EXPECTED, users.UserError, users.FailedWorkError, OSError) as error:
+    except (*EXPECTED, systemd.UnitError, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))
 
 

@@ -26,8 +26,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import PATH, DataError, name_of, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
+    PATH,
+    SHARED,
+    DataError,
+    check_options,
+    name_of,
+    parse,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
     bucket_and_prefix,
@@ -313,7 +319,7 @@ def image_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterator[st
 
 def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
     """Return error messages about the options of a data set."""
-    options = {"destination": stager.SHARED, "checksum": "", "unpack": False, **of_role("dataset_", given)}
+    options = {"destination": SHARED, "checksum": "", "unpack": False, **of_role("dataset_", given)}
     if not options.get("source") or not are_known(options, "source"):
         return
     wrong = refusal("", lambda: parse(options["source"]))
@@ -322,7 +328,7 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
         return
     source = parse(options["source"])
     if are_known(options, "destination", "checksum", "unpack"):
-        yield from refusal("", lambda: stager.check_options(options, source))
+        yield from refusal("", lambda: check_options(options, source))
     if are_known(options, "name"):
         yield from refusal("", lambda: name_of(source, options.get("name")))
     if source.kind == PATH and not os.path.exists(source.text):

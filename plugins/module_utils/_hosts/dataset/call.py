@@ -10,7 +10,15 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import background, stager
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import S3, DataError, fingerprint, name_of, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
+    DIRECT,
+    S3,
+    SHARED,
+    DataError,
+    fingerprint,
+    name_of,
+    parse,
+)
 
 ARGUMENTS = {
     "source": {"type": "str", "required": True},
@@ -46,7 +54,7 @@ OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 def refuse_own_disk(destination: str, directory: str) -> None:
     """Raise DataError if the destination requires shared storage but the directory is on the host's own disk."""
-    if destination not in (stager.SHARED, stager.DIRECT):
+    if destination not in (SHARED, DIRECT):
         return
     existing = os.path.abspath(directory)
     while not os.path.exists(existing):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Parses data set sources, derives the names of data sets from them, and identifies versions. All functions are pure."""
+"""Parses and checks data set sources, derives the names of data sets from them, and identifies versions. All functions are pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Iterable, NamedTuple, Tuple
+from typing import Any, Iterable, Mapping, NamedTuple, Tuple
 from urllib.parse import unquote, urlsplit
 
 S3, URL, PATH = "s3", "url", "path"
+SHARED, LOCAL, DIRECT = "shared", "local", "direct"
+DESTINATIONS = (SHARED, LOCAL, DIRECT)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIBING = ".dataset."
@@ -101,6 +103,31 @@ def parse_checksum(text: str) -> tuple[str, str]:
             "hexadecimal digest."
         )
     return algorithm, digest
+
+
+def check_options(spec: Mapping[str, Any], source: Source) -> None:
+    """Raise DataError if `destination`, `unpack` or `checksum` is not valid for the source, or contradicts another option."""
+    destination = spec["destination"]
+    if destination not in DESTINATIONS:
+        if not parse_s3("dataset_destination", destination).key.strip("/"):
+            example = f"{destination.rstrip('/')}/data"
+            raise DataError(f"dataset_destination: '{destination}' has no prefix. Add one, such as {example}.")
+        if source.kind == PATH and spec["unpack"]:
+            raise DataError(
+                "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage it from S3."
+            )
+    if destination == DIRECT:
+        obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []
+        obstacles += [f"dataset_{option} is set" for option in ("unpack", "checksum") if spec[option]]
+        steps = ["specify a dataset_source on S3"] if source.kind != S3 else []
+        steps += [f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]]
+        if obstacles:
+            raise DataError(
+                f"dataset_destination: 'direct' reads the data from S3 as it is, but {' and '.join(obstacles)}. "
+                f"To use it, {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
+            )
+    if spec["checksum"]:
+        parse_checksum(spec["checksum"])
 
 
 def is_archive(path: str) -> bool:

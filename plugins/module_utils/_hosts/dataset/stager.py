@@ -21,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import shards
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     DESCRIBING,
+    DIRECT,
     PATH,
     S3,
     URL,
@@ -28,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     File,
     Source,
     check_names,
+    check_options,
     fingerprint,
     human,
     is_archive,
@@ -35,15 +37,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     name_of,
     parse,
     parse_checksum,
-    parse_s3,
 )
 
 MARKER = f"{DESCRIBING}json"
 FILES = f"{DESCRIBING}files"
 SHARDS = f"{DESCRIBING}shards"
 WITHOUT_DESCRIPTION = ("--exclude", f"{DESCRIBING}*")
-SHARED, LOCAL, DIRECT = "shared", "local", "direct"
-DESTINATIONS = (SHARED, LOCAL, DIRECT)
 VERSION_PATTERN = "[0-9a-f]" * 12
 WRITE_EVERY = 1.0  # seconds
 
@@ -168,31 +167,6 @@ def examine(spec: Spec) -> Plan:
             f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
         )
     return plan
-
-
-def check_options(spec: Spec, source: Source) -> None:
-    """Raise DataError if `destination`, `unpack` or `checksum` is not valid for the source, or contradicts another option."""
-    destination = spec["destination"]
-    if destination not in DESTINATIONS:
-        if not parse_s3("dataset_destination", destination).key.strip("/"):
-            example = f"{destination.rstrip('/')}/data"
-            raise DataError(f"dataset_destination: '{destination}' has no prefix. Add one, such as {example}.")
-        if source.kind == PATH and spec["unpack"]:
-            raise DataError(
-                "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage it from S3."
-            )
-    if destination == DIRECT:
-        obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []
-        obstacles += [f"dataset_{option} is set" for option in ("unpack", "checksum") if spec[option]]
-        steps = ["specify a dataset_source on S3"] if source.kind != S3 else []
-        steps += [f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]]
-        if obstacles:
-            raise DataError(
-                f"dataset_destination: 'direct' reads the data from S3 as it is, but {' and '.join(obstacles)}. "
-                f"To use it, {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
-            )
-    if spec["checksum"]:
-        parse_checksum(spec["checksum"])
 
 
 def places(spec: Spec, plan: Plan) -> Places:

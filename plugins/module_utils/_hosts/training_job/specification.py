@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
@@ -81,7 +81,7 @@ class RefusalError(Exception):
     """This host cannot run the job. The message states the reason and the remedy."""
 
 
-EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)
+EXPECTED = (RefusalError, local_code.DirectoryError, ValueError)
 
 
 def check(params: dict[str, Any]) -> None:
