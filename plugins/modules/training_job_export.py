@@ -15,7 +15,7 @@ description:
     deletes objects at the destination.
   - If the job writes its checkpoints to another directory, these are uploaded to C(checkpoints/) at the destination.
   - The AWS CLI uploads the files with the credentials of the instance's role, as the job's user and in the same sandbox as jobs. It
-    uploads only regular files, and follows no symbolic links.
+    uploads only regular files, and does not follow symbolic links.
   - The work runs on the host as a systemd unit. It continues even if Ansible is interrupted. If the work itself is interrupted, the next
     run of the module uploads the rest.
   - Run the task on a single host.

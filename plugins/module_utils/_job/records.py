@@ -192,7 +192,7 @@ def slice_name(job: str) -> str:
     """Return the name of the job's systemd slice.
 
     A slice whose name contains a hyphen is the child of another slice. With hyphens, stopping job "digits" would also stop job "digits-2".
-    Hyphens are therefore replaced by underscores, which job names cannot contain.
+    Hyphens are therefore replaced with underscores. Job names contain no underscores, so the result is unambiguous.
     """
     return "deeplearning-{}.slice".format(job.replace("-", "_"))
 

@@ -68,7 +68,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return the hosts and GPUs of workers, assigned to hosts in round-robin order.
+    """Assign workers to hosts in round-robin order, and return the host and the GPUs of each worker.
 
     As in MXNet's own launcher, the first worker is on the host after the last server's host.
     """

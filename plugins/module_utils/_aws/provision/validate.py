@@ -50,7 +50,7 @@ def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
 
 
 def _changes_launch_template(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether the definition of new nodes has changed, or cannot be determined.
+    """Return True if the definition of new nodes has changed or cannot be determined.
 
     If it has changed, the resources that new nodes need must exist even if the run launches no nodes, because AWS performs a test launch
     with the changed template.
