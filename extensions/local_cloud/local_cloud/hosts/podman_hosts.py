@@ -32,7 +32,6 @@ STATE_AGE = 1.0
 BANNER_TIMEOUT = 3.0
 STOP_GRACE = 10
 REMOVALS = 10
-BOOTS = 30
 # EC2 keeps 64 KB of console output.
 CONSOLE_SIZE = 64 * 1024
 # Capabilities in addition to podman's defaults: mount, change the network, debug, raise priorities, and lock memory.
@@ -85,6 +84,8 @@ class PodmanHosts:
         if spec.instance_id not in self._read(fresh=True):
             # Network removal uses the same lock, so that no network is removed before its first host exists.
             with self._networks:
+                if self._in_user_namespace:
+                    user_namespace.share_network_namespaces()
                 self._ensure_network(spec)
                 self._create(spec)
         try:
@@ -170,18 +171,6 @@ class PodmanHosts:
         self._file_systems.delete(file_system_id)
 
     def _boot(self, name: str) -> None:
-        """Start a container. Retries while podman has not yet freed the address of a container that has just stopped."""
-        for attempt in range(BOOTS):
-            try:
-                self._start(name)
-                return
-            except PodmanError as error:
-                if "already allocated" not in str(error) or attempt == BOOTS - 1:
-                    raise
-                self._podman.succeeds("container", "cleanup", name)
-                time.sleep(1)
-
-    def _start(self, name: str) -> None:
         if self._in_user_namespace and not user_namespace.delegates_by_itself():
             self._podman("init", name)
             user_namespace.delegate_control_group(int(self._podman("inspect", "--format={{.State.Pid}}", name)))

@@ -16,6 +16,7 @@ COUNT = 0x10000
 OPTIONS = (f"--uidmap=0:{ROOT}:{COUNT}", f"--gidmap=0:{ROOT}:{COUNT}")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
 HIERARCHY = Path("/sys/fs/cgroup/systemd")
+NETWORK_NAMESPACES = "/run/netns"
 
 
 def delegates_by_itself() -> bool:
@@ -30,3 +31,22 @@ def delegate_control_group(pid: int) -> None:
     if group.strip("/"):
         command = as_root("chown", "--recursive", f"{ROOT}:{ROOT}", f"{HIERARCHY}{group}")
         subprocess.run(command, check=True, timeout=TIMEOUT)
+
+
+def share_network_namespaces() -> None:
+    """Let processes in other mount namespaces see the mounts of new network namespaces, as `ip netns` does.
+
+    podman monitors a host with a user namespace from another mount namespace. There, it frees the host's address when the host has ended.
+    Without this function, it could not do so on machines whose root file system is a private mount.
+    """
+    found = subprocess.run(
+        ["findmnt", "--noheadings", "--output=PROPAGATION", "--target", NETWORK_NAMESPACES], capture_output=True, check=False
+    )
+    if found.returncode == 0 and b"shared" in found.stdout:
+        return
+    for command in (
+        ("mkdir", "--parents", NETWORK_NAMESPACES),
+        ("mount", "--rbind", NETWORK_NAMESPACES, NETWORK_NAMESPACES),
+        ("mount", "--make-rshared", NETWORK_NAMESPACES),
+    ):
+        subprocess.run(as_root(*command), check=True, timeout=TIMEOUT)

@@ -79,6 +79,16 @@ def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
     assert host.ssh("cat /etc/kept /etc/ssh/ssh_host_ed25519_key.pub").stdout == before
 
 
+def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
+    """podman's monitor alone has to free the address of the host."""
+    host = hosts.second
+    inspect = hosts.runtime._podman("inspect", "--format={{.State.Pid}}", hosts.runtime._name(host.name))
+    subprocess.run(as_root("kill", "-KILL", inspect.strip()), check=True)
+    wait_until(lambda: not hosts.runtime.is_alive(host.name))
+    hosts.runtime.start(host.spec())
+    wait_until(lambda: hosts.runtime.is_booted(host.name))
+
+
 def test_another_runtime_finds_the_hosts_again(hosts: Hosts) -> None:
     again = bare_podman_hosts(hosts.folder)
     assert again.is_alive(hosts.first.name)
