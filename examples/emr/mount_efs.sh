@@ -38,11 +38,6 @@ mounted() {
   mountpoint --quiet "$directory"
 }
 
-write_a_file() {
-  local file
-  file=$(mktemp "$directory/.mount_efs-XXXXXXXX") && rm -f "$file"
-}
-
 [[ -x /sbin/mount.nfs4 ]] || retry sudo yum --assumeyes --quiet install nfs-utils
 sudo mkdir -p "$directory"
 other=$(awk -v directory="$directory" -v wanted="$source" '$1 !~ /^#/ && $2 == directory && $1 != wanted { print $1 }' /etc/fstab)
@@ -57,6 +52,8 @@ fi
 mounted || retry sudo mount "$directory"
 # A new file system belongs to root. The owner of any other file system stays.
 [[ $(stat --format %u "$directory") != 0 ]] || sudo chown "$(id -un):$(id -gn)" "$directory"
-retry write_a_file
+probe=$directory/.mount_efs-$(hostname)
+retry touch "$probe"
+rm -f "$probe"
 mounted || fail "$directory: nothing is mounted there."
 echo "$source is mounted at $directory."
