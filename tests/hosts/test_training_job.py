@@ -115,8 +115,9 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     started = cluster.train("by-hand", script, **job)
     assert started.returncode == 0, started.stdout + started.stderr
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
-        by_script, by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
-        assert by_script == by_unit
+        by_script, *by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
+        # The job stops its servers, possibly before their output, when all workers have ended.
+        assert by_unit == [by_script] or (kind == "server" and not by_unit)
         arguments, *found = json.loads(by_script)
         assert found == [kind, secret, "3"]
         assert arguments[0] == "two words"
