@@ -110,7 +110,7 @@ class Report:
         self.append(step=step, steps=steps, **values)
 
     def append(self, **values: float | str) -> None:
-        """Append a line to the progress."""
+        """Append a line to the progress file."""
         if self.writer is not None:
             with self.progress.open("a") as file:
                 file.write(json.dumps({"time": time.time(), **values}) + "\n")

@@ -147,7 +147,7 @@ def names_plugin(path: str) -> bool:
 
 
 class _Reader:
-    """Reads AWS with the clients of the inventory plugin."""
+    """Queries AWS with the clients of the inventory plugin."""
 
     def __init__(self, cluster: str, connect: Callable[[str], Any]) -> None:
         self.cluster, self.client = cluster, lru_cache(connect)

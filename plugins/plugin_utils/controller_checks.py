@@ -121,7 +121,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:
     """Return an error message for each part of `training_job_hosts` that will match no group or host once the cluster is provisioned.
 
-    Parts that exclude hosts, and regular expressions, are not checked. `variables` are the variables of the task.
+    Regular expressions and parts that exclude hosts are not checked. `variables` are the variables of the task.
     """
     name = "training_job_hosts"
     pattern, cluster, count = controller.get(name), controller.get(f"{PREFIX}cluster"), worker_count(controller)

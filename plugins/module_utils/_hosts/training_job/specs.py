@@ -57,7 +57,7 @@ PARAMETERS = (
 def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[Spec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
 
-    The number of the attempt is that of `paths`. The options of the launcher must be complete.
+    The attempt number is the one in `paths`. The options of the launcher must be complete.
     """
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     code = params["sync_directory"] or paths.code

@@ -1,4 +1,4 @@
-"""Tests of which records mean that a step has succeeded."""
+"""Tests that check which records mean that a step has succeeded."""
 
 from __future__ import annotations
 
