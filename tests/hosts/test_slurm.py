@@ -264,7 +264,7 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
-    """The master dies and gets another address. Both a job that ends in the meantime and one that keeps running report to the new master."""
+    """The master dies and gets another address. A job that ends in the meantime and one that keeps running both report to the master."""
     waiting = queue.sbatch("echo waited", "--hold")
     ending, running = (
         queue.sbatch(f"while ! [ -e /efs/{file} ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", f"--nodelist=trust-worker{number}")
