@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NUMBER_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
@@ -172,7 +174,6 @@ CHANGES = (
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateLaunchTemplateVersion",
     "ec2:CreateRoute",
-    "ec2:CreateTags",
     "ec2:DeleteInternetGateway",
     "ec2:DeleteLaunchTemplate",
     "ec2:DeleteNatGateway",
@@ -264,7 +265,12 @@ def scopes(account: Account) -> tuple[Scope, ...]:
                 "Null": {"autoscaling:LaunchConfigurationName": "true"},
             },
         ),
-        Scope("TagWhatIsCreated", ("ec2:CreateTags",), condition={"StringEquals": {"ec2:CreateAction": created}} | account.new),
+        Scope(
+            "TagWhatIsCreated",
+            ("ec2:CreateTags",),
+            condition={"StringEquals": {"ec2:CreateAction": created}} | account.new,
+            because=CREATES,
+        ),
         Scope(
             "TagFileSystemThatIsCreated",
             ("elasticfilesystem:TagResource",),
@@ -282,6 +288,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.arns("ec2:subnet/*", "ec2:elastic-ip/*", "ec2:route-table/*", "ec2:security-group/*"),
         ),
         Scope("Change", CHANGES, condition=account.own),
+        Scope("ChangeTags", ("ec2:CreateTags",), condition=account.own, because=CREATES),
         Scope(
             "AssociateAddress",
             ("ec2:AssociateAddress",),
@@ -390,6 +397,14 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("elasticmapreduce:RemoveTags",),
             condition=account.own | {"ForAllValues:StringNotEquals": {"aws:TagKeys": ["deeplearning:cluster"]}},
         ),
+        # Other tags of instances, such as those that specify the storage, belong to the nodes' definition
+        Scope(
+            "NumberEmrNodes",
+            ("ec2:CreateTags",),
+            account.arns("ec2:instance/*"),
+            account.own | {"ForAllValues:StringEquals": {"aws:TagKeys": [NUMBER_TAG]}},
+            because=_EMR,
+        ),
         Scope("ReadEmrRoles", ("iam:GetRole", "iam:ListAttachedRolePolicies"), account.arns("iam:role/*"), because=_EMR),
         Scope(
             "PassEmrServiceRole",
@@ -421,6 +436,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             "PublicParameters",
             ("ssm:GetParameters", "ssm:GetParametersByPath"),
             account.own_or_adopted("ssm", account.public("ssm:parameter/aws/service/*"), *account.arns("ssm:parameter/aws/service/*")),
+            because=("ssm:GetParametersByPath",),
         ),
         Scope(
             "Authority",
@@ -429,6 +445,12 @@ def scopes(account: Account) -> tuple[Scope, ...]:
                 *AUTHORITY_ACTIONS,
             ),
             account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
+        ),
+        Scope(
+            "EmrRecord",
+            ("ssm:DeleteParameter", "ssm:GetParameters", "ssm:PutParameter"),
+            account.arns(f"ssm:parameter{record.parameter_name(account.cluster)}"),
+            because=("elasticmapreduce:DescribeCluster",),
         ),
         # S3 evaluates conditions on a bucket's tags only if attribute-based access control is enabled for that bucket
         Scope(

@@ -3,9 +3,9 @@
 #
 #   mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]
 #
-# The directory is /efs by default. The script can be repeated: it only performs the steps that are missing. It ends with an error unless
-# hadoop can write to the file system. It writes the same line to /etc/fstab as the role shared_storage of the collection
-# deeplearning.cluster.
+# The directory is /efs by default. The script can be repeated: it only performs the steps that are missing. It gives a new, empty file
+# system to hadoop, and ends with an error unless hadoop can write to the file system. It writes the same line to /etc/fstab as the role
+# shared_storage of the collection deeplearning.cluster.
 set -euo pipefail
 
 fail() {
@@ -34,6 +34,13 @@ network of the nodes, and that its security group lets them in on port 2049."
   done
 }
 
+# Creates a file that does not exist, so that no link is followed, and removes it and what interrupted runs have left.
+write_to() {
+  local name
+  name=.mount_efs-$(hostname)
+  mktemp "$1/$name.XXXXXXXX" >/dev/null && { rm -f "$1/$name".* 2>/dev/null || true; }
+}
+
 mounted() {
   mountpoint --quiet "$directory"
 }
@@ -50,10 +57,12 @@ if ! awk -v directory="$directory" '$1 !~ /^#/ && $2 == directory { found = 1 } 
   sudo mv /etc/fstab.mount_efs /etc/fstab
 fi
 mounted || retry sudo mount "$directory"
-# A new file system belongs to root. The owner of any other file system stays.
-[[ $(stat --format %u "$directory") != 0 ]] || sudo chown "$(id -un):$(id -gn)" "$directory"
-probe=$directory/.mount_efs-$(hostname)
-retry touch "$probe"
-rm -f "$probe"
+# Only a new file system is given to the user. Others may use one that has an owner or contents.
+if [[ $(stat --format=%u "$directory") == 0 && -z $(ls -A "$directory") ]]; then
+  sudo chown --no-dereference "$(id -u):$(id -g)" "$directory"
+fi
+[[ -w $directory ]] || fail "$directory: $(id -un) cannot write to it, and the file system is not new: its top directory belongs to \
+$(stat --format=%U "$directory"). Give $(id -un) the permission to write, or specify a new file system."
+retry write_to "$directory"
 mounted || fail "$directory: nothing is mounted there."
 echo "$source is mounted at $directory."

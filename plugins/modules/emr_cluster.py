@@ -10,7 +10,8 @@ version_added: 0.1.0
 short_description: Manages an Amazon EMR cluster of uniform instance groups
 description:
   - Creates, resizes, replaces or terminates an EMR cluster with a master, core nodes and task nodes, and adds steps to it.
-  - The cluster is identified by its name and tags. All nodes are On-Demand Instances. A run waits until all nodes are ready. The
+  - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the id of the EMR cluster. Other EMR clusters with
+    the same name and tags are left alone. All nodes are On-Demand Instances. A run waits until all nodes are ready. The
     timeout for this is always at least 1800 seconds, or 5400 seconds while a group loses nodes.
   - Other resources are used by their ids or names and are never changed, except by EMR itself. EMR adds rules to the security groups
     of the nodes that it manages.

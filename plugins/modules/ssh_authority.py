@@ -25,10 +25,18 @@ options:
   state:
     description:
       - V(present) creates the key pair if it does not exist. V(absent) deletes it.
+      - V(absent) keeps the key pair and shows a warning while another service than O(node_service) has nodes of a cluster with this name.
       - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel the deletion for 7 days.
     type: str
     choices: [present, absent]
     default: present
+  node_service:
+    description:
+      - The service that launches the nodes of the cluster. An EC2 cluster and an EMR cluster with the same name use the same key pair.
+    type: str
+    choices: [auto_scaling, emr]
+    default: auto_scaling
+    version_added: 0.2.0
   kms_key_id:
     description:
       - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
@@ -101,6 +109,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     ClusterError,
     fail,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
 
 
@@ -109,6 +118,7 @@ def main() -> None:
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "node_service": ARGUMENT,
             "kms_key_id": {"type": "str"},
             "rotate": {"type": "bool", "default": False},
             "create_kms_key": {"type": "bool", "default": False, "no_log": False},

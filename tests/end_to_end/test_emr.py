@@ -177,7 +177,10 @@ def test_a_second_run_changes_nothing(lab, created):
 def test_torchrun_trains_on_all_nodes(lab, trained):
     assert "succeeded after" in trained
     assert "hosts        3 (lab-master, lab-worker2, lab-worker3)" in trained
-    assert [lab.log("sum", f"rank{rank}").splitlines()[-1] for rank in range(3)] == [f"rank {rank} of 3: sum 3" for rank in range(3)]
+    for rank in range(3):
+        assert f"rank {rank} of 3: sum 3\n" in lab.log("sum", f"rank{rank}"), (
+            "not always the last line: agents complain when another one ends first"
+        )
     assert "sum succeeded after" in lab.play("status")
 
 

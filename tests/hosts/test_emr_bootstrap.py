@@ -81,6 +81,19 @@ def test_a_script_that_is_killed_anywhere_ends_well_at_the_next_try(node):
 
 
 @pytest.mark.exhaustive
+def test_a_file_system_that_others_use_is_not_taken_over(node):
+    runtime, host = node
+    runtime.export(FILE_SYSTEM, [SERVER])
+    host.ssh(f"{RESET}; /tmp/mount_efs.sh {FILE_SYSTEM} {REGION} && sudo mkdir /efs/project && sudo chown root:root /efs")
+    refused = host.ssh(f"/tmp/mount_efs.sh {FILE_SYSTEM} {REGION}", check=False)
+    assert f"/efs: {host.user} cannot write to it, and the file system is not new: its top directory belongs to root." in refused.stderr
+    host.ssh(f"sudo rmdir /efs/project && sudo ln -s /root/target /efs/.mount_efs-$(hostname) && sudo chown root:{host.user} /efs")
+    host.ssh(f"sudo chmod 775 /efs && /tmp/mount_efs.sh {FILE_SYSTEM} {REGION}")
+    assert host.ssh("stat -c %U /efs; sudo ls -A /root/target 2>&1 | grep -c 'No such'").stdout.split() == ["root", "1"]
+    host.ssh("sudo rm -f /efs/.mount_efs-*; sudo chmod 755 /efs; sudo chown $(id -u):$(id -g) /efs")
+
+
+@pytest.mark.exhaustive
 def test_another_file_system_in_the_directory_is_refused(node):
     runtime, host = node
     runtime.export(FILE_SYSTEM, [SERVER])

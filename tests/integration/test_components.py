@@ -109,7 +109,9 @@ def test_without_waiting_nodes_are_numbered_by_the_next_run(cloud, run, definiti
     assert {("create", "auto_scaling_group workers"), ("create", "nodes workers")} & steps(unnumbered) == {
         ("create", "auto_scaling_group workers")
     }
-    assert steps(run("cluster", **definition)) == {("update", "nodes master"), ("update", "nodes workers")}
+    # The policy of a file system is created when the file system is available.
+    later = {("create", "file_system_policy main")}
+    assert steps(run("cluster", **definition)) - later == {("update", "nodes master"), ("update", "nodes workers")}
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
 
 
@@ -194,6 +196,18 @@ def test_the_authority_is_made_once(cloud, run, name):
     assert parameter["Type"] == "SecureString"
     assert run("ssh_authority", cluster=name, state="absent")["changed"]
     assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+
+
+def test_the_authority_of_an_ec2_cluster_survives_the_emr_cluster_with_the_same_name(cloud, run, definition, name):
+    run("cluster", **definition)
+    first = run("ssh_authority", cluster=name)
+    for check in (True, False):
+        kept = run("ssh_authority", cluster=name, node_service="emr", state="absent", check=check)
+        assert not kept["changed"]
+        assert all(instance_id in str(kept["warnings"]) for instance_id in numbers(cloud, name))
+    assert run("ssh_authority", cluster=name)["public_key"] == first["public_key"]
+    assert run("ssh_authority", cluster=name, state="absent", check=True)["changed"], "destroy ends these nodes"
+    assert run("ssh_authority", cluster=name, state="absent")["changed"]
 
 
 def test_the_authority_is_replaced(cloud, run, name):

@@ -13,7 +13,8 @@ import subprocess
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from local_cloud.testing import wait_until
@@ -351,8 +352,63 @@ def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, n
     tags = [{"Key": "deeplearning:cluster", "Value": name}, {"Key": "deeplearning:component", "Value": "emr"}]
     run("emr_cluster", **emr)
     cloud.client("emr").add_tags(ResourceId=theirs, Tags=tags)
-    with pytest.raises(ModuleFailed, match=rf"are both tagged as the EMR cluster of {name}"):
+    assert not run("emr_cluster", **emr)["changed"]
+    run("emr_cluster", cluster=name, state="absent")
+    assert [each["Id"] for each in described(cloud, name)] == [theirs]
+    assert cloud.client("ssm").get_parameters(Names=[record.parameter_name(name)])["Parameters"] == []
+    for options in (emr, {"cluster": name, "state": "absent"}):
+        with pytest.raises(ModuleFailed, match=rf"EMR cluster {theirs}: has the name and the tags of {name}, but is not recorded"):
+            run("emr_cluster", **options)
+    cloud.client("ssm").put_parameter(Name=record.parameter_name(name), Type="String", Value=theirs)
+    assert run("emr_cluster", cluster=name, state="absent", check=True)["changed"], "the advice of the message"
+
+
+def test_a_cluster_with_a_copied_token_is_not_taken(cloud, run, emr, name):
+    """The token identifies the cluster only until its id is recorded."""
+    own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    (cluster,) = described(cloud, name)
+    groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}]
+    instances = {"InstanceGroups": groups, "KeepJobFlowAliveWhenNoSteps": True}
+    copy = {"Name": name, "ReleaseLabel": "emr-7.9.0", "ServiceRole": ROLE, "JobFlowRole": PROFILE, "Tags": cluster["Tags"]}
+    theirs = cloud.client("emr").run_job_flow(**copy, Instances=instances)["JobFlowId"]
+    assert run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"] == own
+    token = next(tag["Value"] for tag in cluster["Tags"] if tag["Key"] == record.CREATION_TAG)
+    cloud.client("ssm").put_parameter(Name=record.parameter_name(name), Type="String", Value=f"creating-{token}", Overwrite=True)
+    with pytest.raises(ModuleFailed, match=rf"(?=.*{own})(?=.*{theirs}).*have the same tag deeplearning:creation"):
         run("emr_cluster", **emr)
+
+
+def test_two_runs_at_the_same_time_are_told_of_each_other(cloud, run, emr, name, monkeypatch):
+    begin, others = record.begin, []
+
+    def begin_after_another_run(client):
+        found = begin(client)
+        others.append(client.ssm.put_parameter(Name=record.parameter_name(name), Type="String", Value="j-OTHER", Overwrite=True))
+        return found
+
+    monkeypatch.setattr(record, "begin", begin_after_another_run)
+    with pytest.raises(ModuleFailed, match=rf"cluster for {name} at the same time\. j-\w+ is used from now on"):
+        run("emr_cluster", **emr)
+    assert others
+    assert described(cloud, name)[0]["Id"] == record_of(cloud, name)
+
+
+def record_of(cloud, name):
+    return cloud.client("ssm").get_parameter(Name=record.parameter_name(name))["Parameter"]["Value"]
+
+
+def test_the_record_of_an_interrupted_run_is_completed(cloud, run, emr, name, monkeypatch):
+    def interrupted(*_arguments):
+        raise ClusterError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "complete", interrupted)
+        with pytest.raises(ModuleFailed, match="interrupted"):
+            run("emr_cluster", **emr)
+    assert record_of(cloud, name).startswith("creating-")
+    same(run, emr, {("update", "emr_cluster main")})
+    (cluster,) = described(cloud, name)
+    assert record_of(cloud, name) == cluster["Id"]
 
 
 @pytest.mark.parametrize(
@@ -535,6 +591,7 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     [
         ("RunJobFlow", "after"),
         pytest.param("RunJobFlow", "before", marks=pytest.mark.exhaustive),
+        pytest.param("PutParameter", "after", marks=pytest.mark.exhaustive),
         pytest.param("AddJobFlowSteps", "before", marks=pytest.mark.exhaustive),
         pytest.param("AddJobFlowSteps", "after", marks=pytest.mark.exhaustive),
     ],
@@ -601,7 +658,7 @@ def test_the_policy_of_emr_suffices_and_ends_at_clusters_of_others(cloud, run, e
     changed = {**emr, "emr_root_volume_size": 60, "emr_termination_protection": False}
     run("emr_cluster", **changed, tags={"team": "vision"}, emr_replace=True)
     run("emr_cluster", cluster=name, state="absent")
-    with pytest.raises(ModuleFailed, match="AccessDenied"):
+    with pytest.raises(ModuleFailed, match="is not authorized to perform: ssm:GetParameters "):
         run("emr_cluster", **{**emr, "cluster": "elsewhere"})
-    with pytest.raises(ModuleFailed, match="AccessDenied"):
+    with pytest.raises(ModuleFailed, match="is not authorized to perform: ssm:GetParameters "):
         run("emr_cluster", cluster="somebody-else", state="absent")

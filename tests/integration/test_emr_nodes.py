@@ -16,7 +16,7 @@ from local_cloud.testing import wait_until
 from permissions import operators
 
 from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
-from .emr_account import bucket
+from .emr_account import PROFILE, ROLE, bucket
 
 __all__ = ["bucket", "operators"]
 
@@ -55,6 +55,34 @@ def inventory(cloud, name, tmp_path):
         return found["_meta"]["hostvars"]
 
     return read
+
+
+def test_the_authority_of_an_emr_cluster_survives_the_ec2_cluster_with_the_same_name(run, emr, name):
+    run("emr_cluster", **emr)
+    run("ssh_authority", cluster=name)
+    kept = run("ssh_authority", cluster=name, state="absent")
+    assert not kept["changed"]
+    assert "the SSH certificate authority is kept, because other nodes of this cluster use it: i-" in str(kept["warnings"])
+    run("emr_cluster", cluster=name, state="absent")
+    assert run("ssh_authority", cluster=name, node_service="emr", state="absent")["changed"]
+
+
+def test_the_nodes_of_a_forged_cluster_are_not_listed(cloud, run, emr, name, inventory):
+    """Anyone who may create EMR clusters can choose their names and tags."""
+    own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    client = cloud.client("emr")
+    tags = client.describe_cluster(ClusterId=own)["Cluster"]["Tags"]
+    groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}]
+    instances = {"InstanceGroups": groups, "KeepJobFlowAliveWhenNoSteps": True}
+    copy = {"Name": name, "ReleaseLabel": "emr-7.9.0", "ServiceRole": ROLE, "JobFlowRole": PROFILE, "Tags": tags}
+    forged = client.run_job_flow(**copy, Instances=instances)["JobFlowId"]
+    wait_until(lambda: client.describe_cluster(ClusterId=forged)["Cluster"]["Status"]["State"] == "WAITING")
+    before = inventory()
+    assert len(before) == 3
+    theirs = {each["Ec2InstanceId"] for each in client.list_instances(ClusterId=forged)["Instances"]}
+    assert not theirs & set(ids(before).values())
+    run("emr_cluster", cluster=name, state="absent")
+    assert inventory() == {}
 
 
 def ids(hosts):

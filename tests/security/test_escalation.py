@@ -98,6 +98,8 @@ def made(cloud, cluster, network):
     new.point = efs.create_access_point(FileSystemId=new.file_system, Tags=tags(cluster))["AccessPointId"]
     new.authority = f"/deeplearning/{cluster}/ssh-authority"
     ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))
+    new.record = f"/deeplearning/{cluster}/emr-cluster"
+    ssm.put_parameter(Name=new.record, Value="j-1", Type="String")
     new.bucket = f"{cluster}-data"
     cloud.client("s3").create_bucket(Bucket=new.bucket)
     emr = cloud.client("emr")
@@ -475,6 +477,12 @@ ATTACKS = {
         lambda mine, theirs, _who: {"ResourceId": theirs.marked_emr, "Tags": tags(MINE)},
     ),
     "the end of another EMR cluster": ("emr", "terminate_job_flows", lambda mine, theirs, _who: {"JobFlowIds": [theirs.emr]}),
+    "the record of another EMR cluster": (
+        "ssm",
+        "put_parameter",
+        lambda mine, theirs, _who: {"Name": theirs.record, "Value": mine.emr, "Overwrite": True},
+    ),
+    "the end of the record of another EMR cluster": ("ssm", "delete_parameter", lambda mine, theirs, _who: {"Name": theirs.record}),
     "the default role of EMR": (
         "iam",
         "attach_role_policy",
@@ -557,6 +565,13 @@ OWN = {
         "remove_tags",
         lambda mine: {"ResourceId": mine.emr, "TagKeys": ["purpose"]},
     ),
+    "the record of an EMR cluster": (
+        "emr",
+        "ssm",
+        "put_parameter",
+        lambda mine: {"Name": mine.record, "Value": mine.emr, "Type": "String", "Overwrite": True},
+    ),
+    "the name of an EMR cluster": ("emr_status", "ssm", "get_parameters", lambda mine: {"Names": [mine.record]}),
     "the end of an EMR cluster": ("emr", "emr", "terminate_job_flows", lambda mine: {"JobFlowIds": [mine.emr]}),
 }
 
@@ -565,6 +580,25 @@ OWN = {
 def test_what_is_ones_own_is_within_reach(call, account, own):
     playbook, service, method, parameters = OWN[own]
     assert not denied(call, playbook, service, method, parameters(account.mine))
+
+
+def test_only_the_policy_emr_changes_which_cluster_is_recorded(call, account):
+    arguments = {"Name": account.mine.record, "Value": "j-2", "Overwrite": True}
+    assert [each for each in POLICIES if not denied(call, each, "ssm", "put_parameter", arguments)] == ["emr"]
+    read = {"Name": account.mine.authority, "WithDecryption": True}
+    assert denied(call, "emr_status", "ssm", "get_parameter", read)
+    assert denied(call, "emr_status", "ssm", "get_parameters", {"Names": [account.mine.authority], "WithDecryption": True})
+
+
+def test_the_policy_emr_changes_no_tag_of_instances_except_the_number(call, account):
+    """Other tags specify the storage that nodes mount."""
+    for tag, expected in (("deeplearning:number", False), ("deeplearning:efs", True), ("deeplearning:cluster", True)):
+        tags_of = [{"Key": tag, "Value": MINE if tag.endswith("cluster") else "7"}]
+        assert denied(call, "emr", "ec2", "create_tags", {"Resources": [account.mine.instance], "Tags": tags_of}) is expected, tag
+    both = [{"Key": "deeplearning:number", "Value": "7"}, {"Key": "deeplearning:efs", "Value": "fs-1"}]
+    assert denied(call, "emr", "ec2", "create_tags", {"Resources": [account.mine.instance], "Tags": both})
+    assert denied(call, "emr", "ec2", "create_tags", {"Resources": [account.mine.vpc], "Tags": both[:1]})
+    assert denied(call, "emr", "ec2", "create_tags", {"Resources": [account.theirs.instance], "Tags": both[:1]})
 
 
 def test_the_policy_emr_reaches_clusters_without_a_tag(cloud, call, account):

@@ -22,7 +22,9 @@ MANAGED_POLICIES = {SERVICE_ROLE: "AmazonElasticMapReduceRole", NODES_ROLE: "Ama
 """The AWS managed policies of the default roles, as `aws emr create-default-roles` attaches them."""
 SERVICES = {SERVICE_ROLE: "elasticmapreduce", NODES_ROLE: "ec2"}
 NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
-IN_PLACE = frozenset({"core_count", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"})
+IN_PLACE = frozenset(
+    {"core_count", "is_recorded", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"}
+)
 """Properties of clusters that EMR changes in place. The number of core nodes cannot change from 0 or to 0."""
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
 """Prefixes of the names of instance group properties."""
@@ -71,6 +73,7 @@ def wanted_cluster(
         "applications": frozenset(options["emr_applications"]) or None,
         "termination_protection": options["emr_termination_protection"],
         "tags": tags(CLUSTER),
+        "is_recorded": True,
         "state": READY if options["wait"] else None,
         "nodes_without_number": () if options["wait"] else None,
         "surplus_nodes": (),

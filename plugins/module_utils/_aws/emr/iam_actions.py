@@ -16,6 +16,7 @@ IAM_ACTIONS = IamActions(
         "elasticmapreduce:ListInstanceGroups",
         "elasticmapreduce:ListInstances",
         "elasticmapreduce:ListSteps",
+        "ssm:GetParameters",
     ),
     definition=(
         "ec2:DescribeKeyPairs",
@@ -36,10 +37,13 @@ IAM_ACTIONS = IamActions(
         "elasticmapreduce:SetTerminationProtection",
         "elasticmapreduce:TerminateJobFlows",
         "s3:GetObject",
+        "ssm:DeleteParameter",
+        "ssm:PutParameter",
     ),
     absent=(
         "elasticmapreduce:SetTerminationProtection",
         "elasticmapreduce:TerminateJobFlows",
+        "ssm:DeleteParameter",
     ),
 )
 # The policy for operators does not contain these actions, because EMR's default role may pass every role in the account to EC2
@@ -53,5 +57,11 @@ DEFAULT_ROLES = IamActions(
 )
 # The actions that the inventory and the search for former nodes need
 NODES = IamActions(
-    reads=("ec2:DescribeInstances", "elasticmapreduce:DescribeCluster", "elasticmapreduce:ListClusters", "elasticmapreduce:ListInstances")
+    reads=(
+        "ec2:DescribeInstances",
+        "elasticmapreduce:DescribeCluster",
+        "elasticmapreduce:ListClusters",
+        "elasticmapreduce:ListInstances",
+        "ssm:GetParameters",
+    )
 )

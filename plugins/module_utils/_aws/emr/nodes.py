@@ -3,7 +3,7 @@
 
 """EMR as the service that launches the nodes of a cluster.
 
-The nodes are the instances that EMR lists as running and that also have EMR's tags, which only AWS can set.
+The nodes are the instances that EMR lists as running in the recorded EMR cluster and that also have EMR's tags, which only AWS can set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, COMPONENT_TAG, ClusterError, tag_dict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    ClientError,
+    ClusterError,
+    error_code,
+    tag_dict,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, tags_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
@@ -30,15 +38,37 @@ Description = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the EMR cluster that has this cluster's name and tags and is not ending, or None.
+    """Return the description of the recorded EMR cluster if it has this cluster's name and tags and is not ending, or None.
 
-    Names of EMR clusters are not unique, and lists do not contain tags. Raises ClusterError if several clusters have the tags.
+    While a run creates the cluster, or if it was interrupted, the cluster is the one with the recorded token. Raises ClusterError if
+    several clusters have this token.
     """
-    own = list(_own_clusters(reader, LIVE))
+    recorded = record.read(reader)
+    if recorded is None:
+        return None
+    if recorded.cluster_id:
+        described = _described(reader, recorded.cluster_id)
+        return described if described and _is_own(reader, described) and described["Status"]["State"] in LIVE else None
+    own = [item for item in _own_clusters(reader, LIVE) if tag_dict(item["Tags"]).get(record.CREATION_TAG) == recorded.token]
     if len(own) > 1:
         ids = " and ".join(item["Id"] for item in own)
-        raise ClusterError(f"{ids} are both tagged as the EMR cluster of {reader.cluster}. Terminate one of them, or remove its tags.")
-    return own[0] if own else None
+        raise ClusterError(f"{ids} have the same tag {record.CREATION_TAG}. Find out who created them, and terminate all but your own.")
+    return own[0] if own and recorded.token else None
+
+
+def unrecorded_clusters(reader: Reader) -> list[str]:
+    """Return the ids of the EMR clusters that have this cluster's name and tags."""
+    return [item["Id"] for item in _own_clusters(reader, LIVE)]
+
+
+def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
+    """Return EMR's description of a cluster, or None if EMR no longer knows it, two months after its end."""
+    try:
+        return describe(reader, cluster_id)
+    except ClientError as error:
+        if error_code(error) != "InvalidRequestException":
+            raise
+        return None
 
 
 def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:

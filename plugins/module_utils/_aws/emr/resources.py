@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER, GROUPS, READY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import (
     LIVE,
@@ -39,6 +39,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.node
     running_instances,
     surplus,
     unnumbered,
+    unrecorded_clusters,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NUMBER_TAG, assign_numbers
@@ -84,6 +85,7 @@ def read(request: Request) -> list[Found]:
 def _read_cluster(request: Request) -> Iterator[Found]:
     cloud, described = request.cloud, own_cluster(request.cloud)
     if described is None:
+        _refuse_unrecorded(cloud)
         return
     listed = {"ClusterId": described["Id"]}
     groups = _listed_groups(cloud, described["Id"])
@@ -92,9 +94,26 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
     instances = running_instances(cloud, described["Id"]) if request.present else []
     roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
-    properties = {**cluster_properties(request, described, groups, actions), **_node_properties(request, instances)}
+    recorded = record.read(cloud)
+    properties = {
+        **cluster_properties(request, described, groups, actions),
+        **_node_properties(request, instances),
+        "is_recorded": recorded is not None and recorded.cluster_id == described["Id"],
+    }
     yield Found(CLUSTER, described["Id"], properties, roles)
     yield from _read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
+
+
+def _refuse_unrecorded(cloud: AwsClient) -> None:
+    """Raise ClusterError if EMR clusters have the name and the tags of this cluster, but are not recorded: anyone may have created them."""
+    others = unrecorded_clusters(cloud)
+    if others:
+        parameter = record.parameter_name(cloud.cluster)
+        raise ClusterError(
+            f"EMR cluster {' and '.join(others)}: has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
+            f"{parameter}. If somebody else created it, terminate it, or remove its tags. If it is yours, run aws ssm put-parameter "
+            f"--type String --overwrite --name {parameter} --value {others[0]}."
+        )
 
 
 def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
@@ -205,13 +224,16 @@ def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
 
 def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request = definition.run_job_flow_request(cloud.cluster, properties)
-    run = partial(cloud.create, "emr", "run_job_flow", **request, Tags=tag_list(properties["tags"]))
+    begun = record.begin(cloud)
+    tags = {**properties["tags"], record.CREATION_TAG: begun.token}
+    run = partial(cloud.create, "emr", "run_job_flow", **request, Tags=tag_list(tags))
     try:
         cluster_id = _once_roles_are_visible(cloud, run, properties["instance_profile"])["JobFlowId"]
     except SDK_ERRORS as error:
         if not outcome_is_unknown(error):
             raise
         cluster_id = _created_after_all(cloud, error)
+    record.complete(cloud, begun, cluster_id)
     return Found(address, cluster_id, properties)
 
 
@@ -254,6 +276,8 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
     if definition.needs_replacement(before, {name: properties[name] for name in changed}):
         _delete_cluster(cloud, found)
         return _create_cluster(cloud, found.address, properties)
+    if "is_recorded" in changed:
+        _record(cloud, found.id)
     if "tags" in changed:
         _update_tags(cloud, found, properties["tags"])
     if "termination_protection" in changed:
@@ -261,6 +285,13 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
     if changed & {"core_count", "state", "task_count"}:
         _resize(cloud, found, properties)
     return None
+
+
+def _record(cloud: AwsClient, cluster_id: str) -> None:
+    """Record the id of a cluster that an interrupted run has created."""
+    begun = record.read(cloud)
+    if begun:
+        record.complete(cloud, begun, cluster_id)
 
 
 def _update_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str]) -> None:
@@ -452,6 +483,7 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
         return describe(cloud, found.id)["Status"]["State"] in OVER
 
     cloud.wait_until(f"the end of EMR cluster {found.id}", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
+    record.delete(cloud)
 
 
 # Steps

@@ -19,6 +19,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     is_missing,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import JOB_FLOW_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
@@ -191,12 +194,33 @@ def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> No
 
 
 def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
+    """Delete the private key, unless nodes of another service use it. Exit the module."""
+    nodes = nodes_of_others(cloud, module.params["node_service"])
+    if nodes:
+        module.warn(
+            f"Cluster {cloud.cluster}: the SSH certificate authority is kept, because other nodes of this cluster use it: "
+            f"{', '.join(nodes[:5])}."
+        )
+        module.exit_json(changed=False)
     key = own_key(module, cloud)
     deleted = bool(describe(cloud)) if module.check_mode else delete(cloud)
     if key and not module.check_mode:
         authority_key.delete(cloud, key)
     module.exit_json(changed=bool(deleted or key))
     raise AssertionError("exit_json returned")
+
+
+def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
+    """Return the ids of the cluster's instances that have not ended and that other services have launched, according to tags of AWS.
+
+    An EC2 cluster and an EMR cluster can have the same name. Then they use the same authority.
+    """
+    states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
+    of_emr = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cloud.cluster]}, {"Name": "tag-key", "Values": [JOB_FLOW_TAG]}]
+    services = {DEFAULT: membership.filters(cloud.cluster), "emr": of_emr}
+    others = [filters for service, filters in services.items() if service != node_service]
+    found = [cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=[*filters, states]) for filters in others]
+    return sorted(instance["InstanceId"] for reservations in found for each in reservations for instance in each["Instances"])
 
 
 def delete(cloud: AwsClient) -> bool:

@@ -14,5 +14,9 @@ KEY = IamActions(
     absent=("kms:DeleteAlias", "kms:ScheduleKeyDeletion"),
 )
 
-AUTHORITY = IamActions(reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
+AUTHORITY = IamActions(
+    reads=("ssm:DescribeParameters",),
+    present=("ssm:GetParameter", "ssm:PutParameter"),
+    absent=("ec2:DescribeInstances", "ssm:DeleteParameter"),
+)
 AUTHORITY_INFO = IamActions(reads=("ssm:ListTagsForResource",))

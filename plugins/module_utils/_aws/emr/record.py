@@ -1,0 +1,86 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Records in Parameter Store which EMR cluster belongs to a cluster.
+
+Anyone who may create EMR clusters or tag them can give one the name and the tags of another cluster. The parameter can be changed only by
+those who may change the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
+
+CREATION_TAG = "deeplearning:creation"
+"""The tag with the token of a cluster whose id is not recorded yet, because EMR chooses the id."""
+VALUE = re.compile(r"creating-(?P<token>[0-9a-f]{32})|(?P<cluster>j-[0-9A-Z]{1,30})")
+
+
+class Record(NamedTuple):
+    """The contents of the parameter: the id of the EMR cluster, or the token of the cluster that a run creates, and the version."""
+
+    value: str
+    version: int
+
+    @property
+    def cluster_id(self) -> str:
+        return self._part("cluster")
+
+    @property
+    def token(self) -> str:
+        return self._part("token")
+
+    def _part(self, name: str) -> str:
+        found = VALUE.fullmatch(self.value)
+        return (found and found[name]) or ""
+
+
+def parameter_name(cluster: str) -> str:
+    """Return the name of the SSM parameter with the id of the EMR cluster."""
+    return f"/deeplearning/{cluster}/emr-cluster"
+
+
+def read(reader: Reader, version: int | None = None) -> Record | None:
+    """Return the record, or a former version of it, or None if it does not exist."""
+    name = parameter_name(reader.cluster)
+    names = [name if version is None else f"{name}:{version}"]
+    found = reader.client("ssm").get_parameters(Names=names)["Parameters"]
+    return Record(str(found[0]["Value"]), int(found[0]["Version"])) if found else None
+
+
+def begin(cloud: AwsClient) -> Record:
+    """Record that a run is about to create the cluster, and return the record. A run that continues another one uses its token."""
+    found = read(cloud)
+    return found if found and found.token else _write(cloud, f"creating-{secrets.token_hex(16)}")
+
+
+def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
+    """Record the id of the cluster. Raises ClusterError if another run has recorded a cluster since `begun` was read."""
+    written = _write(cloud, cluster_id)
+    before = begun if written.version == begun.version + 1 else read(cloud, written.version - 1)
+    if before and before.value not in (begun.value, cluster_id):
+        raise ClusterError(
+            f"Another run has created an EMR cluster for {cloud.cluster} at the same time. {cluster_id} is used from now on. "
+            f"Terminate other EMR clusters with the name {cloud.cluster}, which cost money."
+        )
+
+
+def _write(cloud: AwsClient, value: str) -> Record:
+    description = f"EMR cluster of the training cluster {cloud.cluster}"
+    name = parameter_name(cloud.cluster)
+    answer = cloud.ssm.put_parameter(Name=name, Description=description, Type="String", Value=value, Overwrite=True)
+    return Record(value, int(answer["Version"]))
+
+
+def delete(cloud: AwsClient) -> None:
+    """Delete the record if it exists."""
+    try:
+        cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
+    except ClientError as error:
+        if not is_missing(error):
+            raise
