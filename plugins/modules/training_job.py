@@ -215,6 +215,23 @@ options:
       - Seconds without a heartbeat after which a process counts as lost.
     type: int
     default: 60
+  hang_timeout:
+    description:
+      - Seconds without any activity after which the job counts as hanging. Activity is output of a process, an entry in the progress file,
+        or a change in the directory of the checkpoints.
+      - The hosts collect the stacks of all processes before they end the attempt. See C(docs/recovery.md).
+      - V(0) means that this is not checked, because a script may be silent for hours.
+    type: int
+    default: 0
+    version_added: 0.2.0
+  hang_steps:
+    description:
+      - Multiple of the median step, to which 10 s are added, without a new step in the progress file after which the job counts as hanging.
+      - Entries need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for example for an evaluation.
+      - V(0) means that this is not checked.
+    type: int
+    default: 0
+    version_added: 0.2.0
   restarts:
     description:
       - Maximum number of restarts in a row without a new checkpoint. A new checkpoint resets the count, so that a long job is not ended by

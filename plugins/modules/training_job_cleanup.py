@@ -16,9 +16,9 @@ description:
 options:
   directory:
     description:
-      - Parent directory of the job directories, on the shared storage.
+      - Parent directory of the job directories, on the shared storage. If it is not specified, the module deletes nothing, and returns only
+        RV(running).
     type: path
-    required: true
   name:
     description:
       - Name of a single job to delete, regardless of its age. The job must have ended.
@@ -33,6 +33,13 @@ options:
       - Number of newest jobs to keep, regardless of their age.
     type: int
     default: 10
+  running:
+    description:
+      - Names of jobs that have active units on other hosts, from RV(running) there. These jobs and those with active units on this host are
+        running, whatever their files say, and are kept.
+    type: list
+    elements: str
+    default: []
   heartbeat_timeout:
     description:
       - Seconds without a heartbeat after which a process counts as lost.
@@ -62,11 +69,16 @@ seealso:
 """
 
 EXAMPLES = r"""
+- name: Find running jobs
+  deeplearning.cluster.training_job_cleanup:
+  register: units
+
 - name: Delete jobs that ended more than 90 days ago, except the newest job
   deeplearning.cluster.training_job_cleanup:
     directory: /efs/jobs
     days: 90
     keep: 1
+    running: "{{ ansible_play_hosts | map('extract', hostvars, 'units') | map(attribute='running') | flatten | unique }}"
   become: true
   run_once: true
 """
@@ -98,6 +110,11 @@ pythons:
   returned: success
   type: list
   elements: str
+running:
+  description: Names of the jobs that have active units on this host, according to systemd.
+  returned: success
+  type: list
+  elements: str
 problems:
   description: Messages about jobs that cannot be read. These jobs are kept.
   returned: success
@@ -106,25 +123,30 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import some
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "directory": {"type": "path", "required": True},
+            "directory": {"type": "path"},
             "name": {"type": "str"},
             "days": {"type": "int", "default": 30},
             "keep": {"type": "int", "default": 10},
+            "running": {"type": "list", "elements": "str", "default": []},
             "heartbeat_timeout": {"type": "int", "default": 60},
             "timeout": {"type": "int", "default": 3600},
         },
         supports_check_mode=True,
     )
     try:
-        result = cleanup.clean_up(module.params, module.check_mode)
-    except (cleanup.CleanupError, users.UserError, users.FailedWorkError, OSError) as error:
+        running = systemd.running_jobs(module.run_command)
+        if not module.params["directory"]:
+            module.exit_json(changed=False, jobs=[], kept=[], pythons=[], problems=[], running=running)
+        params = {**module.params, "running": [*module.params["running"], *running]}
+        result = {**cleanup.clean_up(params, module.check_mode), "running": running}
+    except (systemd.UnitError, cleanup.CleanupError, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))
     lines = "".join("{name}\n".format(**job) for job in result["jobs"])
     diff = [{"before_header": "jobs", "after_header": "jobs", "before": lines, "after": ""}] if lines else []

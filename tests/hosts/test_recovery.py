@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from local_cloud.testing import wait_until
 
@@ -29,6 +31,23 @@ SCRIPT = """
     dist.destroy_process_group()
 """
 
+# Rank 1 suspends itself in the first attempt. The script registers faulthandler, as docs/recovery.md describes.
+HANGS = """
+    import faulthandler, json, os, signal, time
+    import torch, torch.distributed as dist
+    faulthandler.register(signal.SIGUSR1)
+    dist.init_process_group("gloo")
+    for step in range(40):
+        if step == 30 and dist.get_rank() == 1 and os.environ["DEEPLEARNING_ATTEMPT"] == "1":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        dist.all_reduce(torch.ones(1))
+        if dist.get_rank() == 0:
+            with open(os.environ["DEEPLEARNING_PROGRESS"], "a") as file:
+                file.write(json.dumps({"step": step + 1, "steps": 40}) + "\\n")
+        time.sleep(0.2)
+    dist.destroy_process_group()
+"""
+
 
 @pytest.fixture
 def cluster(tmp_path):
@@ -52,6 +71,22 @@ def test_a_job_goes_on_without_a_host_and_without_the_controller(cluster, lost):
         assert f"rank {rank} of 2 begins with epoch " in log(f"logs/attempt2/rank{rank}.log")
         assert "begins with epoch 1\n" not in log(f"logs/attempt2/rank{rank}.log")
         assert f'"host": "{host}"' in log(f"status/attempt2/rank{rank}.json")
-    assert f"The job continues without {cluster.workers[lost]['name']}." in log("status/next")
+    decision = json.loads(log("status/next"))
+    assert (decision["rule"], decision["missing"]) == ("fewer_hosts", [cluster.workers[lost]["name"]])
     cluster.hosts.pop(lost)
     wait_until(lambda: cluster.processes("/efs/jobs/smaller/code") == [])
+
+
+def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
+    done = cluster.train("hangs", HANGS, restarts=3, hang_steps=3)
+    assert done.returncode == 0, done.stdout + done.stderr
+    job = cluster.info("hangs")
+    assert (job["state"], job["attempt"]) == ("succeeded", 2), job["attempts"]
+    cause = job["attempts"][0]["cause"]
+    assert cause.startswith(f"rank 1 on {cluster.workers[1]['name']} made no progress for ")
+    assert "it is suspended; all other ranks are at hangs.py, line " in cause
+    assert f"attempt 1 failed: {cause}" in done.stdout
+    for rank in range(3):
+        assert "thread " in cluster.read(f"/efs/jobs/hangs/logs/stacks/rank{rank}.txt")
+    assert "all_reduce" in cluster.read("/efs/jobs/hangs/logs/stacks/rank0.txt")
+    assert cluster.processes("/efs/jobs/hangs/code") == []

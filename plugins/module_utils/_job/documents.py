@@ -42,11 +42,27 @@ class Cause(TypedDict, total=False):
     message: str
 
 
+class Stuck(TypedDict):
+    """Where a rank of a job that hangs is.
+
+    `where` is a line of the script or a function of the kernel, or empty if it is not known. `waits` is true if the rank waits in a
+    communication library, and `suspended` if the rank was stopped by a signal.
+    """
+
+    rank: int
+    where: str
+    waits: bool
+    suspended: bool
+
+
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of
     the process, and its supervisor can start another attempt. It is false if the supervisor has ended.
+
+    If hangs are detected, `active` is when the process last wrote output. If the job hangs, `hang` in the record of the lead says since
+    when, and `stuck` says where the ranks of the process are.
     """
 
     tagged: bool
@@ -56,6 +72,9 @@ class Record(_Record, Outcome, total=False):
     cause: Cause
     restartable: bool
     available: bool
+    active: float
+    hang: str
+    stuck: list[Stuck]
 
 
 class _Verdict(TypedDict):
@@ -82,15 +101,17 @@ class Checkpoint(TypedDict):
 class _Following(TypedDict):
     action: str
     rule: str
-    why: str
     decided: float
 
 
 class Following(_Following, total=False):
-    """The contents of status/next: what follows an attempt, and why. See `recovery.Decision`.
+    """The contents of status/next: what follows an attempt, and the rule that decides. See `recovery.Decision`.
 
     The attempt `started` on `ran_on` hosts. `failure` is the process that ended it, `cause` is why, and `progress` tells whether the
     attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was renamed.
+
+    Readers explain the rule with `missing`, the hosts that cannot be used, the options `restarts` and `min_hosts`, and `refusal`, why the
+    launcher cannot run the job on the hosts that are left.
     """
 
     started: float
@@ -100,6 +121,10 @@ class Following(_Following, total=False):
     progress: bool
     hosts: list[str]
     set_aside: Checkpoint
+    missing: list[str]
+    restarts: int
+    min_hosts: int
+    refusal: str
 
 
 class _Export(TypedDict):
@@ -169,7 +194,7 @@ class JobSpec(TypedDict):
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
     first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM
-    and SIGKILL. A `time_limit` of 0 means no limit.
+    and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
     """
 
     job: str
@@ -185,6 +210,8 @@ class JobSpec(TypedDict):
     time_limit: int
     stop_timeout: int
     heartbeat_timeout: int
+    hang_timeout: int
+    hang_steps: int
     attempt: int
     restarts: int
     launcher: str

@@ -8,6 +8,7 @@ This code runs on hosts as part of the supervisor and depends only on the standa
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -81,16 +82,38 @@ DELETED_AT_ONCE = 400
 # for years.
 CLOCK_LIMIT = 300
 
+# Maximum size in bytes of the decision about an attempt. The names of 2000 hosts fit in.
+FOLLOWING_LIMIT = 1 << 16
+
+# Maximum number of characters in a sentence about a failure. Parts of it come from the job.
+SENTENCE_LIMIT = 1000
+
 # The name of the directories of an attempt after the first.
 ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
+
+HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
+
+# No hidden file, and no lone surrogate other than those with which Python represents bytes that are not UTF-8.
+CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
 #: Why a process failed.
 CAUSE: schema.Schema = {
     "kind": schema.one_of(*recovery.KINDS),
-    "what": schema.text(1000),
+    "what": schema.text(recovery.WHAT_LIMIT),
     "exit_code": optional(schema.integer(0, 255)),
     "name": optional(schema.text(300)),
     "message": optional(schema.text(1000)),
+}
+
+# Maximum number of ranks of one process on its own host.
+RANKS_PER_HOST_LIMIT = 1 << 10
+
+#: Where a rank of a job that hangs is.
+STUCK: schema.Schema = {
+    "rank": schema.integer(0, 1 << 20),
+    "where": schema.text(400),
+    "waits": schema.flag(),
+    "suspended": schema.flag(),
 }
 
 #: The record of a process.
@@ -100,7 +123,7 @@ RECORD: schema.Schema = {
     "ranks": schema.list_of(schema.integer(0, 1 << 20), RANKS_LIMIT),
     "tagged": optional(schema.flag()),
     "part": schema.one_of(WORKER, SERVICE, SPARE),
-    "host": schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"),
+    "host": HOST_NAME,
     "instance": optional(schema.text(19, INSTANCE_ID.pattern, "the id of an instance")),
     "processes": schema.integer(1, 1 << 20),
     "pid": optional(schema.integer(1, 1 << 31)),
@@ -111,9 +134,12 @@ RECORD: schema.Schema = {
     "exit_code": optional(schema.integer(0, 255)),
     "signal": optional(schema.text(20, r"[A-Z0-9+-]+", "the name of a signal")),
     "reason": optional(schema.text()),
-    "cause": optional(schema.mapping(CAUSE)),
+    "cause": schema.lenient(schema.mapping(CAUSE)),
     "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
+    "active": optional(schema.seconds()),
+    "hang": optional(schema.text(300)),
+    "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
 }
 
 #: The description of a job, `job.json`. The job's name is the name of its directory.
@@ -151,17 +177,19 @@ VERDICT: schema.Schema = {
 FOLLOWING: schema.Schema = {
     "action": schema.one_of(recovery.RESTART, recovery.STOP),
     "rule": schema.text(40, r"[a-z_]+", "the name of a rule"),
-    "why": schema.text(1 << 12),
     "decided": schema.seconds(),
     "started": optional(schema.seconds()),
     "ran_on": optional(schema.integer(1, RECORDS_LIMIT)),
     "failure": optional(schema.mapping()),
-    "cause": optional(schema.mapping(CAUSE)),
+    "cause": schema.lenient(schema.mapping(CAUSE)),
     "progress": optional(schema.flag()),
-    "hosts": optional(schema.list_of(schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"), RECORDS_LIMIT)),
-    "set_aside": optional(schema.mapping({"name": schema.text(255, r"[^/\0]+", "the name of a file"), "changed": schema.seconds()})),
+    "hosts": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
+    "set_aside": optional(schema.mapping({"name": schema.text(255, CHECKPOINT_NAME, "the name of a file"), "changed": schema.seconds()})),
+    "missing": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
+    "restarts": optional(schema.integer(0, 1 << 31)),
+    "min_hosts": optional(schema.integer(0, 1 << 31)),
+    "refusal": optional(schema.text(recovery.WHAT_LIMIT)),
 }
-
 
 #: The state of a job's export to S3, `status/export`.
 EXPORT: schema.Schema = {
@@ -281,6 +309,11 @@ class Paths(NamedTuple):
     def following(self) -> str:
         """The file that says what follows the attempt."""
         return os.path.join(self.status, "next")
+
+    @property
+    def stacks(self) -> str:
+        """The directory with the stacks of the processes, if the attempt hung."""
+        return os.path.join(self.logs, "stacks")
 
     @property
     def checkpoints(self) -> str:
@@ -438,10 +471,13 @@ def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | N
         return None
 
 
-def read_following(paths: Paths) -> Following | None:
-    """Return what follows an attempt, or None if the attempt has not ended, or if the file is not valid."""
+def read_following(paths: Paths, budget: Budget | None = None) -> Following | None:
+    """Return what follows an attempt. Return None if it has not ended, or if the file is not valid or exceeds the budget."""
     try:
-        found = cast(Following, schema.conform(schema.read_document(paths.following), FOLLOWING))
+        content = schema.read_content(paths.following, FOLLOWING_LIMIT)
+        if budget is not None and not budget.take(len(content)):
+            return None
+        found = cast(Following, schema.conform(schema.parse_document(content, FOLLOWING_LIMIT), FOLLOWING))
         if "failure" in found:
             found["failure"] = check_record(found["failure"])
     except (OSError, ValueError):
@@ -449,24 +485,61 @@ def read_following(paths: Paths) -> Following | None:
     return found
 
 
-def newest_attempt(paths: Paths) -> Paths:
-    """Return the paths of the newest attempt of a job. Attempts whose directories are symbolic links do not count.
+def explain(found: Following, attempt: int) -> str:
+    """Return why this follows the attempt. The sentence belongs to the rule, because the job can write anything into the file."""
+    host = found["failure"]["host"] if "failure" in found else ""
+    why = recovery_cause(found.get("cause") or {}, host)
+    situation = recovery.Situation(
+        [recovery.Attempt(why, progress=False)] * attempt,
+        found.get("missing", []),
+        [],
+        recovery.Policy(found.get("restarts", 0), found.get("min_hosts", 0)),
+        found["set_aside"]["name"] if "set_aside" in found else "",
+        refusal=found.get("refusal", ""),
+    )
+    return recovery.explain(found["action"], found["rule"], situation)
 
-    An empty directory is an attempt only if the one before was followed by a restart. The job's script can create directories too.
+
+def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
+    """Return the cause in a document in the form that the decision uses."""
+    kind = str(found.get("kind") or recovery.KILLED)
+    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
+
+
+def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
+    """Return the paths of the newest attempt of a job: the highest number that follows a valid decision to restart the job.
+
+    Attempts whose directories are symbolic links do not count. The decisions are read within the budget.
     """
-    if any(os.path.islink(path) for path in (paths.directory, paths.of_attempt(1).status, paths.of_attempt(1).logs)):
-        return paths.of_attempt(1)
-    matches = (ATTEMPT.fullmatch(name) for name in _listing(paths.of_attempt(1).status))
-    numbers = sorted((int(match[1]) for match in matches if match and 1 < int(match[1]) <= recovery.ATTEMPTS_LIMIT), reverse=True)
-    return paths.of_attempt(next((number for number in numbers if _has_begun(paths.of_attempt(number))), 1))
+    first, budget = paths.of_attempt(1), budget or Budget()
+    if any(os.path.islink(path) for path in (paths.directory, first.status, first.logs)):
+        return first
+    for number in sorted(_attempts(first), reverse=True):
+        if number <= recovery.ATTEMPTS_LIMIT:
+            before = read_following(paths.of_attempt(number - 1), budget)
+            if before and before["action"] == recovery.RESTART:
+                return paths.of_attempt(number)
+    return first
 
 
-def _has_begun(paths: Paths) -> bool:
-    """Return whether an attempt after the first has records, or follows from the decision about the one before."""
-    if any(name.endswith(".json") for name in _listing(paths.status)):
-        return True
-    before = read_following(paths.of_attempt(paths.attempt - 1))
-    return before is not None and before["action"] == recovery.RESTART
+def _attempts(first: Paths) -> list[int]:
+    """Return the numbers of the directories of attempts after the first, without an order."""
+    matches = (ATTEMPT.fullmatch(name) for name in _listing(first.status))
+    return [int(match[1]) for match in matches if match and int(match[1]) > 1]
+
+
+def last_change(paths: Paths) -> float:
+    """Return when a record of any attempt last changed, in seconds since 1970, or 0. The time is not later than now.
+
+    Supervisors rewrite their records, so a job cannot hide its last heartbeat by changing other files.
+    """
+    first, last = paths.of_attempt(1), 0.0
+    for place in (first.status, *(paths.of_attempt(number).status for number in _attempts(first))):
+        for name in _listing(place):
+            if name.endswith(".json"):
+                with contextlib.suppress(OSError):  # replaced in the meantime
+                    last = max(last, os.stat(os.path.join(place, name), follow_symlinks=False).st_mtime)
+    return min(last, time.time())
 
 
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
@@ -613,6 +686,6 @@ def describe_failure(process: Record, found: Cause | None = None) -> str:
     """
     why = found or process.get("cause") or {}
     text = "{} on {} {}".format(title(process["name"]), process["host"], describe_end(process))
-    if why.get("kind") not in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
-        return text
-    return f"{text} ({why['what']}: {why['message']})" if why.get("message") else f"{text} ({why['what']})"
+    if why.get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
+        text += f" ({why['what']}: {why['message']})" if why.get("message") else f" ({why['what']})"
+    return text[:SENTENCE_LIMIT]

@@ -22,6 +22,7 @@ SCRIPT_ERROR = "script_error"
 EXIT_STATUS = "exit_status"
 SIGNAL = "signal"
 KILLED = "killed"
+HANG = "hang"
 KINDS = (
     OPERATOR,
     TIME_LIMIT,
@@ -34,10 +35,17 @@ KINDS = (
     EXIT_STATUS,
     SIGNAL,
     KILLED,
+    HANG,
 )
 
 # What follows.
 STOP, RESTART = "stop", "restart"
+
+# The maximum number of attempts of a job.
+ATTEMPTS_LIMIT = 1 << 10
+
+# Maximum number of characters in `Cause.what`, and in a part of a sentence that comes from the job.
+WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
 
 # Signals that a program gets because of its own fault. Other signals come from outside and prove nothing about the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
@@ -45,15 +53,16 @@ OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 # Exceptions that a script raises again, whatever changes around it.
 CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError", "NameError", "UnboundLocalError")
 
-# The maximum number of attempts of a job.
-ATTEMPTS_LIMIT = 1 << 10
+# Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two prove little: ranks that
+# wait for a lost message are at the same place each time.
+HANGS = 3
 
 
 class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
-    script's exit status, if it is known. `name` is the exception of a script or the signal.
+    script's exit status, if it is known. `name` is the exception of a script, the signal, or the rank because of which a job hangs.
     """
 
     kind: str
@@ -87,7 +96,7 @@ class Situation(NamedTuple):
     """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last one.
 
     `available` are the hosts that answer and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
-    and `has_older` tells whether there is an older one.
+    and `has_older` tells whether there is an older one. `refusal` is why the launcher cannot run the job on the hosts of a restart.
     """
 
     attempts: Sequence[Attempt]
@@ -96,6 +105,7 @@ class Situation(NamedTuple):
     policy: Policy
     checkpoint: str = ""
     has_older: bool = False
+    refusal: str = ""
 
     @property
     def cause(self) -> Cause:
@@ -138,6 +148,12 @@ def decide(situation: Situation) -> Decision:
     hosts = _without_suspect(situation) if rule.without_suspect else list(situation.available)
     set_aside = situation.checkpoint if rule.older_checkpoint else ""
     return Decision(RESTART, rule.name, rule.why(situation), hosts, set_aside)
+
+
+def explain(action: str, name: str, situation: Situation) -> str:
+    """Return the sentence of a rule, from what a decision says about the situation. A file with a decision may be forged."""
+    rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
+    return rule.why(situation) if rule else f"The decision names no rule of the table ({name})."
 
 
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
@@ -186,8 +202,22 @@ def _is_suspect(situation: Situation) -> bool:
     if len(situation.attempts) < 2 or situation.progress or situation.cause.host not in situation.available:
         return False
     before, cause = situation.attempts[-2].cause, situation.cause
-    kinds = (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
-    return before.host == cause.host and before.kind in kinds and cause.kind in kinds
+    return before.host == cause.host and _points_to_host(before) and _points_to_host(cause)
+
+
+def _points_to_host(cause: Cause) -> bool:
+    """Return whether the host may be responsible. If all ranks hang alike, it is not known which host is."""
+    if cause.kind == HANG:
+        return bool(cause.name)
+    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+
+
+def _hangs_again(situation: Situation) -> bool:
+    """Return whether the last attempts hung at the same place, with no checkpoint in between."""
+    last = situation.attempts[-HANGS:]
+    if len(last) < HANGS or any(attempt.progress for attempt in last[1:]):
+        return False
+    return all(attempt.cause.kind == HANG and _same(attempt.cause, situation.cause) for attempt in last)
 
 
 def _blames_checkpoint(situation: Situation) -> bool:
@@ -206,7 +236,7 @@ def _returned(situation: Situation) -> bool:
 
 def _what(situation: Situation) -> str:
     """Return the error as the beginning of a sentence."""
-    return situation.cause.what[:1].upper() + situation.cause.what[1:]
+    return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
 
 
 def _numbers(situation: Situation) -> str:
@@ -240,6 +270,12 @@ TABLE: Sequence[Rule] = (
         lambda situation: (
             f"{_named(_missing(situation))} cannot be used, and the job needs {situation.policy.min_hosts} hosts (training_job_min_hosts)."
         ),
+    ),
+    Rule(
+        "launcher",
+        STOP,
+        lambda situation: bool(situation.refusal),
+        lambda situation: f"The launcher cannot run the job on the hosts that are left: {situation.refusal[:DETAIL_LIMIT]}",
     ),
     Rule(
         "no_restarts_left",
@@ -291,6 +327,14 @@ TABLE: Sequence[Rule] = (
         _repeats,
         lambda situation: (
             f"{_what(situation)} ended attempts {_numbers(situation)}, with no new checkpoint in between. Correct the script or its data."
+        ),
+    ),
+    Rule(
+        "same_hang",
+        STOP,
+        _hangs_again,
+        lambda situation: (
+            f"{_what(situation)} ended {HANGS} attempts in a row, with no new checkpoint in between. Correct the script or its data."
         ),
     ),
     Rule(

@@ -30,11 +30,15 @@ class SchemaError(ValueError):
 
 
 class Field(NamedTuple):
-    """One key of a document: a check of its value, a description of valid values, and whether the value may be missing or null."""
+    """One key of a document: a check of its value, a description of valid values, and whether the value may be missing or null.
+
+    If `is_lenient` is true, a value that is not valid counts as missing.
+    """
 
     accepts: Callable[[Any], bool]
     words: str
     is_optional: bool = False
+    is_lenient: bool = False
 
 
 Schema = Mapping[str, Field]
@@ -73,16 +77,16 @@ def read_document(path: str) -> Document:
     return parse_document(read_content(path))
 
 
-def read_content(path: str) -> bytes:
+def read_content(path: str, limit: int = FILE_LIMIT) -> bytes:
     """Return the contents of a file. If the file is too long, return just enough for parse_document() to reject it. Raises OSError."""
     with open_regular(path) as file:
-        return file.read(FILE_LIMIT + 1)
+        return file.read(limit + 1)
 
 
-def parse_document(content: bytes) -> Document:
+def parse_document(content: bytes, limit: int = FILE_LIMIT) -> Document:
     """Return the JSON object in a file's contents. Raises ValueError if the contents are too long or not a JSON object."""
-    if len(content) > FILE_LIMIT:
-        raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
+    if len(content) > limit:
+        raise SchemaError(f"it has more than {limit} bytes")
     document = parse_json(content)
     if not isinstance(document, dict):
         raise SchemaError("it is not a JSON object")
@@ -94,7 +98,7 @@ def conform(document: Mapping[str, Any], schema: Schema) -> Document:
     found = {}
     for name, field in schema.items():
         value = document.get(name)
-        if value is None and field.is_optional:
+        if (value is None and field.is_optional) or (field.is_lenient and not field.accepts(value)):
             continue
         if name not in document:
             raise SchemaError(f"it has no {name!r}")
@@ -113,6 +117,11 @@ def _excerpt(value: Any) -> str:
 def optional(field: Field) -> Field:
     """Return the same field, but optional: its value may be missing or null."""
     return field._replace(is_optional=True)
+
+
+def lenient(field: Field) -> Field:
+    """Return the same field, but a value that is missing, null or not valid is left out, and the rest of the document counts."""
+    return field._replace(is_optional=True, is_lenient=True)
 
 
 def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:

@@ -14,19 +14,22 @@ import glob
 import os
 import signal
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Checkpoint, Following, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    Budget,
     Paths,
     cause,
     describe_failure,
     describe_outcome,
+    explain,
     outcome,
     read_following,
     read_records,
+    recovery_cause,
     runtime_directory,
     write_new_json,
 )
@@ -42,6 +45,9 @@ CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 
+# What decisions that are not valid have in place of a rule.
+INVALID = "invalid"
+
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
 
@@ -55,7 +61,7 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
     `oom_kills` is the number of processes of the unit that the kernel has killed because of a lack of memory.
     """
     if kind:
-        return {"kind": kind, "what": record.get("reason") or kind}
+        return {"kind": kind, "what": (record.get("reason") or kind)[: recovery.WHAT_LIMIT]}
     if oom_kills:
         return {"kind": recovery.OUT_OF_MEMORY, "what": "a lack of memory"}
     log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
@@ -69,7 +75,8 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
         result: Cause = {"kind": recovery.SIGNAL, "what": f"signal {name}", "name": name}
     elif error:
         kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
-        result = {"kind": kind, "what": f"{error.kind} at {error.place}", "name": error.kind, "message": error.message}
+        what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
+        result = {"kind": kind, "what": what, "name": error.kind, "message": error.message}
     else:
         result = {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
@@ -216,9 +223,9 @@ class Recovery:
         if not all(process.get("available") for process in answering):
             return None
         decision = self._decision(processes, silent, verdict)
-        # Another process may have decided before. If the file is not valid, nobody can follow it.
         write_new_json(self._paths.following, decision)
-        return read_following(self._paths) or {**decision, "action": recovery.STOP, "why": f"{self._paths.following} is not valid."}
+        # What others will read: the decision of another process, or one that the job has changed. Nobody can follow an invalid one.
+        return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt with these records."""
@@ -236,49 +243,52 @@ class Recovery:
             saved[0]["name"] if saved else "",
             len(saved) > 1,
         )
-        decision = self._possible(recovery.decide(situation))
+        decision = recovery.decide(situation)
+        refusal = self._refusal(decision)
+        if refusal:
+            decision = recovery.decide(situation._replace(refusal=refusal))
         found: Following = {
             "action": decision.action,
             "rule": decision.rule,
-            "why": decision.why,
             "decided": time.time(),
             "started": min(process["started"] for process in processes),
             "ran_on": len({process["host"] for process in processes}),
-            "failure": failure,
+            "failure": cast(Record, {**failure, "ranks": failure["ranks"][:1]}),
             "cause": why,
             "progress": progressed,
             "hosts": list(decision.hosts),
+            "missing": [host for host in hosts if host not in situation.available],
+            "restarts": situation.policy.restarts,
+            "min_hosts": situation.policy.min_hosts,
+            "refusal": refusal,
         }
         if decision.set_aside:
             found["set_aside"] = saved[0]
         return found
 
     def _earlier(self) -> list[recovery.Attempt]:
-        """Return the attempts before this one."""
-        found = (read_following(self._paths.of_attempt(number)) for number in range(1, self._spec["attempt"]))
-        return [
-            recovery.Attempt(
-                recovery_cause(each.get("cause") or {}, each["failure"]["host"] if "failure" in each else ""),
-                bool(each.get("progress")),
-                each["set_aside"]["name"] if "set_aside" in each else "",
-            )
-            for each in found
-            if each
-        ]
+        """Return the attempts before this one. An attempt whose decision is not valid, or is too old for the budget, has no progress."""
+        budget, found = Budget(), []
+        for number in range(self._spec["attempt"] - 1, 0, -1):
+            each = read_following(self._paths.of_attempt(number), budget)
+            host = each["failure"]["host"] if each and "failure" in each else ""
+            name = each["set_aside"]["name"] if each and "set_aside" in each else ""
+            why = recovery_cause((each and each.get("cause")) or {}, host)
+            found.append(recovery.Attempt(why, bool(each and each.get("progress")), name))
+        return found[::-1]
 
-    def _possible(self, decision: recovery.Decision) -> recovery.Decision:
-        """Return the decision, or a stop if the launcher cannot run the job on the remaining hosts with the units that exist."""
+    def _refusal(self, decision: recovery.Decision) -> str:
+        """Return why the launcher cannot run the job on the hosts of a restart with the units that exist, or an empty string."""
         if decision.action == recovery.STOP:
-            return decision
-        head = f"The launcher {self._spec['launcher']} cannot run the job on {', '.join(decision.hosts)} alone"
+            return ""
         try:
             planned = plan(self._spec, decision.hosts)
         except LaunchError as error:
-            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}: {error}")
+            return str(error)[: recovery.WHAT_LIMIT]
         units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
-            return recovery.Decision(recovery.STOP, "too_few_hosts", f"{head}, because it would need more processes on a host.")
-        return decision
+            return f"{self._spec['launcher']} would need more processes on a host."
+        return ""
 
 
 def as_lost(process: Record) -> Record:
@@ -301,19 +311,13 @@ def policy(spec: Spec) -> recovery.Policy:
     return recovery.Policy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
 
 
-def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
-    """Return the cause in a document in the form that the decision uses."""
-    kind = str(found.get("kind") or recovery.KILLED)
-    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
-
-
 def _cause_of(failure: Record) -> Cause:
     """Return why an attempt ended, from the record of the process that ended it."""
     if failure["state"] == LOST:
         return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}
     if failure["state"] == STOPPED:
         return {"kind": recovery.OPERATOR, "what": "an operator"}
-    return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)}
+    return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)[: recovery.WHAT_LIMIT]}
 
 
 def _per_host(planned: Sequence[Spec]) -> dict[str, int]:
@@ -348,8 +352,8 @@ def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
     return found
 
 
-def sentence(verdict: Verdict, following: Following) -> str:
+def sentence(verdict: Verdict, following: Following, attempt: int) -> str:
     """Return a line for the log about the end of an attempt and what follows."""
     failure = following.get("failure") or verdict["failure"]
     head = describe_failure(failure, following.get("cause")) + ". " if failure else ""
-    return head + following["why"]
+    return head + explain(following, attempt)

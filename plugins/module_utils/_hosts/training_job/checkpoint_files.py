@@ -9,7 +9,9 @@ Formats differ, so only names and times of the files and directories at the top 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import stat
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
 
@@ -18,6 +20,9 @@ INCOMPLETE = ".tmp"
 
 # The prefix of the name of a checkpoint that was set aside. Scripts ignore hidden files.
 SET_ASIDE = ".suspect-"
+
+# Maximum number of entries of which the times are read.
+ENTRIES = 10_000
 
 
 def complete(place: str) -> list[Checkpoint]:
@@ -35,6 +40,23 @@ def complete(place: str) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: (checkpoint["changed"], checkpoint["name"]), reverse=True)
 
 
+def newest_change(place: str) -> float:
+    """Return when something in a directory was last changed, in seconds since 1970, or 0 if the directory cannot be read.
+
+    Checkpoints that are being written count too. At most ENTRIES files and directories are considered.
+    """
+    newest = 0.0
+    try:
+        newest = os.stat(place).st_mtime
+        with os.scandir(place) as entries:
+            for entry in itertools.islice(entries, ENTRIES):
+                with contextlib.suppress(OSError):
+                    newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+    except OSError:
+        pass
+    return newest
+
+
 def is_complete(name: str) -> bool:
     """Return whether a file or directory with this name is a complete checkpoint."""
     return not name.startswith(".") and not name.endswith(INCOMPLETE)
@@ -49,5 +71,27 @@ def set_aside(place: str, checkpoint: Checkpoint) -> None:
     path = os.path.join(place, checkpoint["name"])
     target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))
     with contextlib.suppress(FileNotFoundError):
-        if os.stat(path, follow_symlinks=False).st_mtime == checkpoint["changed"]:
-            os.rename(path, target)
+        found = os.stat(path, follow_symlinks=False)
+        if found.st_mtime == checkpoint["changed"]:
+            _move(path, target, stat.S_ISDIR(found.st_mode))
+
+
+def _move(path: str, target: str, is_directory: bool) -> None:
+    """Rename a file or directory. If the new name exists, append the first free number to it. Raises OSError.
+
+    An empty file or directory reserves the new name, because renaming would replace what another host or job has just set aside.
+    """
+    for number in itertools.count(1):
+        name = target if number == 1 else f"{target}.{number}"
+        with contextlib.suppress(FileExistsError):
+            if is_directory:
+                os.mkdir(name)
+            else:
+                os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW))
+            break
+    try:
+        os.rename(path, name)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(name) if is_directory else os.unlink(name)
+        raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any, Collection, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -27,7 +27,7 @@ class CleanupError(Exception):
 class Job(NamedTuple):
     """The properties that determine whether a job is deleted.
 
-    `last` is the time of the job's last heartbeat, or of its creation if it has sent no heartbeat, in seconds since 1970.
+    `last` is the time of the job's last heartbeat in any attempt, or of its creation if it has sent no heartbeat, in seconds since 1970.
     """
 
     name: str
@@ -45,15 +45,19 @@ class Choice(NamedTuple):
     keep: list[Job]
 
 
-def read_jobs(directory: str, heartbeat_timeout: float, now: float) -> tuple[list[Job], list[str]]:
-    """Return the jobs in a directory, newest first, and messages about those that cannot be read."""
+def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Collection[str] = ()) -> tuple[list[Job], list[str]]:
+    """Return the jobs in a directory, newest first, and messages about those that cannot be read.
+
+    The jobs `running` have units that are active, so they are running, whatever their files say.
+    """
     jobs, problems = [], []
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
         paths = records.Paths(os.path.join(directory, name))
         if not records.JOB_NAME.fullmatch(name):
             continue
         try:
-            jobs.append(read_job(name, paths, heartbeat_timeout, now))
+            job = read_job(name, paths, heartbeat_timeout, now)
+            jobs.append(job._replace(state=RUNNING, last=now) if name in running else job)
         except (FileNotFoundError, NotADirectoryError):
             continue  # not a job
         except (OSError, ValueError) as error:
@@ -71,7 +75,7 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
         name,
         records.attempt_state(newest, processes, heartbeat_timeout, verdict),
         description["created"],
-        max([description["created"], *(process["heartbeat"] for process in processes)]),
+        max([description["created"], records.last_change(paths), *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",
         description.get("checkpoint_directory") or paths.checkpoints,
     )
@@ -144,7 +148,7 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     cannot be deleted, and the same errors as delete().
     """
     directory, now = params["directory"], time.time()
-    jobs, problems = read_jobs(directory, params["heartbeat_timeout"], now)
+    jobs, problems = read_jobs(directory, params["heartbeat_timeout"], now, params["running"])
     before = now - params["days"] * DAY
     name = params["name"]
     chosen = choose_named(jobs, directory, name, before) if name else choose(jobs, directory, params["keep"], before)

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, JobStatus, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
@@ -101,8 +102,11 @@ def attempt_table(found: JobStatus) -> list[str]:
     attempts = found.get("attempts") or []
     if len(attempts) < 2:
         return []
-    lines = []
+    lines, before = [], 0
     for one in attempts:
+        if one["attempt"] > before + 1:
+            lines.append(f"attempts {before + 1} to {one['attempt'] - 1} are not shown")
+        before = one["attempt"]
         ended = f"to {moment(one['ended'])}" if one.get("ended") else "until now" if one["state"] == RUNNING else ""
         head = "attempt {} {} on {}, {} {} UTC".format(
             one["attempt"], one["state"], _count(one["hosts"], "host", "hosts"), moment(one["started"]), ended
@@ -210,6 +214,8 @@ def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str
         option = "training_job_command" if own else "training_job_launcher_options"
         yield f"{option}: specify a program that is installed on all hosts and that the job's user can run."
         return
+    if MADE_NO_PROGRESS in how:
+        yield f"The stacks of all processes are in {clean_line(Paths(found['directory'], found.get('attempt', 1)).stacks)} on the cluster."
     missing = MISSING_MODULE.match(failure["lines"][-1]) if failure["lines"] else None
     if missing:
         yield (

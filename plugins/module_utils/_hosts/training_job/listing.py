@@ -48,7 +48,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
             )
         else:
             jobs.append(job)
-        left = max(0, left - size)
+            left -= size
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 
 

@@ -53,6 +53,8 @@ SPECIFICATION: dict[str, Any] = {
         "time_limit": {"type": "int", "default": 0},
         "stop_timeout": {"type": "int", "default": 30},
         "heartbeat_timeout": {"type": "int", "default": 60},
+        "hang_timeout": {"type": "int", "default": 0},
+        "hang_steps": {"type": "int", "default": 0},
         "restarts": {"type": "int", "default": 3},
         "min_hosts": {"type": "int", "default": 0},
         "stop_exit_codes": {"type": "list", "elements": "int", "default": []},
@@ -76,6 +78,9 @@ SPECIFICATION: dict[str, Any] = {
     ],
 }
 
+# The shortest time without activity, in seconds, that can be told from the delay with which supervisors report activity.
+HANG_TIMEOUT_MIN = 30
+
 
 class RefusalError(Exception):
     """This host cannot run the job. The message states the reason and the remedy."""
@@ -96,10 +101,13 @@ def check(params: dict[str, Any]) -> None:
 
 
 def check_restarts(params: dict[str, Any]) -> None:
-    """Raise RefusalError unless the options of restarts are in range and do not contradict each other."""
-    for option in ("restarts", "min_hosts"):
+    """Raise RefusalError unless the options of restarts and hangs are in range and do not contradict each other."""
+    for option in ("restarts", "min_hosts", "hang_timeout", "hang_steps"):
         if params[option] < 0:
             raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
+    if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:
+        # Supervisors report every few seconds that their processes are active.
+        raise RefusalError("hang_timeout: {} is too short. Use {} or more, or 0.".format(params["hang_timeout"], HANG_TIMEOUT_MIN))
     stop, restart = params["stop_exit_codes"], params["restart_exit_codes"]
     for option, codes in (("stop_exit_codes", stop), ("restart_exit_codes", restart)):
         for code in codes:

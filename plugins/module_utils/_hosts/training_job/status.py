@@ -24,8 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
-# How many attempts of a job are returned from its beginning, and from its end.
-SHOWN_ATTEMPTS = 50
+# The number of attempts to read from each end, if a job has more than twice as many.
+ATTEMPTS_SHOWN = 50
 # In bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
 TAIL_SIZE = 1 << 18
 
@@ -40,13 +40,15 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     problems: list[str] = []
     launcher = LAUNCHERS.get(description["launcher"])
     now = time.time()
-    newest = records.newest_attempt(paths)
+    budget = budget or records.Budget()
+    newest = records.newest_attempt(paths, budget)
+    is_newest = attempt in (None, newest.attempt)
     # Read the verdict before the records, so that the records of a finished job are complete.
     verdict = records.read_verdict(newest, problems)
     found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
     state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
-    attempts, last = read_attempts(newest, found, state), newest.attempt
-    if attempt is not None and attempt != newest.attempt:
+    attempts = read_attempts(newest, found, state, budget)
+    if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
         verdict = records.read_verdict(newest, problems)
         found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
@@ -76,21 +78,22 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if export:
         result["export"] = export
     # A job that is restarted has not failed, whatever has happened to an attempt.
-    if first and states.is_over(state) and newest.attempt == last:
+    if first and states.is_over(state) and is_newest:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
 
 
-def read_attempts(newest: Paths, processes: Sequence[Record], state: str) -> list[AttemptStatus]:
-    """Return the attempts of a job, oldest first. `processes` are the records of the newest attempt, and `state` is the job's.
+def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget: records.Budget) -> list[AttemptStatus]:
+    """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
 
-    Of many attempts, only the first and the last SHOWN_ATTEMPTS are returned.
+    `processes` are the records of the newest attempt, and `state` is the job's.
     """
     found = []
-    numbers = range(1, newest.attempt + 1)
-    for number in (*numbers[:SHOWN_ATTEMPTS], *numbers[SHOWN_ATTEMPTS:][-SHOWN_ATTEMPTS:]):
+    for number in range(1, newest.attempt + 1):
+        if ATTEMPTS_SHOWN < number <= newest.attempt - ATTEMPTS_SHOWN:
+            continue
         paths = newest.of_attempt(number)
-        following = records.read_following(paths)
+        following = records.read_following(paths, budget)
         is_newest = number == newest.attempt
         one: AttemptStatus = {
             "attempt": number,
@@ -101,7 +104,7 @@ def read_attempts(newest: Paths, processes: Sequence[Record], state: str) -> lis
         }
         if following:
             one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
-            one["ended"], one["action"], one["why"] = following["decided"], following["action"], following["why"]
+            one["ended"], one["action"], one["why"] = following["decided"], following["action"], records.explain(following, number)
             if "failure" in following:
                 one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
                 one["cause"] = records.describe_failure(following["failure"], following.get("cause"))

@@ -26,9 +26,15 @@ import threading
 import time
 from typing import Any, NamedTuple, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, checkpoint_files, remote
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    attempts,
+    checkpoint_files,
+    progress,
+    remote,
+    stacks,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Outcome, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     COULD_NOT_BE_STARTED,
@@ -61,6 +67,9 @@ POLL_INTERVAL = 2.0
 # Number of polls that must see a failure before the verdict is written. If several processes fail together, the failure that is seen
 # first may not be the first failure.
 POLLS_OF_FAILURE = 2
+
+# Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request one heartbeat late.
+STACKS_TIMEOUT = 30.0
 
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
 RESTART_STOP_TIMEOUT = 5
@@ -105,6 +114,12 @@ class Watch:
         self._watched = 0.0
         self._failures_seen = 0
         self._progress_size = 0
+        self._detects_hangs = bool(spec["hang_timeout"] or spec["hang_steps"])
+        self._activity = hangs.Activity(self._watched, spec["hang_timeout"], spec["hang_steps"])
+        self._progress_offset = _size(self._paths.progress)
+        self._log_size = 0
+        self._hang_seen = 0.0
+        self._stacks_asked = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -128,6 +143,7 @@ class Watch:
     def poll(self) -> Verdict | None:
         """Return the verdict, or None if there is none yet."""
         self._tick()
+        self._note_output()
         try:
             self._refresh()
             return self._decide() if self.record["name"] == self._lead else self._obey()
@@ -176,7 +192,7 @@ class Watch:
                 process["state"] = LOST
         state = job_state(processes)
         if not is_over(state):
-            return self._judge_missing(processes)
+            return self._judge_missing(processes) or self._judge_hang(processes)
         self._failures_seen += 1
         if state != SUCCEEDED and self._failures_seen < POLLS_OF_FAILURE:
             return None
@@ -191,6 +207,45 @@ class Watch:
         if missing is None:  # the job has written records of processes that it does not have
             return None
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
+
+    def _note_output(self) -> None:
+        """Note in the record when the process last wrote to its log, except for stacks. The next heartbeat writes it."""
+        size = _size(self._paths.log(self.record["name"])) if self._detects_hangs and not self._stacks_asked else self._log_size
+        if size != self._log_size:
+            self._log_size = size
+            with self._lock:
+                self.record["active"] = time.time()
+
+    def _judge_hang(self, processes: list[Record]) -> Verdict | None:
+        """Return a verdict if the job makes no progress and all supervisors have collected the stacks of their processes."""
+        if not self._detects_hangs:
+            return None
+        if not self.record.get("hang"):
+            self._note_activity(processes)
+            why = self._activity.describe_hang(self._watched)
+            if why:
+                self._hang_seen = self._watched
+                self.write(hang=why)
+                self._collect_stacks()
+            return None
+        running = [process for process in processes if process["state"] == RUNNING] or processes
+        missing = any("stuck" not in process for process in running)
+        if missing and self._watched - self._hang_seen < STACKS_TIMEOUT:
+            return None
+        return self._judge({"state": FAILED, "failure": hangs.hung_process(running, self.record["hang"], time.time())}, processes)
+
+    def _note_activity(self, processes: list[Record]) -> None:
+        entries, self._progress_offset = progress.read_progress(self._paths.progress, self._progress_offset)
+        self._activity.add(entries, self._watched)
+        place = self._spec["environment"].get(attempts.CHECKPOINTS, "")
+        outputs = tuple((process["name"], process["state"], process.get("active")) for process in processes)
+        self._activity.see((outputs, checkpoint_files.newest_change(place) if os.path.isabs(place) else 0.0), self._watched)
+
+    def _collect_stacks(self) -> None:
+        """Collect the stacks in a thread, so that heartbeats continue. The record then says where the ranks are."""
+        if not self._stacks_asked:
+            self._stacks_asked = True
+            threading.Thread(target=lambda: self.write(stuck=stacks.collect(self._spec, self.record["started"])), daemon=True).start()
 
     def _is_overdue(self) -> bool:
         """Return whether all processes of a later attempt should have started by now. The controller watches the start of the first one."""
@@ -215,6 +270,8 @@ class Watch:
     def _obey(self) -> Verdict | None:
         verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
+        if lead and lead.get("hang") and self._detects_hangs:
+            self._collect_stacks()
         if verdict or not (self._is_silent(lead) if lead else self._is_overdue()):
             return verdict
         if lead and not self._restarts:
@@ -301,6 +358,10 @@ class Supervisor:
             self.attend()
         return status
 
+    def is_ending(self) -> bool:
+        """Return whether this process can no longer take part in a restart."""
+        return bool(self.leaving) or self.is_late()
+
     def recover(self) -> Spec | None:
         """Return the spec of the next attempt, or None if the job is over or continues without this process."""
         verdict = self.watch.verdict
@@ -313,10 +374,12 @@ class Supervisor:
                 return None
             ready = time.time()
             self.watch.write(available=self.leaving is None)
-            following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, lambda: bool(self.leaving)).following(verdict)
+            following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).following(verdict)
             if following is None:
+                if not self.leaving:
+                    self.decline(recovery.TIME_LIMIT)
                 return None
-            sys.stderr.write(attempts.sentence(verdict, following) + "\n")
+            sys.stderr.write(attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
                 return None
             delete_old(shared_memory(self.spec["job"]), ready)
@@ -324,25 +387,25 @@ class Supervisor:
                 self.set_aside(following["set_aside"])
             return self.next_spec(following.get("hosts") or [])
         finally:
-            self.decline()
+            if self.leaving and self.spec["restarts"]:
+                self.decline(recovery.OPERATOR if self.leaving == FROM_OUTSIDE else "")
             self.watch.stop()
 
-    def decline(self) -> None:
-        """If this supervisor is about to end, tell the other supervisors. If an operator stopped it, record that the job is over."""
-        if not self.leaving or not self.spec["restarts"]:
-            return
+    def is_late(self, margin: float = 0) -> bool:
+        """Return whether the job reached its time limit `margin` seconds ago."""
+        return time.monotonic() >= self.time_limit_at + margin
+
+    def decline(self, rule: str) -> None:
+        """Tell the other supervisors that this one is about to end. If a rule is specified, record that it ends the job."""
         self.watch.write(available=False)
-        if self.leaving == FROM_OUTSIDE:
-            why = "An operator stopped the job."
+        if rule:
             with contextlib.suppress(OSError):
-                write_new_json(
-                    self.paths.following, {"action": recovery.STOP, "rule": recovery.OPERATOR, "why": why, "decided": time.time()}
-                )
+                write_new_json(self.paths.following, {"action": recovery.STOP, "rule": rule, "decided": time.time()})
 
     def set_aside(self, checkpoint: Checkpoint) -> None:
         try:
             checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
 
     def next_spec(self, hosts: list[str]) -> Spec | None:
@@ -392,7 +455,7 @@ class Supervisor:
             if now >= end:
                 self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
             if self.watch.verdict:
-                self.stop(end_for(self.watch.verdict))
+                self.stop(end_for(self.watch.verdict, self.spec["name"]))
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             if self.spec["restarts"]:
@@ -431,9 +494,12 @@ class Supervisor:
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """Wait until the attempt is over. If an operator stops this process, poll only a few times, without waiting."""
+        """Wait until the attempt is over. If an operator stops this process, poll only a few times, without waiting.
+
+        After the time limit, all processes end within the stop timeout, and silent ones count as lost. Then nothing is left to wait for.
+        """
         looks = 0
-        while not self.watch.verdict:
+        while not (self.watch.verdict or self.is_late(self.spec["stop_timeout"] + self.spec["heartbeat_timeout"])):
             stopped = self.leaving is not None if self.spec["restarts"] else self.ended is not None and self.ended.state == STOPPED
             if stopped and looks >= POLLS_OF_FAILURE:
                 return
@@ -452,6 +518,14 @@ def is_shutting_down() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return found.stdout.strip() == "stopping"
+
+
+def _size(path: str) -> int:
+    """Return the size of a file in bytes, or 0 if there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_size
+    except OSError:
+        return 0
 
 
 def _touch(path: str) -> None:
@@ -502,11 +576,13 @@ def first_record(spec: Spec) -> Record:
     return record
 
 
-def end_for(verdict: Verdict) -> End:
+def end_for(verdict: Verdict, process: str = "") -> End:
     """Return the final state and the reason of a process that was still running when the job ended."""
     failure = verdict["failure"]
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
+    if failure["name"] == process and failure.get("cause", {}).get("kind") == recovery.HANG:
+        return End(FAILED, describe_end(failure), recovery.HANG)
     return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 

@@ -30,6 +30,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     logs,
     progress,
     remote,
+    stacks,
     supervisor,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
@@ -39,7 +40,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     status as job_status,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records, recovery, schema, states, tracebacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    documents,
+    hangs,
+    records,
+    recovery,
+    schema,
+    states,
+    tracebacks,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
@@ -67,8 +76,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
-    *(documents, records, recovery, schema, states, tracebacks, _text),
-    *(attempts, checkpoint_files, efa, job_specs, job_status, logs, progress, remote, supervisor),
+    *(documents, hangs, records, recovery, schema, states, tracebacks, _text),
+    *(attempts, checkpoint_files, efa, job_specs, job_status, logs, progress, remote, stacks, supervisor),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 

@@ -41,6 +41,7 @@ def test_a_host_does_not_choose_its_names():
 @pytest.mark.parametrize(
     ("private", "message"),
     [(None, "required"), ("secret words", "not an OpenSSH private key"), (key_pair()[0], "does not match the public key")],
+    ids=["none", "no key", "another key"],
 )
 def test_unusable_authority(private, message):
     with pytest.raises(AnsibleActionFail, match=message) as failure:
@@ -60,6 +61,7 @@ def test_unusable_authority(private, message):
         f"{PUBLIC} comment\x1b[2J",
         PUBLIC.replace("ed25519 ", "ed25519  "),
     ],
+    ids=["none", "number", "empty", "RSA", "short", "two lines", "control characters", "two spaces"],
 )
 def test_only_one_ed25519_key_is_signed(key):
     with pytest.raises(AnsibleActionFail, match="cannot be signed"):

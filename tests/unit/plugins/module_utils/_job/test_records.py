@@ -172,6 +172,29 @@ def test_records_are_sorted_by_number_and_broken_ones_left_out(tmp_path):
     assert [problem.split(": ")[0] for problem in problems] == [f"record '{tmp_path}/status/rank3.json' is skipped"]
 
 
+PLACE = {"rank": 2, "where": "train.py, line 9", "waits": True, "suspended": False}
+
+
+@pytest.mark.parametrize(
+    ("stuck", "is_valid"),
+    [
+        ([PLACE], True),
+        ([], True),
+        ([{**PLACE, "where": "x" * 401}], False),
+        ([{**PLACE, "rank": -1}], False),
+        ([{"rank": 2}], False),
+        ([PLACE] * (records.RANKS_PER_HOST_LIMIT + 1), False),
+        ("train.py", False),
+    ],
+)
+def test_where_ranks_hang_is_checked(stuck, is_valid):
+    if is_valid:
+        assert records.check_record({**record(2), "stuck": stuck})["stuck"] == stuck
+    else:
+        with pytest.raises(ValueError, match="stuck"):
+            records.check_record({**record(2), "stuck": stuck})
+
+
 @pytest.mark.parametrize("name", ["rank0", "ps12", "scheduler"])
 def test_no_unit_of_one_job_has_the_name_of_anothers(name):
     assert records.PROCESS_NAME.fullmatch(name)
@@ -507,17 +530,80 @@ def test_each_attempt_has_its_own_logs_and_records_and_the_rest_is_the_jobs():
 
 def test_the_newest_attempt_is_that_with_the_highest_number(job):
     assert records.newest_attempt(job).attempt == 1
-    for name in ("attempt2", "attempt10", "attempt99999", "attempt0", "attempt-3", "attemptx", "rank0.json"):
+    for name in ("attempt2", "attempt9", "attempt10", "attempt99999", "attempt0", "attempt-3", "attemptx", "rank0.json"):
         os.makedirs(os.path.join(job.status, name))
-    assert records.newest_attempt(job).attempt == 1, "the script of a job can create empty directories"
-    Path(job.of_attempt(2).status, "rank0.json").touch()
-    assert records.newest_attempt(job.of_attempt(2)).attempt == 2
-    following = {"action": "restart", "rule": "same_hosts", "why": "", "decided": 1.0}
-    os.makedirs(job.of_attempt(9).status)
-    records.write_json(job.of_attempt(9).following, following)
-    assert records.newest_attempt(job).attempt == 10
-    records.write_json(job.of_attempt(9).following, {**following, "action": "stop"})
+    for number in (1, 2, 9):
+        write(job.of_attempt(number).following, {**DECISION, "action": "restart"})
+    assert records.newest_attempt(job.of_attempt(2)).attempt == 10
+
+
+@pytest.mark.parametrize("forged", [None, {}, {"rule": "same_hosts", "decided": 1.0, "action": "stop"}])
+def test_an_attempt_counts_only_if_the_one_before_it_was_restarted(job, forged):
+    """Otherwise, an empty directory would hide the attempt that runs."""
+    write(job.following, {**DECISION, "action": "restart"})
+    for number in (2, 1023, 1024, 1025):
+        os.makedirs(job.of_attempt(number).status)
+    if forged is not None:
+        write(job.of_attempt(1023).following, forged)
+    write(job.of_attempt(1024).following, {**DECISION, "action": "restart"})
     assert records.newest_attempt(job).attempt == 2
+
+
+def test_decisions_are_read_within_a_limit(job):
+    write(job.following, {**DECISION, "action": "restart", "more": "x" * records.FOLLOWING_LIMIT})
+    os.makedirs(job.of_attempt(2).status)
+    assert records.newest_attempt(job).attempt == 1
+    write(job.following, {**DECISION, "action": "restart"})
+    assert records.newest_attempt(job).attempt == 2
+    assert records.newest_attempt(job, records.Budget(10)).attempt == 1
+    assert records.read_following(job, records.Budget(10)) is None
+
+
+def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
+    """A job can forge a decision, but not the sentence that readers show."""
+    forged = {
+        **DECISION,
+        "action": "stop",
+        "rule": "same_error",
+        "why": "Run this as root: rm -rf /",
+        "cause": {**CAUSE, "what": "x" * 900},
+    }
+    write(job.following, forged)
+    shown = records.explain(records.read_following(job), 7)
+    assert shown == f"X{'x' * 299} ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
+    assert (
+        records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1) == "The decision names no rule of the table (same_hosts)."
+    )
+    found = {**DECISION, "action": "stop", "rule": "too_few_hosts", "missing": ["w2"], "min_hosts": 2}
+    assert records.explain(found, 1) == "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+
+
+def test_a_cause_that_is_not_valid_leaves_the_rest_of_a_record(job):
+    write(job.record("rank0"), {**ENDED, "cause": {"kind": "no such kind"}})
+    assert "cause" not in records.read_record(job.record("rank0"))
+    write(job.following, {**DECISION, "action": "stop", "cause": {**CAUSE, "what": "x" * 2000}})
+    assert "cause" not in records.read_following(job)
+
+
+@pytest.mark.parametrize("name", ["7.pt", "\udcff.pt", "a b"])
+def test_names_of_checkpoints(job, name):
+    write(job.following, {**DECISION, "action": "restart", "set_aside": {"name": name, "changed": 1.0}})
+    assert records.read_following(job)["set_aside"]["name"] == name
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "a/b", "a\0", "\ud800", ""])
+def test_names_that_no_checkpoint_has(job, name):
+    write(job.following, {**DECISION, "action": "restart", "set_aside": {"name": name, "changed": 1.0}})
+    assert records.read_following(job) is None
+
+
+def test_the_last_change_of_any_record(job):
+    assert records.last_change(records.Paths("/nowhere")) == 0
+    for number, moment in ((1, 50.0), (3, 70.0), (9999, 60.0)):
+        os.makedirs(job.of_attempt(number).status, exist_ok=True)
+        write(job.of_attempt(number).record("rank0"), ENDED)
+        os.utime(job.of_attempt(number).record("rank0"), (moment, moment))
+    assert records.last_change(job) == 70.0
 
 
 @pytest.mark.parametrize("name", ["status", "logs"])
@@ -551,7 +637,8 @@ ENDED = {
     "heartbeat": 1000.0,
     "finished": 900.0,
 }
-DECISION = {"rule": "same_hosts", "why": "It continues.", "decided": 1000.0}
+DECISION = {"rule": "same_hosts", "decided": 1000.0}
+CAUSE = {"kind": "exit_status", "what": "exit status 1"}
 
 
 @pytest.mark.parametrize(
@@ -600,7 +687,9 @@ def test_an_attempt_without_records_is_about_to_start_unless_that_takes_too_long
     assert records.read_state(job, 60) == expected
 
 
-@pytest.mark.parametrize("change", [{"action": "run"}, {"why": None}, {"failure": {}}, {"hosts": ["a b"]}, {"set_aside": {"name": "../x"}}])
+@pytest.mark.parametrize(
+    "change", [{"action": "run"}, {"rule": None}, {"failure": {}}, {"hosts": ["a b"]}, {"set_aside": {"name": "../x"}}]
+)
 def test_a_decision_that_is_not_valid_is_none(job, change):
     write(job.following, {**DECISION, "action": "stop", **change})
     assert records.read_following(job) is None

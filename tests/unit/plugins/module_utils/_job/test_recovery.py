@@ -20,6 +20,8 @@ CRASH = Cause(recovery.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
 FULL = Cause(recovery.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSError")
 MEMORY = Cause(recovery.OUT_OF_MEMORY, "a lack of memory", "w3")
 LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
+HANG = Cause(recovery.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
+ALL_HANG = HANG._replace(name="")
 LIMIT = Cause(recovery.TIME_LIMIT, "reached its time limit", "w1")
 OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
 HOSTS = ("w1", "w2", "w3")
@@ -115,16 +117,27 @@ def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
     assert decide(KILL, progressed(KILL), policy=Policy(3, 1)).rule == "same_hosts"
 
 
-def test_the_number_of_attempts_is_limited():
-    attempts = [progressed(KILL)] * recovery.ATTEMPTS_LIMIT
-    assert decide(*attempts[1:]).rule == "same_hosts"
-    assert decide(*attempts)[:2] == ("stop", "too_many_attempts")
-
-
 def test_a_new_checkpoint_resets_the_count_of_restarts():
     attempts = [KILL, KILL, KILL, progressed(KILL)]
     assert recovery.idle_restarts([Attempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0
     assert decide(*attempts, KILL, KILL, KILL).rule == "no_restarts_left"
+
+
+def test_a_job_has_a_limited_number_of_attempts():
+    """Numbers beyond the limit would not be read, so the job would seem to have ended."""
+    attempts = [progressed(EXIT)] * recovery.ATTEMPTS_LIMIT
+    policy = Policy(3, 3, [], [3])
+    assert decide(*attempts[1:], policy=policy)[:2] == ("restart", "restart_exit_code")
+    assert decide(*attempts, policy=policy)[:2] == ("stop", "too_many_attempts")
+
+
+def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
+    situation = Situation([Attempt(LOST, progress=False)], HOSTS, HOSTS[:1], Policy(3, 1))
+    assert recovery.decide(situation).rule == "fewer_hosts"
+    decision = recovery.decide(situation._replace(refusal="mpi needs more hosts." + "x" * 500))
+    assert decision[:2] == ("stop", "launcher")
+    assert decision.why.startswith("The launcher cannot run the job on the hosts that are left: mpi needs more hosts.x")
+    assert len(decision.why) < 400
 
 
 def test_exit_codes_decide_before_everything_else_that_concerns_the_script():
@@ -177,6 +190,27 @@ def test_a_deterministic_error_stops_within_three_attempts():
                 attempts.append(cause._replace(host="w1") if len(decision.hosts) == 2 else cause)
                 decision = decide(*attempts, policy=available)
             assert len(attempts) <= 3
+
+
+def test_a_hang_that_recurs_at_the_same_place_stops_the_third_attempt():
+    elsewhere = HANG._replace(what="a hang at train.py, line 20")
+    assert decide(HANG).rule == decide(HANG, HANG).rule == "same_hosts", "ranks that wait for a lost message are at the same place"
+    assert decide(HANG, HANG, HANG)[:2] == ("stop", "same_hang")
+    assert decide(progressed(HANG), HANG, HANG)[:2] == ("stop", "same_hang")
+    assert decide(HANG, HANG, HANG).why == (
+        "A hang at train.py, line 12 ended 3 attempts in a row, with no new checkpoint in between. Correct the script or its data."
+    )
+    for others in ([HANG, HANG, elsewhere], [elsewhere, HANG, HANG], [HANG, KILL, HANG], [HANG, progressed(HANG), HANG]):
+        assert decide(*others).rule == "same_hosts"
+    assert decide(HANG, HANG, progressed(HANG)).rule == "same_hosts"
+    assert decide(HANG, HANG, checkpoint="4", has_older=True).rule == "same_hosts", "a hang proves nothing about a checkpoint"
+
+
+def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
+    assert decide(HANG, HANG, policy=Policy(3, 2)).rule == "suspect_host"
+    assert decide(HANG, KILL, policy=Policy(3, 2)).rule == "suspect_host"
+    assert decide(ALL_HANG, ALL_HANG, policy=Policy(3, 2)).rule == "same_hosts"
+    assert decide(ALL_HANG, HANG, policy=Policy(3, 2)).rule == "same_hosts"
 
 
 def test_the_documentation_has_the_rows_of_the_table():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     supervisor,
     systemd,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records
 from local_cloud.testing import wait_until
 
 from .conftest import parameters
@@ -61,6 +62,7 @@ class Job:
             from {attempts.__name__} import INTERVAL
             module = sys.modules[main.__module__]
             module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{attempts.__name__}"].INTERVAL = 0.2
+            sys.modules["{hangs.__name__}"].MARGIN = 1
             sys.argv[0] = sys.path[0]
             sys.exit(main(sys.argv[1:]))
         """
@@ -265,7 +267,7 @@ def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
     running.wait()
     assert running.status()["state"] == "lost"
     assert running.status()["attempts"][0]["why"] == (
-        "The launcher mxnet cannot run the job on worker2 alone, because it would need more processes on a host."
+        "The launcher cannot run the job on the hosts that are left: mxnet would need more processes on a host."
     )
 
 
@@ -298,6 +300,35 @@ def test_an_operator_stops_a_job_between_two_attempts(job):
     running.started[0].wait(300)
     assert running.status()["state"] == "failed"
     assert running.status()["attempts"][0]["why"] == "An operator stopped the job."
+
+
+def test_a_job_reaches_its_time_limit_between_two_attempts(job):
+    """One supervisor is suspended, so the other waits for it, but not longer than the time limit."""
+    running = job(trains("if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"), time_limit=5, heartbeat_timeout=600)
+    wait_until(lambda: "rank1" in running.records(1))
+    os.killpg(running.started[1].pid, signal.SIGSTOP)
+    running.started[0].wait(300)
+    assert records.read_following(running.paths)["rule"] == "time_limit"
+    assert running.records(1)["rank0"]["available"] is False
+    assert running.status()["attempts"][0]["why"] == "The job reached its time limit."
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_process_that_the_job_has_invented_does_not_hold_up_the_time_limit(job, restarts):
+    script = """
+        import json
+        if os.fork():
+            sys.exit(0)
+        path = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "status/rank9.json")
+        record = json.loads(path.with_name("rank0.json").read_text())
+        while True:
+            path.with_suffix(".new").write_text(json.dumps({**record, "name": "rank9", "heartbeat": time.time()}))
+            path.with_suffix(".new").rename(path)
+            time.sleep(0.2)
+    """
+    running = job(trains(script), hosts=1, restarts=restarts, time_limit=2, stop_timeout=1, heartbeat_timeout=2)
+    assert running.wait() == [0]
+    assert records.read_verdict(running.paths) is None
 
 
 LONG = """
@@ -354,10 +385,53 @@ def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
 def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
     """The host has disappeared after the decision. Its process has no record, so only a timeout detects the loss."""
     running = job(trains("time.sleep(600 if attempt == 2 else 0)"), attempt=2, without=missing, heartbeat_timeout=3, min_hosts=1)
+    os.makedirs(running.paths.status, exist_ok=True)
+    records.write_json(running.paths.following, {"action": "restart", "rule": "same_hosts", "decided": time.time()})
     assert running.wait() == [0]
     found = running.status()
     assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 3, 1)
     assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in found["attempts"][1]["cause"]
+
+
+def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypatch):
+    """The job has changed the decision after it was written."""
+    running = job("raise SystemExit(3)", hosts=1, restarts=1)
+    running.wait()
+    spec = json.loads((running.units["rank0"] / "spec.json").read_text())
+    verdict = records.read_verdict(running.paths.of_attempt(spec["attempt"]))
+
+    def follow(changed):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(paths.following)
+
+        def write(path, document):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(changed(document))
+            return True
+
+        monkeypatch.setattr(attempts, "write_new_json", write)
+        return attempts.Recovery(spec, attempts.Known(None, None), lambda _record: False, lambda: False).following(verdict)
+
+    paths = running.paths.of_attempt(spec["attempt"])
+    records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
+    assert follow(lambda document: json.dumps({**document, "rule": "operator"}))["rule"] == "operator"
+    invalid = follow(lambda _document: "{}")
+    assert (invalid["action"], attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
+        "stop",
+        "The decision names no rule of the table (invalid).",
+    )
+
+
+def test_an_attempt_whose_decision_is_not_valid_counts_as_one_without_progress(job):
+    """The numbers of the attempts in messages are right, and a job that deletes its decisions gets no more restarts."""
+    script = """
+        if attempt > 1:
+            (folder.parent / "status" / ("next" if attempt == 2 else f"attempt{attempt - 1}/next")).write_text("{}")
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    running = job(trains(script), hosts=1, restarts=2)
+    running.wait()
+    assert records.read_following(running.paths.of_attempt(3))["rule"] == "no_restarts_left"
 
 
 def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
@@ -366,7 +440,7 @@ def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
         import json
         if attempt == 1:
             pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "status/next").write_text(json.dumps({
-                "action": "restart", "rule": "same_hosts", "why": "forged", "decided": 1.0, "hosts": ["elsewhere"],
+                "action": "restart", "rule": "same_hosts", "decided": 1.0, "hosts": ["elsewhere"],
                 "set_aside": {"name": "missing", "changed": 1.0},
             }))
             sys.exit(3)
@@ -375,6 +449,67 @@ def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
     assert running.wait() == [3]
     assert "cannot be followed: No host is left." in (running.units["rank0"] / "journal").read_text()
     assert not os.path.exists(running.paths.of_attempt(2).status)
+
+
+STEPS = textwrap.dedent("""
+    import faulthandler, json
+    faulthandler.register(signal.SIGUSR1)
+    def report(step):
+        if rank == 0:
+            with open(os.environ["DEEPLEARNING_PROGRESS"], "a") as file:
+                file.write(json.dumps({"step": step, "steps": 100}) + "\\n")
+        time.sleep(0.1)
+""")
+
+
+def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
+    """The other rank waits for it. The stacks of both are collected before anything is killed."""
+    script = """
+        for step in range(20):
+            report(step)
+        save(first)
+        if attempt == 1:
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(600)
+    """
+    running = job(trains(STEPS + textwrap.dedent(script)), hang_steps=3)
+    assert running.wait() == [0, 0]
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    line = next(number for number, text in enumerate(trains(STEPS + textwrap.dedent(script)).splitlines(), 1) if "sleep(600)" in text)
+    cause = found["attempts"][0]["cause"]
+    assert cause.startswith("rank 1 on worker2 made no progress for ")
+    assert cause.endswith(f" (it is suspended; the other rank is at train.py, line {line})")
+    assert found["attempts"][0]["why"] == "The job continues on the same hosts."
+    assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
+    stacks = {path.name: path.read_text() for path in pathlib.Path(running.paths.stacks).iterdir()}
+    assert f'train.py", line {line} in <module>' in stacks["rank0.txt"]
+    assert "state T" in stacks["rank1.txt"]
+
+
+def test_a_silent_job_is_a_hang_that_ends_a_job_without_restarts(job):
+    """Nothing is reported and nothing is registered, so only the output and the functions of the kernel are known."""
+    running = job("import time\nprint('up', flush=True)\ntime.sleep(600)\n", hang_timeout=2, restarts=0)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    message = formatting.failure_message(found, "run {}".format)
+    assert "made no progress for " in message
+    assert "with no output, reported step or checkpoint" in message
+    assert f"The stacks of all processes are in {running.paths.stacks} on the cluster." in message
+    assert sorted(os.listdir(running.paths.stacks)) == ["rank0.txt", "rank1.txt"]
+
+
+def test_a_job_that_shows_activity_does_not_hang(job):
+    script = """
+        for turn in range(8):
+            time.sleep(0.5)
+            print(turn, flush=True) if turn % 2 else (folder / f"{turn}.tmp").touch()
+    """
+    running = job(trains(script), hosts=1, hang_timeout=2)
+    assert running.wait() == [0]
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
 
 
 def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
@@ -397,6 +532,33 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
     assert checkpoint_files.complete(str(tmp_path / "missing")) == []
     checkpoint_files.set_aside(str(tmp_path), {**newest, "name": "1"})
     assert (tmp_path / "1").exists(), "a newer checkpoint of the same name is left alone"
+
+
+@pytest.mark.parametrize("is_directory", [True, False])
+def test_what_was_set_aside_before_is_kept(tmp_path, is_directory):
+    """Another job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
+    for _time in range(3):
+        if is_directory:
+            (tmp_path / "7").mkdir()
+        else:
+            (tmp_path / "7").write_text(str(_time))
+        os.utime(tmp_path / "7", (5, 5))
+        checkpoint_files.set_aside(str(tmp_path), {"name": "7", "changed": 5.0})
+    assert sorted(os.listdir(tmp_path)) == [".suspect-5-7", ".suspect-5-7.2", ".suspect-5-7.3"]
+    if not is_directory:
+        assert [(tmp_path / name).read_text() for name in sorted(os.listdir(tmp_path))] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("is_directory", [True, False])
+def test_a_checkpoint_that_another_host_has_set_aside_leaves_no_empty_file(tmp_path, monkeypatch, is_directory):
+    def rename(source, _target):
+        raise FileNotFoundError(source)
+
+    (tmp_path / "7").mkdir() if is_directory else (tmp_path / "7").touch()
+    os.utime(tmp_path / "7", (5, 5))
+    monkeypatch.setattr(checkpoint_files.os, "rename", rename)
+    checkpoint_files.set_aside(str(tmp_path), {"name": "7", "changed": 5.0})
+    assert os.listdir(tmp_path) == ["7"]
 
 
 @pytest.mark.parametrize(

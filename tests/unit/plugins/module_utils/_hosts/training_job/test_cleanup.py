@@ -11,6 +11,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 DAY = 86400.0
 
@@ -35,7 +36,7 @@ def job(tmp_path):
 
 
 def run(tmp_path, check_mode=False, **params):
-    defaults = {"directory": str(tmp_path), "name": None, "days": 30, "keep": 0, "heartbeat_timeout": 60, "timeout": 60}
+    defaults = {"directory": str(tmp_path), "name": None, "days": 30, "keep": 0, "running": [], "heartbeat_timeout": 60, "timeout": 60}
     return cleanup.clean_up({**defaults, **params}, check_mode)
 
 
@@ -94,6 +95,28 @@ def test_one_job_goes_whatever_its_age(job, tmp_path):
     job("two", 90)
     assert [each["name"] for each in run(tmp_path, name="one", keep=10)["jobs"]] == ["one"]
     assert names(tmp_path) == ["two"]
+
+
+def test_a_job_with_active_units_stays_whatever_its_files_say(job, tmp_path):
+    job("forged", 90)
+    job("old", 90)
+    assert [each["name"] for each in run(tmp_path, running=["forged", "unknown"])["jobs"]] == ["old"]
+    with pytest.raises(cleanup.CleanupError, match=r"job 'forged' is running\. Stop it"):
+        run(tmp_path, name="forged", running=["forged"])
+    assert names(tmp_path) == ["forged"]
+
+
+def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
+    """The job has created directories of attempts that it has never had, and a verdict."""
+    hidden = job("hidden", 90)
+    (hidden / "status/attempt1024").mkdir()
+    attempt = hidden / "status/attempt3"
+    attempt.mkdir()
+    (attempt / "rank0.json").write_text("{}")
+    os.utime(attempt / "rank0.json", (time.time() + DAY,) * 2)
+    assert cleanup.read_job("hidden", records.Paths(str(hidden)), 60, time.time()).last <= time.time()
+    assert run(tmp_path)["jobs"] == []
+    assert names(tmp_path) == ["hidden"]
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,9 @@ def test_a_strategy_determines_the_task_types():
     [
         ({"restarts": -1}, "restarts: -1 is negative. Use 0 or more."),
         ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
+        ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
+        ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
+        ({"hang_timeout": 29}, "hang_timeout: 29 is too short. Use 30 or more, or 0."),
         ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),
         (

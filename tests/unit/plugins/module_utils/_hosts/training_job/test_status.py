@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
 TORCHRUN = """[rank 2] step 1
@@ -148,7 +148,7 @@ def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):
 
 
 def test_of_many_attempts_the_first_and_the_last_are_shown(tmp_path):
-    found = status.read_attempts(Paths(str(tmp_path), 120), [], "running")
+    found = status.read_attempts(Paths(str(tmp_path), 120), [], "running", Budget())
     assert [each["attempt"] for each in found] == [*range(1, 51), *range(71, 121)]
     assert (found[-1]["state"], found[-2]["state"]) == ("running", "failed")
-    assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running")] == list(range(1, 100))
+    assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running", Budget())] == list(range(1, 100))

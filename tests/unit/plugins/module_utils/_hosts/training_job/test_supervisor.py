@@ -46,6 +46,8 @@ def make_spec(tmp_path):
             "daemons": {},
             "directory": str(tmp_path),
             "heartbeat_timeout": 60,
+            "hang_timeout": 0,
+            "hang_steps": 0,
             "host": "deeplearning-worker2",
             "instance": "i-0123456789abcdef0",
             "argv": [sys.executable, "-u", "-c", code, *arguments],

@@ -1,0 +1,287 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Collects the stacks of a process's descendants when a job hangs, before anything is killed.
+
+The supervisor does this as the job's user, so it reads nothing that the job could not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from typing import NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, Stuck
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RANKS_PER_HOST_LIMIT, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+
+# Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters of a place, and bytes of a stack.
+PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 300, 1 << 18
+
+# Limits for the files of torch's flight recorder: number, and bytes of one file.
+RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
+
+# Seconds to wait for py-spy, for the output of faulthandler to begin, and for more of it. Seconds for all processes together.
+PY_SPY_TIMEOUT, BEGIN_TIMEOUT, PAUSE, TIMEOUT = 10.0, 1.0, 0.3, 20.0
+
+#: The signal for which scripts register faulthandler. It is only sent to Python processes that have a handler for it.
+DUMP_SIGNAL = signal.SIGUSR1
+
+# The environment variables in which launchers tell a process its rank.
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+
+# Frames of these libraries wait for other ranks.
+COMMUNICATION = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/deepspeed/comm/")
+
+# Frames as faulthandler and as py-spy write them, after whatever a launcher writes before each line.
+FRAMES = (
+    re.compile(r'.{0,200}?  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9}) in '),
+    re.compile(r" {4}\S.{0,400} \((?P<path>[^():]{1,4096}):(?P<line>\d{1,9})\)$"),
+)
+THREAD = re.compile(r".{0,200}?(?:Current thread|Thread) (?:0x)?[0-9a-fA-F]+")
+CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\"")
+
+
+class Program(NamedTuple):
+    """A running process. `state` is a letter of proc(5). `rank` is -1 if its environment contains none."""
+
+    pid: int
+    parent: int
+    state: str
+    rank: int
+    is_python: bool
+    command: str
+
+
+def collect(spec: Spec, since: float) -> list[Stuck]:
+    """Write the stacks of the process's descendants to the attempt's folder, and return where the ranks of this host are.
+
+    Also copies the files of torch's flight recorder that were written after `since` (seconds since 1970). What cannot be read is left out.
+    """
+    paths = Paths(spec["directory"], spec["attempt"])
+    deadline = time.monotonic() + TIMEOUT
+    programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
+    texts, python = [], {}
+    ask_flight_recorder(spec, programs)
+    for program in programs:
+        python[program.pid] = _python_stack(spec, paths, program) if program.is_python and time.monotonic() < deadline else ""
+        texts.append(_describe(program, python[program.pid]))
+    with contextlib.suppress(OSError):
+        os.makedirs(paths.stacks, exist_ok=True)
+        path = os.path.join(paths.stacks, spec["name"] + ".txt")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
+            file.write("\n".join(texts) or "The process has ended.\n")
+        _copy_recordings(spec, paths.stacks, since)
+    return [
+        _stuck(rank, program, python[program.pid], spec["cwd"])
+        for rank, program in sorted(ranks(spec["ranks"], programs).items())[:RANKS_PER_HOST_LIMIT]
+    ]
+
+
+def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]:
+    """Return the program of each rank: its first Python process, or its first process. `own` are the ranks of the supervised process.
+
+    Launchers such as torchrun are parents of a rank, and data loaders are its children, which have its environment. If no process has the
+    rank of a process with a single rank in its environment, all processes belong to this rank.
+    """
+    ordered = _parents_first(programs)
+    found = _first_of_each([(program.rank, program) for program in ordered if program.rank >= 0 and (not own or program.rank in own)])
+    if len(own) == 1 and not found:
+        found = _first_of_each([(own[0], program) for program in ordered])
+    return found
+
+
+def _first_of_each(programs: Sequence[tuple[int, Program]]) -> dict[int, Program]:
+    found: dict[int, Program] = {}
+    for rank, program in programs:
+        if rank not in found or (program.is_python and not found[rank].is_python):
+            found[rank] = program
+    return found
+
+
+def _parents_first(programs: Sequence[Program]) -> list[Program]:
+    by_pid = {program.pid: program for program in programs}
+
+    def depth(program: Program) -> int:
+        seen = {program.pid}
+        while program.parent in by_pid and program.parent not in seen:
+            program = by_pid[program.parent]
+            seen.add(program.pid)
+        return len(seen)
+
+    return sorted(programs, key=lambda program: (depth(program), program.pid))
+
+
+def _read(pid: int) -> Program | None:
+    text = _proc(pid, "stat").rpartition(")")[2].split()
+    if len(text) < 2:
+        return None  # it has ended
+    variables = dict(item.partition("=")[::2] for item in _proc(pid, "environ").split("\0"))
+    rank = next((variables[name] for name in RANKS if re.fullmatch(r"\d{1,6}", variables.get(name, ""))), "-1")
+    with contextlib.suppress(OSError):
+        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        return Program(pid, int(text[1]), text[0], int(rank), name.startswith("python"), _proc(pid, "cmdline").replace("\0", " ")[:1000])
+    return None
+
+
+def _proc(pid: int, name: str) -> str:
+    """Return the beginning of a file in a process's directory of /proc, or an empty string if it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(PROC_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _describe(program: Program, python: str) -> str:
+    """Return what is known about a process, its threads and their stacks."""
+    rank = f", rank {program.rank}" if program.rank >= 0 else ""
+    lines = [f"process {program.pid} (parent {program.parent}{rank}), state {program.state}: {clean_line(program.command)}"]
+    for thread in sorted(_threads(program.pid)):
+        task = f"task/{thread}"
+        state = (_proc(program.pid, f"{task}/stat").rpartition(")")[2].split() or ["?"])[0]
+        name, where = clean_line(_proc(program.pid, f"{task}/comm")).strip(), _kernel_function(program.pid, thread)
+        lines.append(f"  thread {thread} ({name}), state {state}{', in ' + where if where else ''}")
+        # Only root can read it.
+        lines += [f"    {line}" for line in clean(_proc(program.pid, f"{task}/stack")).splitlines()]
+    return "\n".join([*lines, *(f"  {line}" for line in python.splitlines())]) + "\n"
+
+
+def _threads(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")][:THREADS]
+    return []
+
+
+def _kernel_function(pid: int, thread: int) -> str:
+    """Return the function of the kernel in which a thread waits, or an empty string if it runs or if that is not known."""
+    found = clean_line(_proc(pid, f"task/{thread}/wchan")).strip()
+    return "" if found == "0" else found[:PLACE_LIMIT]
+
+
+def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
+    """Return the Python stack of a process: from py-spy if it is installed, or else from faulthandler if the script has registered it.
+
+    A suspended process cannot answer a signal.
+    """
+    path = spec["programs"] + os.pathsep + os.environ.get("PATH", os.defpath)
+    py_spy = shutil.which("py-spy", path=path)
+    if py_spy:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            found = subprocess.run(
+                [py_spy, "dump", "--nonblocking", "--full-filenames", "--pid", str(program.pid)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=PY_SPY_TIMEOUT,
+                check=True,
+            )
+            return clean(found.stdout[:STACK_LIMIT].decode("utf-8", "replace"))
+    if program.state in "Tt" or not catches(_proc(program.pid, "status"), DUMP_SIGNAL):
+        return ""
+    return _new_output(paths.log(spec["name"]), program.pid)
+
+
+def catches(status: str, number: int) -> bool:
+    """Return whether a process has a handler for a signal, from its file `status` in /proc."""
+    found = re.search(r"^SigCgt:\s*([0-9a-f]{1,32})$", status, re.MULTILINE)
+    return bool(found and int(found[1], 16) >> (number - 1) & 1)
+
+
+def _new_output(log: str, pid: int) -> str:
+    """Send the signal, and return the output that follows it in the log."""
+    try:
+        with open_regular(log) as file:
+            start = seen = file.seek(0, os.SEEK_END)
+            os.kill(pid, DUMP_SIGNAL)
+            end = time.monotonic() + BEGIN_TIMEOUT
+            while time.monotonic() < end and seen - start < STACK_LIMIT:
+                time.sleep(0.05)
+                size = file.seek(0, os.SEEK_END)
+                if size > seen:
+                    seen, end = size, time.monotonic() + PAUSE
+            file.seek(start)
+            return clean(file.read(STACK_LIMIT).decode("utf-8", "replace"))
+    except OSError:
+        return ""
+
+
+def _stuck(rank: int, program: Program, python: str, directory: str) -> Stuck:
+    where, waits = place(python, directory)
+    return {
+        "rank": rank,
+        "where": where or _kernel_function(program.pid, program.pid),
+        "waits": waits,
+        "suspended": program.state in "Tt",
+    }
+
+
+def place(python: str, directory: str) -> tuple[str, bool]:
+    """Return the innermost line of the job's code in the stack of the main thread, and whether the thread waits for other ranks.
+
+    The line is the innermost of all if none is in `directory`, which contains the job's code, and empty if there is no stack.
+    """
+    frames = _main_thread(python.splitlines())
+    inside = directory.rstrip("/") + "/"
+    chosen = next((frame for frame in frames if frame[0].startswith(inside)), frames[0] if frames else None)
+    if chosen is None:
+        return "", False
+    path = chosen[0][len(inside) :] if chosen[0].startswith(inside) else os.path.basename(chosen[0])
+    return f"{clean_line(path)[-PLACE_LIMIT:]}, line {chosen[1]}", any(part in frame[0] for frame in frames for part in COMMUNICATION)
+
+
+def _main_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the frames of the main thread as paths and lines, innermost first. Both formats begin with the innermost frame."""
+    first = next((index + 1 for index, line in enumerate(lines) if CURRENT.match(line)), 0)
+    frames = []
+    for line in lines[first:]:
+        found = next((match for match in (frame.match(line) for frame in FRAMES) if match), None)
+        if found:
+            frames.append((found["path"], found["line"]))
+        elif frames and THREAD.match(line):
+            break
+    return frames
+
+
+def _setting(spec: Spec, *names: str) -> str:
+    """Return the absolute path in the first of the job's variables that is set, or an empty string."""
+    value = next((spec["environment"][name] for name in names if spec["environment"].get(name)), "")
+    return value if os.path.isabs(value) else ""
+
+
+def ask_flight_recorder(spec: Spec, programs: Sequence[Program]) -> None:
+    """Make torch write the files of its flight recorder, if the job has set TORCH_NCCL_DEBUG_INFO_PIPE_FILE.
+
+    Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump.
+    """
+    stem = _setting(spec, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+    for program in programs if stem else ():
+        with contextlib.suppress(OSError):
+            pipe = os.open(f"{stem}{program.rank}.pipe", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+                    os.write(pipe, b"1")
+            finally:
+                os.close(pipe)
+
+
+def _copy_recordings(spec: Spec, folder: str, since: float) -> None:
+    """Copy the files that torch's flight recorder has written after `since`. torch appends the rank to the name."""
+    stem = _setting(spec, "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    for path in sorted(glob.glob(glob.escape(stem) + "*"))[:RECORDINGS] if stem else ():
+        with contextlib.suppress(OSError), open_regular(path) as source:
+            if os.fstat(source.fileno()).st_mtime < since:
+                continue
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            with open(os.open(os.path.join(folder, os.path.basename(path)), flags, 0o644), "wb") as target:
+                target.write(source.read(RECORDING_LIMIT))

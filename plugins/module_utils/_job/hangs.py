@@ -1,0 +1,155 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Decides whether a job hangs, and which of its ranks is the cause.
+
+The functions are pure: they depend on what supervisors have observed, and run on hosts without Ansible.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import statistics
+from typing import Any, Hashable, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Record, Stuck
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
+
+# Seconds to wait in addition to a multiple of the median step. The supervisor polls every 2 s, so it sees both a step and a hang up to 2 s
+# late. Together with these 4 s, a hang is noticed within 10 s after the multiple.
+MARGIN = 6.0
+
+# The median is that of the last steps. With fewer steps than the least number, it is not known yet: the first steps of a script often
+# compile, or fill caches.
+LEAST_STEPS, LAST_STEPS = 5, 101
+
+# Seconds by which the output of one process must have ended before that of all others to be evidence.
+SILENT_BEFORE = 5.0
+
+#: The beginning of the recorded reason of a process because of which a job hangs.
+MADE_NO_PROGRESS = "made no progress"
+
+
+class Activity:
+    """Tells how long a job has shown no activity. All times are in seconds of one clock.
+
+    `timeout` is the number of seconds without any activity, and `steps` the multiple of the median step, after which the job hangs. 0 means
+    that this is not checked.
+    """
+
+    def __init__(self, now: float, timeout: float, steps: float) -> None:
+        self._timeout, self._steps = timeout, steps
+        self._signs: Hashable = None
+        self._active = self._stepped = now
+        self._step: float | None = None
+        self._has_stepped = False
+        self._durations: collections.deque[float] = collections.deque(maxlen=LAST_STEPS)
+        self._suspended = True
+
+    def see(self, signs: Hashable, now: float) -> None:
+        """Note what the job shows at the moment, such as the sizes of its files. A change is activity."""
+        if signs != self._signs:
+            self._signs, self._active = signs, now
+
+    def add(self, entries: Sequence[Mapping[str, Any]], now: float) -> None:
+        """Note new entries of the progress file.
+
+        Another step is expected only after an entry with a step and a larger number of `steps`. Without the number, the end of the
+        training could not be told from a hang.
+        """
+        new = 0
+        for entry in entries:
+            step = _number(entry.get("step"))
+            if step is None:
+                self._suspended = True
+            elif step != self._step:
+                steps = _number(entry.get("steps"))
+                self._step, self._suspended = step, steps is None or step >= steps
+                new += 1
+        if entries:
+            self._active = now
+        if new:
+            if self._has_stepped:  # the first steps include the start of the attempt
+                self._durations.extend([(now - self._stepped) / new] * min(new, LAST_STEPS))
+            self._has_stepped, self._stepped = True, now
+
+    def describe_hang(self, now: float) -> str:
+        """Return how long the job has hung, as the end of a sentence (`made no progress ...`), or an empty string if it does not hang."""
+        if self._steps and not self._suspended and len(self._durations) >= LEAST_STEPS:
+            median, waited = statistics.median(self._durations), now - self._stepped
+            if waited > self._steps * median + MARGIN:
+                return f"for {waited:.0f} s, with a median step of {median:.3g} s"
+        if self._timeout and now - self._active > self._timeout:
+            return f"for {now - self._active:.0f} s, with no output, reported step or checkpoint"
+        return ""
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
+    """Return the index of the rank because of which the others wait, or None if no rank differs from the others.
+
+    `active` are the times at which the ranks' processes last wrote output. A rank that is suspended is the cause, and otherwise a rank
+    that does not wait for others while others do, a rank at a place at which most others are not, or one that has been silent before the
+    others.
+    """
+    everyone = range(len(ranks))
+    by_place = collections.Counter(rank["where"] for rank in ranks)
+    suspended = [index for index in everyone if ranks[index]["suspended"]]
+    working = [index for index in everyone if not ranks[index]["waits"]]
+    rare = [index for index in everyone if 2 * by_place[ranks[index]["where"]] < len(ranks)]
+    for few in (suspended, working, rare):
+        if few and len(few) < len(ranks):
+            return min(few, key=lambda index: (by_place[ranks[index]["where"]], active[index], ranks[index]["rank"]))
+    by_time = sorted(everyone, key=lambda index: active[index])
+    if len(by_place) == 1 and len(ranks) > 1 and active[by_time[1]] - active[by_time[0]] > SILENT_BEFORE:
+        return by_time[0]
+    return None
+
+
+def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
+    """Return the record of the process because of which a job hangs, as that of a failed process. `why` comes from describe_hang().
+
+    If no rank differs from the others, it is the record of the first process, and its cause has no name.
+    """
+    found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
+    index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
+    process, rank = found[index] if index is not None else found[0] if found else (processes[0], None)
+    cause: Cause = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
+    if rank and index is not None:
+        cause["name"] = f"rank {rank['rank']}"
+    reason = f"{MADE_NO_PROGRESS} {why}"
+    details = _details(process, rank, [other for _process, other in found if other is not rank], index is not None)
+    return {**process, "state": FAILED, "finished": now, "reason": f"{reason} ({details})" if details else reason, "cause": cause}
+
+
+def _counts(process: Record, rank: Stuck) -> bool:
+    """Return whether a rank can be the cause. Parameter servers always wait, so they can only be the cause if they are suspended.
+
+    The daemons of MPI are services too, but they have no ranks of their own. They start ranks of the job.
+    """
+    return process["part"] != SERVICE or not process["ranks"] or rank["suspended"]
+
+
+def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_odd: bool) -> str:
+    """Return where the ranks are, or an empty string if that is not known."""
+    if rank is None or not (rank["where"] or rank["suspended"]):
+        return ""
+    places = collections.Counter(other["where"] for other in others).most_common(1)
+    place, count = places[0] if places else ("", 0)
+    if place and place == rank["where"] and count == len(others) and not is_odd:
+        return f"all ranks are at {place}"
+    who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
+    here = f"{who} suspended" if rank["suspended"] else f"{who} at {rank['where']}"
+    if not place or not is_odd:
+        return here
+    which = "the other rank is" if len(others) == 1 else "all other ranks are" if count == len(others) else f"{count} other ranks are"
+    return f"{here}; {which} at {place}"

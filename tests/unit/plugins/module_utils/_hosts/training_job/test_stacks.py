@@ -1,0 +1,183 @@
+"""Tests of collecting the stacks of a job that hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, stacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.stacks import Program
+from local_cloud.testing import wait_until
+
+FAULTHANDLER = """\
+step 7
+[rank0]: Thread 0x00007f01 (most recent call first):
+[rank0]:   File "/usr/lib/python3.11/threading.py", line 320 in wait
+[rank0]:
+[rank0]: Current thread 0x00007f02 (most recent call first):
+[rank0]:   File "/opt/pytorch/lib/torch/distributed/distributed_c10d.py", line 2501 in all_reduce
+[rank0]:   File "/jobs/code/model/net.py", line 12 in forward
+[rank0]:   File "/jobs/code/train.py", line 40 in <module>
+"""
+PY_SPY = """\
+Process 12: python train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 13 (idle): "Thread-1"
+    wait (/usr/lib/python3.11/threading.py:320)
+Thread 12 (idle): "MainThread"
+    read (/usr/lib/python3.11/socket.py:9)
+    <module> (/jobs/code/train.py:40)
+Thread 14 (idle): "Thread-2"
+    other (/jobs/code/other.py:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FAULTHANDLER, ("model/net.py, line 12", True)),
+        (PY_SPY, ("train.py, line 40", False)),
+        ('  File "/usr/lib/python3.11/socket.py", line 9 in read\n', ("socket.py, line 9", False)),
+        ("step 7\n", ("", False)),
+        ("", ("", False)),
+    ],
+)
+def test_the_place_is_the_innermost_line_of_the_job(text, expected):
+    assert stacks.place(text, "/jobs/code") == expected
+
+
+def program(pid, parent=1, rank=-1, is_python=True):
+    return Program(pid, parent, "S", rank, is_python, "x")
+
+
+def test_a_rank_is_its_first_python_process():
+    """mpirun starts a shell, which starts Python, which starts data loaders. The data loaders have lower process ids after a wrap."""
+    mpi = [program(20, rank=-1, is_python=False), program(21, 20, 3, is_python=False), program(30, 21, 3), program(5, 30, 3)]
+    assert {rank: found.pid for rank, found in stacks.ranks([], mpi).items()} == {3: 30}
+    assert {rank: found.pid for rank, found in stacks.ranks([2, 3], mpi).items()} == {3: 30}
+    assert {rank: found.pid for rank, found in stacks.ranks([7], mpi).items()} == {7: 30}
+    assert {rank: found.pid for rank, found in stacks.ranks([7], mpi[:2]).items()} == {7: 20}
+    assert stacks.ranks([7], []) == {}
+
+
+def test_the_agent_of_torchrun_is_no_rank():
+    programs = [program(20), program(21, 20, 3), program(22, 21, 3)]
+    assert {rank: found.pid for rank, found in stacks.ranks([3], programs).items()} == {3: 21}
+    assert {rank: found.pid for rank, found in stacks.ranks([2, 3], programs).items()} == {3: 21}
+    assert stacks.ranks([0, 1], programs) == {}
+
+
+def test_a_loop_of_parents_ends():
+    assert set(stacks.ranks([], [program(1, 2, 0), program(2, 1, 1)])) == {0, 1}
+
+
+@pytest.mark.parametrize(("mask", "caught"), [("0000000000000200", True), ("0000000000000100", False), ("", False)])
+def test_only_a_process_with_a_handler_gets_the_signal(mask, caught):
+    assert stacks.catches(f"Name:\tx\nSigIgn:\t0000000000000200\nSigCgt:\t{mask}\n", 10) is caught
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return {
+        "directory": str(tmp_path),
+        "attempt": 1,
+        "name": "rank0",
+        "ranks": [0],
+        "programs": str(tmp_path / "bin"),
+        "cwd": str(tmp_path),
+        "environment": {},
+    }
+
+
+@pytest.fixture
+def running(tmp_path, monkeypatch):
+    """Returns a function that starts a script as the only descendant of this process."""
+    started = []
+
+    def start(code):
+        (tmp_path / "train.py").write_text(code)
+        (tmp_path / "logs").mkdir(exist_ok=True)
+        with open(tmp_path / "logs/rank0.log", "ab") as log:
+            started.append(subprocess.Popen([sys.executable, str(tmp_path / "train.py")], stdout=log, stderr=log))
+        monkeypatch.setattr(attempts, "descendants", lambda: [started[-1].pid])
+        wait_until(lambda: "up" in (tmp_path / "logs/rank0.log").read_text())
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+REGISTERED = "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1)\nprint('up', flush=True)\ntime.sleep(600)\n"
+UNREGISTERED = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
+
+
+def test_the_stack_that_faulthandler_prints_is_collected(spec, running, tmp_path):
+    running(REGISTERED)
+    [found] = stacks.collect(spec, 0.0)
+    assert (found["rank"], found["where"], found["waits"], found["suspended"]) == (0, "train.py, line 4", False, False)
+    assert 'train.py", line 4 in <module>' in (tmp_path / "logs/stacks/rank0.txt").read_text()
+
+
+def test_a_process_without_a_handler_survives(spec, running, tmp_path):
+    process = running(UNREGISTERED)
+    [found] = stacks.collect(spec, 0.0)
+    assert not found["where"].startswith("train.py")
+    assert process.poll() is None
+    text = (tmp_path / "logs/stacks/rank0.txt").read_text()
+    assert text.startswith(f"process {process.pid} (parent {os.getpid()}")
+    assert f"thread {process.pid} (python" in text
+
+
+def test_py_spy_is_used_if_it_is_installed(spec, running, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/py-spy").write_text(f"#!/bin/sh\ncat <<'END'\n{PY_SPY.replace('/jobs/code', str(tmp_path))}END\n")
+    (tmp_path / "bin/py-spy").chmod(0o755)
+    running(UNREGISTERED)
+    assert stacks.collect(spec, 0.0)[0]["where"] == "train.py, line 40"
+    (tmp_path / "bin/py-spy").write_text("#!/bin/sh\nexit 1\n")
+    assert stacks.collect(spec, 0.0)[0]["where"] != "train.py, line 40"
+
+
+def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
+    """Only those of this attempt, and no links, which could name a file that the reader of the folder must not see."""
+    running(UNREGISTERED)
+    for name in ("nccl_0", "nccl_1", "nccl_2", "other"):
+        (tmp_path / name).write_text(name)
+    os.utime(tmp_path / "nccl_1", (1, 1))
+    (tmp_path / "nccl_3").symlink_to(tmp_path / "other")
+    os.mkfifo(tmp_path / "nccl_4")
+    spec["environment"]["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = str(tmp_path / "nccl_")
+    stacks.collect(spec, time.time() - 60)
+    assert sorted(os.listdir(tmp_path / "logs/stacks")) == ["nccl_0", "nccl_2", "rank0.txt"]
+    assert (tmp_path / "logs/stacks/nccl_2").read_text() == "nccl_2"
+
+
+def test_torch_is_asked_for_its_flight_recorder(spec, tmp_path):
+    """The pipe is only written if torch reads it."""
+    spec["environment"]["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = str(tmp_path / "pipe_")
+    os.mkfifo(tmp_path / "pipe_3.pipe")
+    stacks.ask_flight_recorder(spec, [program(9, rank=3)])
+    reader = os.open(tmp_path / "pipe_3.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        stacks.ask_flight_recorder(spec, [program(9, rank=2), program(9, rank=3)])
+        assert os.read(reader, 10) == b"1"
+    finally:
+        os.close(reader)
+    (tmp_path / "pipe_4.pipe").write_text("data")
+    stacks.ask_flight_recorder(spec, [program(9, rank=4)])
+    assert (tmp_path / "pipe_4.pipe").read_text() == "data"
+
+
+def test_links_in_place_of_the_files_are_not_followed(spec, running, tmp_path):
+    running(UNREGISTERED)
+    (tmp_path / "logs/stacks").mkdir()
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / "logs/stacks/rank0.txt").symlink_to(tmp_path / "victim")
+    assert len(stacks.collect(spec, 0.0)) == 1
+    assert (tmp_path / "victim").read_text() == "kept"

@@ -1,0 +1,208 @@
+"""Tests of the detection of hangs, and of which rank is named."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import Activity
+
+
+def entry(step):
+    return {"step": step, "steps": 1000}
+
+
+def stepping(duration, count, steps=3, timeout=0):
+    """Return the activity of a job that reports `count` steps from second 100 on, and the time of the last one."""
+    activity = Activity(0.0, timeout, steps)
+    for step in range(count):
+        activity.add([entry(step)], 100 + step * duration)
+    return activity, 100 + (count - 1) * duration
+
+
+@pytest.mark.parametrize(("duration", "limit"), [(2.0, 12.0), (0.1, 6.3), (600.0, 1806.0)])
+def test_a_job_hangs_after_a_multiple_of_its_median_step(duration, limit):
+    activity, last = stepping(duration, 6)
+    assert activity.describe_hang(last + limit - 0.01) == ""
+    assert activity.describe_hang(last + limit + 0.01) == f"for {limit:.0f} s, with a median step of {duration:.3g} s"
+
+
+def test_the_multiple_is_an_option():
+    activity, last = stepping(10.0, 6, steps=5)
+    assert not activity.describe_hang(last + 55.9)
+    assert activity.describe_hang(last + 56.1)
+
+
+def test_steps_are_not_judged_before_there_are_enough():
+    """The start of an attempt, before the first step, is no step."""
+    activity, last = stepping(1.0, 5)
+    assert not activity.describe_hang(last + 1e6)
+    activity, last = stepping(1.0, 6)
+    assert activity.describe_hang(last + 1e6)
+
+
+def test_a_single_slow_step_does_not_change_the_median():
+    activity, last = stepping(1.0, 7)
+    activity.add([entry(7)], last + 5)
+    assert not activity.describe_hang(last + 5 + 8.9)
+    assert activity.describe_hang(last + 5 + 9.1)
+
+
+def test_steps_between_two_polls_share_the_time():
+    activity = Activity(0.0, 0, 3)
+    for poll in range(3):
+        activity.add([entry(10 * poll + number) for number in range(10)], 100 + 20 * poll)
+    assert activity.describe_hang(140 + 12.1) == "for 12 s, with a median step of 2 s"
+    assert not activity.describe_hang(140 + 11.9)
+
+
+def test_the_median_is_that_of_the_last_steps():
+    activity, last = stepping(1.0, 200)
+    for step in range(60):
+        last += 100
+        activity.add([entry(200 + step)], last)
+    assert not activity.describe_hang(last + 305)
+    assert activity.describe_hang(last + 307)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"phase": "evaluation"},
+        {"step": 6, "steps": 6},
+        {"step": 6},
+        {"step": 6, "steps": "9"},
+        *({"step": step, "steps": 9} for step in (None, "6", True, float("nan"))),
+    ],
+)
+def test_an_entry_without_a_step_or_an_end_and_the_last_step_suspend_the_check(other):
+    activity, last = stepping(1.0, 6)
+    activity.add([other], last + 1)
+    assert not activity.describe_hang(last + 1e6)
+    activity.add([{"step": 7, "steps": 9}], last + 1)
+    assert activity.describe_hang(last + 1e6)
+
+
+def test_the_same_step_again_is_no_new_step():
+    activity, last = stepping(1.0, 6)
+    activity.add([entry(5)] * 9, last + 8)
+    assert activity.describe_hang(last + 9.1)
+    activity.add([entry(2)], last + 10)
+    assert not activity.describe_hang(last + 10), "a script that goes back makes progress"
+
+
+def test_without_steps_every_sign_of_activity_counts():
+    activity = Activity(0.0, 30, 0)
+    assert not activity.describe_hang(30)
+    assert activity.describe_hang(31) == "for 31 s, with no output, reported step or checkpoint"
+    activity.see(("log", 1), 40)
+    activity.see(("log", 1), 60)
+    assert activity.describe_hang(71)
+    activity.see(("log", 2), 71)
+    assert not activity.describe_hang(101)
+    activity.add([{"loss": 1}], 101)
+    activity.add([], 110)
+    assert not activity.describe_hang(131)
+    assert activity.describe_hang(132)
+
+
+def test_nothing_is_a_hang_if_it_is_not_asked_for():
+    activity, last = stepping(1.0, 50, steps=0)
+    assert not activity.describe_hang(last + 1e9)
+
+
+def rank(number, where="train.py, line 9", waits=False, suspended=False):
+    return {"rank": number, "where": where, "waits": waits, "suspended": suspended}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "active", "odd"),
+    [
+        ([rank(0), rank(1, suspended=True)], [0, 0], 1),
+        ([rank(0, waits=True), rank(1), rank(2, suspended=True)], [0, 0, 0], 2),
+        ([rank(0, waits=True), rank(1)], [0, 0], 1),
+        ([rank(0), rank(1, "x"), rank(2)], [0, 0, 0], 1),
+        ([rank(0, waits=True), rank(1, "x", waits=True), rank(2, waits=True)], [0, 0, 0], 1),
+        ([rank(0), rank(1, "x")], [0, 0], None),
+        ([rank(0), rank(1, "x"), rank(2, "y")], [0, 0, 0], None),
+        ([rank(0), rank(1), rank(2)], [0, 0, 0], None),
+        ([rank(0), rank(1), rank(2)], [10, 4, 10], 1),
+        ([rank(0), rank(1), rank(2)], [10, 5, 10], None),
+        ([rank(0), rank(1, "x")], [10, 1], None),
+        ([rank(0)], [0], None),
+        ([], [], None),
+        ([rank(0, suspended=True), rank(1, suspended=True), rank(2)], [7, 6, 9], 1),
+        ([rank(0, suspended=True), rank(1, suspended=True), rank(2, "x")], [7, 7, 9], 0),
+        ([rank(0, waits=True), rank(1, "x"), rank(2, "y"), rank(3, "y")], [9, 9, 1, 1], 1),
+        ([rank(0, suspended=True), rank(1, suspended=True)], [0, 0], None),
+    ],
+)
+def test_the_odd_rank_is_named(ranks, active, odd):
+    assert hangs.find_odd(ranks, active) == odd
+
+
+def process(number, *stuck, ranks=None):
+    record = {
+        "name": f"rank{number}",
+        "ranks": [number] if ranks is None else ranks,
+        "host": f"w{number}",
+        "state": "running",
+        "part": "worker",
+    }
+    return {**record, "started": 1.0, "heartbeat": 9.0, **({"stuck": list(stuck)} if stuck else {})}
+
+
+@pytest.mark.parametrize(
+    ("processes", "name", "details", "cause"),
+    [
+        (
+            [process(0, rank(0, "a")), process(1, rank(1, "b")), process(2, rank(2, "a"))],
+            "rank1",
+            "it is at b; all other ranks are at a",
+            {"what": "a hang at b", "name": "rank 1"},
+        ),
+        (
+            [process(0, rank(0, "a", waits=True)), process(1, rank(1, "b"))],
+            "rank1",
+            "it is at b; the other rank is at a",
+            {"what": "a hang at b", "name": "rank 1"},
+        ),
+        (
+            [process(0, rank(0, "a", suspended=True)), process(1, rank(1, ""))],
+            "rank0",
+            "it is suspended",
+            {"what": "a hang at a", "name": "rank 0"},
+        ),
+        (
+            [process(0, *(rank(each, "a") for each in (0, 1)), ranks=[0, 1]), process(1, rank(2, "b"), rank(3, "c"), rank(4, "a"))],
+            "rank1",
+            "rank 2 is at b; 3 other ranks are at a",
+            {"what": "a hang at b", "name": "rank 2"},
+        ),
+        ([process(0, rank(0, "a")), process(1, rank(1, "a"))], "rank0", "all ranks are at a", {"what": "a hang at a"}),
+        ([process(0, rank(0, "a"))], "rank0", "it is at a", {"what": "a hang at a"}),
+        ([process(0, rank(0, "a")), process(1, rank(1, "b"))], "rank0", "it is at a", {"what": "a hang at a"}),
+        ([process(0, rank(0, "")), process(1)], "rank0", "", {"what": "a hang"}),
+        ([process(0), process(1)], "rank0", "", {"what": "a hang"}),
+    ],
+)
+def test_the_process_is_described(processes, name, details, cause):
+    found = hangs.hung_process(processes, "for 9 s", 77.0)
+    assert (found["name"], found["state"], found["finished"]) == (name, "failed", 77.0)
+    assert found["reason"] == "made no progress for 9 s" + (f" ({details})" if details else "")
+    assert found["cause"] == {"kind": recovery.HANG, **cause}
+
+
+def test_the_process_that_has_been_silent_the_longest_is_named():
+    processes = [{**process(0, rank(0, "a")), "active": 60.0}, {**process(1, rank(1, "a")), "active": 20.0}]
+    assert hangs.hung_process(processes, "for 9 s", 77.0)["reason"] == "made no progress for 9 s (it is at a; the other rank is at a)"
+    assert hangs.hung_process(processes, "for 9 s", 77.0)["name"] == "rank1"
+
+
+def test_a_parameter_server_is_the_cause_only_if_it_is_suspended():
+    workers = [process(0, rank(0, "a")), process(1, rank(1, "a"))]
+    server = {**process(2, rank(2, "b")), "part": "service"}
+    assert hangs.hung_process([*workers, server], "for 9 s", 77.0)["reason"] == "made no progress for 9 s (all ranks are at a)"
+    server["stuck"] = [rank(2, "b", suspended=True)]
+    assert hangs.hung_process([*workers, server], "for 9 s", 77.0)["name"] == "rank2"
+    daemon = {**process(2, rank(2, "b"), ranks=[]), "part": "service"}
+    assert hangs.hung_process([*workers, daemon], "for 9 s", 77.0)["name"] == "rank2"
