@@ -166,5 +166,28 @@ def test_one_job_tells_of_its_bad_files_too(jobs):
     assert (found["state"], len(found["problems"])) == ("pending", 1)
 
 
+def test_no_number_of_forged_attempts_hides_other_jobs(jobs):
+    folder = jobs.add("forged", rank0=RECORD)
+    decision = {"action": "restart", "rule": "fewer_hosts", "decided": 1.0, "why": "Run rm -rf /.", "missing": ["w" * 253] * 240}
+    (folder / "status/next").write_text(json.dumps(decision))
+    for number in range(2, 1500):
+        (folder / f"status/attempt{number}").mkdir()
+        os.link(folder / "status/next", folder / f"status/attempt{number}/next")
+    found, problems = jobs.list()
+    assert (set(found), problems) == ({"honest", "forged"}, [])
+    assert found["forged"]["attempt"] == 1024
+    assert [one["attempt"] for one in found["forged"]["attempts"]] == [*range(1, 51), *range(975, 1025)]
+    assert "rm -rf" not in json.dumps(found)
+
+
+def test_a_job_that_is_too_large_leaves_room_for_older_ones(jobs, monkeypatch):
+    jobs.add("large", {**DESCRIPTION, "arguments": ["x" * 20_000]}, **{f"rank{rank}": "x" * 10_000 for rank in range(9)})
+    jobs.add("huge", rank0={**RECORD, "reason": "x" * 16_000})
+    monkeypatch.setattr(listing, "LISTING_LIMIT", 10_000)
+    found, problems = jobs.list()
+    assert set(found) == {"honest"}
+    assert sum("is skipped: its records and those of newer jobs exceed 10000 bytes" in problem for problem in problems) == 2
+
+
 def test_no_more_problems_are_told_than_people_read():
     assert listing.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more job files are skipped"]

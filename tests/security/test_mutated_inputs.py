@@ -179,11 +179,13 @@ RECORD = {
     "finished": 1790000009.0,
     "exit_code": 1,
     "reason": "reached its time limit of 5 s",
+    "active": 1790000001.0,
+    "hang": "for 31 s, with no output, reported step or checkpoint",
+    "stuck": [{"rank": 1, "where": "train.py, line 9", "waits": True, "suspended": False}],
 }
 FOLLOWING = {
     "action": "stop",
     "rule": "same_error",
-    "why": "exit status 1 ended attempts 1 and 2.",
     "decided": 1790000010.0,
     "started": 1790000000.0,
     "ran_on": 1,

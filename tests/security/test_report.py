@@ -7,10 +7,12 @@ import copy
 import json
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT, Paths
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
+from .jobs import DESCRIPTION, RECORD, Jobs
 from .nodes import ON_NODES, Nodes
 
 START = 1_790_000_000.0
@@ -116,6 +118,43 @@ def test_a_curve_that_turns_takes_no_more_artists_than_one_that_does_not():
         return image.count('<g id="FillBetweenPolyCollection'), image.count('<g id="PolyCollection'), image.count('<g id="line2d')
 
     assert groups([0.0, 1.0] * 100) == groups([0.0, *[1.0] * 199])
+
+
+EVIL = "<script>alert('1')<img src=x onerror=\"alert(1)\">&"
+
+
+def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp_path):
+    """The causes, checkpoints and processes come from files that the job has forged, and pass the module's checks."""
+    jobs = Jobs(tmp_path)
+    failed = {**RECORD, "reason": EVIL, "restartable": True, "cause": {"kind": "script_error", "what": EVIL, "message": EVIL}}
+    folder = jobs.add("digits-1", {**DESCRIPTION, "command": [EVIL]}, rank0=failed)
+    decision = {"decided": START, "failure": failed, "cause": failed["cause"], "set_aside": {"name": EVIL, "changed": START}}
+    rules = [("restart", "suspect_checkpoint"), ("restart", "suspect_host"), ("stop", "same_error")]
+    for attempt, (action, rule) in enumerate(rules, 1):
+        place = folder / "status" / ("" if attempt == 1 else f"attempt{attempt}")
+        place.mkdir(exist_ok=True)
+        (place / "next").write_text(json.dumps({**decision, "action": action, "rule": rule}))
+        (place / "rank0.json").write_text(json.dumps(failed))
+    (folder / "status/rank1.json").write_text(json.dumps({**failed, "host": EVIL, "name": "rank1"}))
+    (folder / "status/attempt3/rank1.json").write_text(json.dumps({**failed, "host": EVIL, "name": "rank1"}))
+    honest["job"] = status.read_status(Paths(str(folder)), 60)
+    html = page.render(honest, None)
+    shown = [one["cause"] + one["why"] for one in honest["job"]["attempts"]]
+    assert [EVIL in one for one in shown] == [True, True, True]
+    assert "Attempts 0 and 1 died after checkpoint &lt;script&gt;" in html
+    assert honest["job"]["problems"]
+    assert "<script" not in html.lower()
+    assert "<img src=x" not in html
+
+
+@pytest.mark.parametrize("place", ["host", "state", "reason", "signal", "part"])
+def test_nothing_that_a_node_says_about_a_process_is_markup(honest, place):
+    """A node can also send what the module would not."""
+    honest["job"]["processes"] = [{**RECORD, "name": "rank0", place: EVIL + '"'}]
+    html = page.render(honest, None)
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html
+    assert 'onerror="' not in html
 
 
 def test_an_answer_with_too_much_fails_the_task_in_a_sentence(honest, tmp_path):
