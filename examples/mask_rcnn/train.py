@@ -129,7 +129,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    # Last, because the call above takes an empty step if the optimizer has no state.
+    # This call must come last, because the call above takes an empty step if the optimizer has no state.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
