@@ -1,8 +1,8 @@
 """Trains a residual network on images like those of CIFAR-10 (see data.py) with TensorFlow, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
-the average of all workers' gradients in each step. Without --sync, they apply each worker's gradients as they arrive. Servers and workers run
-this script with flags that identify them, as in TensorFlow 1.
+the average of all workers' gradients in each step. Without --sync, they apply each worker's gradients as they arrive. Servers and
+workers run this script with flags that identify them, as in TensorFlow 1.
 Run the script with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml in
 examples/definitions.
 """
@@ -141,7 +141,7 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
         save_summaries_steps=None,
         save_summaries_secs=None,
         log_step_count_steps=None,
-        # With --sync, a thread still waits for gradients after the last step, by default for two minutes. An error in this thread is not a failure.
+        # With --sync, a thread still waits for gradients after the last step, by default for two minutes. Its errors are not failures.
         stop_grace_period_secs=1,
         config=config,
     )
