@@ -59,7 +59,7 @@ ATTRIBUTES = {
     "attributes": {
         "check_mode": {"description": "Predicts exactly what a run would change, and changes nothing.", "support": "full"},
         "diff_mode": {"description": "For every change, shows the properties that differ.", "support": "full"},
-        "idempotent": {"description": "A second run changes nothing and makes only read API calls.", "support": "full"},
+        "idempotent": {"description": "A second run changes nothing and makes only read-only API calls.", "support": "full"},
     },
     "extends_documentation_fragment": ["amazon.aws.common.modules", "amazon.aws.region.modules", "amazon.aws.boto3"],
 }

@@ -70,7 +70,7 @@ attributes:
     description: For every change, shows the properties that differ.
     support: full
   idempotent:
-    description: A second run changes nothing and makes only read API calls.
+    description: A second run changes nothing and makes only read-only API calls.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -1805,7 +1805,7 @@ options:
         default: command-runner.jar
       args:
         description:
-          - Arguments. O(emr_steps[].jar) and the arguments have at most 10,240 characters in total.
+          - Arguments. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240 characters.
         type: list
         elements: str
         default: []

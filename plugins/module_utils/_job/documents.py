@@ -110,8 +110,8 @@ class Following(_Following, total=False):
     The attempt `started` on `ran_on` hosts. `failure` is the process that ended it, `cause` is why, and `progress` tells whether the
     attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was renamed.
 
-    Readers explain the rule with `missing`, the hosts that cannot be used, the options `restarts` and `min_hosts`, and `refusal`, why the
-    launcher cannot run the job on the hosts that are left.
+    Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), the options `restarts` and `min_hosts`, and
+    `refusal` (why the launcher cannot run the job on the remaining hosts).
     """
 
     started: float

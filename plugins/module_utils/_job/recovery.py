@@ -157,7 +157,10 @@ def explain(action: str, name: str, situation: Situation) -> str:
 
 
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
-    """Return how many restarts in a row, up to the last attempt, have completed no checkpoint. The first attempt is no restart."""
+    """Return how many restarts in a row, up to the last attempt, have completed no checkpoint.
+
+    The first attempt does not count as a restart.
+    """
     count = 0
     for attempt in reversed(attempts[1:]):
         if attempt.progress:

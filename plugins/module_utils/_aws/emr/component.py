@@ -60,7 +60,7 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
         if ends and protected and request.options.get("emr_termination_protection") is not False:
             raise ClusterError(
                 f"emr_termination_protection: EMR cluster {change.found.id if change.found else ''} is protected against termination. "
-                "To end it, set this option to false."
+                "To allow its termination, set this option to false."
             )
 
 

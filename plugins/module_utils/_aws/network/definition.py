@@ -27,8 +27,8 @@ STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
 Rule = Tuple[str, int, int, Any]
-"""The protocol, the first port, the last port and the peer. For all ports, both ports are -1. The peer is a CIDR block, a prefix list,
-`self` or the `Ref` of a security group."""
+"""The protocol, the first port, the last port and the peer. A rule for all ports has -1 as the first and the last port. The peer is a
+CIDR block, a prefix list, `self` or the `Ref` of a security group."""
 Tags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)

@@ -191,7 +191,7 @@ OPTIONS = (
             Suboption(
                 "args",
                 {"type": "list", "elements": "str", "default": []},
-                "Arguments. O(emr_steps[].jar) and the arguments have at most 10,240 characters in total.",
+                "Arguments. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240 characters.",
             ),
             Suboption(
                 "on_failure",

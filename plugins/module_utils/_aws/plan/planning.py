@@ -65,7 +65,7 @@ class Kind:
     deleted_after: tuple[str, ...] = ()
     """Kinds that use this kind. Their resources must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds that this kind uses. Their resources must be deleted later."""
+    """Kinds that this kind uses. Their resources must be deleted after the resources of this kind."""
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:

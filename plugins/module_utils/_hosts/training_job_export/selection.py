@@ -83,7 +83,7 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
             if len(found.files) + len(found.problems) > FILES_LIMIT:
                 raise SelectionError(
                     f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some with"
-                    " training_job_export_exclude, or let the script write archives."
+                    " training_job_export_exclude, or change the script so that it writes archives."
                 )
     return found
 

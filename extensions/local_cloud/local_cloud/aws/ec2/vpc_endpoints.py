@@ -26,7 +26,7 @@ moto_filter_services = VPCBackend._filter_endpoint_services
 
 
 class Endpoint(VPCEndPoint):
-    """An endpoint that takes time to be deleted. An Interface endpoint is pending at first, and its network interfaces are deleted last."""
+    """An endpoint whose deletion takes time. An Interface endpoint is pending at first, and its network interfaces are deleted last."""
 
     def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, service: dict[str, Any], token: str | None, policy: str | None) -> None:
         super().__init__(backend, random_vpc_ep_id(), vpc_id, service["ServiceName"], kind, policy, [], [], client_token=token)

@@ -274,7 +274,7 @@ class Cluster:
             self._run_steps()
 
     def _run_steps(self) -> None:
-        """End the running step when its time has elapsed, or start the next one. Without active steps, wait or terminate."""
+        """End the running step when its time has elapsed, or start the next one. If no step is left, the cluster waits or terminates."""
         step = next((each for each in self.steps if each.is_active), None)
         if step is None and not self.keeps_alive:
             self.terminate("ALL_STEPS_COMPLETED", "Steps completed")

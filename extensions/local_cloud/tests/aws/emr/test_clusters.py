@@ -441,7 +441,7 @@ def test_public_access_is_blocked(account: Account, emr: Emr, public_subnet: str
 
 
 def test_a_scoped_service_role_needs_tags(account: Account, emr: Emr, subnet: str) -> None:
-    """The AWS managed policy allows EMR to use only resources with its tag."""
+    """The AWS managed policy allows EMR to use only resources with the tag `for-use-with-amazon-emr-managed-policies`."""
     iam, name = account.client("iam"), account.name("role")
     iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("elasticmapreduce"))
     iam.attach_role_policy(RoleName=name, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonEMRServicePolicy_v2")

@@ -52,7 +52,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 def _keeps(request: Request, item: Found) -> bool:
     """Return whether to keep a resource that is not part of the desired state.
 
-    The deletion of a cluster keeps all data unless `delete_data` is set. All other runs keep the file system, and keep its links to S3
+    If a cluster is deleted, all data is kept unless `delete_data` is set. All other runs keep the file system, and keep its links to S3
     unless the definition describes the cluster's own file system.
     """
     if not request.present:

@@ -54,7 +54,7 @@ def test_changes_that_are_made(change, options):
         (update({"core_count": 2}, {"core_count": 0}), {}, "core_count is 2, not 0. Restore the former values"),
         (update(*RELEASE, protected=True), {"emr_replace": True}, "emr_termination_protection: EMR cluster j-1 is protected"),
         (delete(protected=True), {}, "emr_termination_protection: EMR cluster j-1 is protected"),
-        (delete(protected=True), {"emr_termination_protection": True}, "To end it, set this option to false"),
+        (delete(protected=True), {"emr_termination_protection": True}, "To allow its termination, set this option to false"),
     ],
 )
 def test_changes_that_are_refused(change, options, message):
