@@ -217,6 +217,11 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
     assert records.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
 
 
+@pytest.mark.parametrize(("time_limit", "longest"), [(0, "infinity"), (600, "705")])
+def test_systemd_limits_the_time_of_units_too(time_limit, longest):
+    assert systemd.longest_runtime({"time_limit": time_limit, "stop_timeout": 15, "heartbeat_timeout": 60}) == longest
+
+
 @pytest.mark.parametrize("is_running", [True, False])
 def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_running):
     for job in ("digits", "digits-2"):

@@ -191,6 +191,19 @@ def test_all_units_of_a_host_together_leave_processes_for_root(cluster):
 
 
 @pytest.mark.exhaustive
+def test_a_suspended_supervisor_does_not_lift_the_time_limit(cluster):
+    script = """
+        import os, signal, time
+        os.kill(os.getppid(), signal.SIGSTOP)
+        time.sleep(600)
+    """
+    limits = {"time_limit": 5, "stop_timeout": 1, "heartbeat_timeout": 5, "restarts": 0}
+    assert cluster.train("suspends", script, **limits, **USER).returncode != 0
+    assert cluster.processes("/efs/jobs/suspends/code")
+    wait_until(lambda: cluster.processes("/efs/jobs/suspends/code") == [], 120)
+
+
+@pytest.mark.exhaustive
 def test_the_login_user_can_run_jobs_as_before(cluster):
     script = """
         import os, pathlib, subprocess
@@ -203,7 +216,6 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
     assert cluster.hosts[0].ssh("stat -c '%U %a' /efs/jobs/as-before /efs/jobs/as-before/code").stdout == "ubuntu 755\n" * 2
 
 
-@pytest.mark.exhaustive
 @pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
     """Images and the role python_environment create environments there. On most distributions, home directories are private."""

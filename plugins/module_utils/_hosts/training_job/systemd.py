@@ -84,6 +84,10 @@ PROGRAM = (
 # Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
+# Seconds to add to the time in which a supervisor ends after the job's time limit, so that systemd acts only if the supervisor does not,
+# for example because the script has suspended it.
+SYSTEMD_EXTRA_RUNTIME_SECONDS = 30
+
 PROPERTIES = (
     # EFA needs this, because RDMA pins the memory that it transfers.
     "LimitMEMLOCK=infinity",
@@ -250,12 +254,20 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
         f"BindPaths={memory}:/dev/shm",
         "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
         "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
+        f"RuntimeMaxSec={longest_runtime(spec)}",
         f"ExecStopPost=/bin/sh {program} finish",
     ):
         command.append("--property=" + setting)
     status, _unused, error = run([*command, "/bin/sh", program, "run"])
     if status:
         raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
+
+
+def longest_runtime(spec: Spec) -> str:
+    """Return the time, in systemd's format, after which systemd stops a unit of the job. See `Supervisor.attend`."""
+    if not spec["time_limit"]:
+        return "infinity"
+    return str(spec["time_limit"] + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
 
 
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
