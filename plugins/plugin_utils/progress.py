@@ -108,6 +108,8 @@ class Watch(threading.Thread):
         self._over, self._is_direct = threading.Event(), False
 
     def run(self) -> None:
+        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake it up.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         while not self._over.wait(PAUSE_SECONDS):
             self._show()
         self._show()
