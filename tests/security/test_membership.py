@@ -213,17 +213,50 @@ BAD_STORAGE = [
 ]
 
 
+OTHER_STORAGE = {
+    "deeplearning:file-system": "fs-0123456789abcdef0",
+    "deeplearning:file-system-address": "203.0.113.66",
+    "deeplearning:file-system-tls": "false",
+    "deeplearning:lustre-source": "evil.example.com@tcp:/x",
+    "deeplearning:bucket-mount": "s3://theirs/cron",
+    "deeplearning:bucket-mount-point": "/etc/cron.d",
+}
+
+
+def test_tags_of_instances_do_not_change_what_nodes_mount(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    node, worker = _node(cloud, name, 3), f"{name}-worker3"
+    before = inventory()[0]["_meta"]["hostvars"][worker]
+    assert [mount["kind"] for mount in before["deeplearning_mounts"]] == ["efs"]
+    for key, value in (*OTHER_STORAGE.items(), *BAD_STORAGE):
+        _tag(cloud, node, key, value)
+        if (key, value) == list(OTHER_STORAGE.items())[-1]:
+            assert inventory()[0]["_meta"]["hostvars"][worker] == before
+    cloud.client("ec2").delete_tags(Resources=[node], Tags=[{"Key": "deeplearning:file-system"}])
+    assert inventory()[0]["_meta"]["hostvars"][worker] == before
+    (described,) = [each for each in run("cluster_info", cluster=name)["nodes"] if each["number"] == 3]
+    assert described["mounts"] == before["deeplearning_mounts"]
+    assert not run("cluster", **definition)["changed"]
+
+
 @pytest.mark.exhaustive
 def test_storage_that_is_none(cloud, run, definition, name, inventory):
     run("cluster", **definition)
-    node, ec2 = _node(cloud, name, 3), cloud.client("ec2")
-    before = instances(cloud, name)[node]
+    groups, group = cloud.client("autoscaling"), f"{name}-workers"
+    (described,) = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+    before = {tag["Key"]: tag["Value"] for tag in described["Tags"]}
+
+    def tag(key, value):
+        return [{"Key": key, "Value": value, "ResourceId": group, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True}]
+
     for key, value in BAD_STORAGE:
-        _tag(cloud, node, key, value)
-        _refused(run, definition, inventory, f"Instance {node}, tag {key}: {value!r} is not", f"on Auto Scaling group {name}-workers")
-        ec2.delete_tags(Resources=[node], Tags=[{"Key": key}])
+        groups.create_or_update_tags(Tags=tag(key, value))
+        listed, error = inventory()
+        assert listed is None
+        assert f"Auto Scaling group {group}, tag {key}: {value!r} is not" in error
+        groups.delete_tags(Tags=tag(key, value))
         if key in before:
-            _tag(cloud, node, key, before[key])
+            groups.create_or_update_tags(Tags=tag(key, before[key]))
     assert inventory()[0]
 
 
@@ -277,7 +310,7 @@ def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, nam
 
 
 def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
-    """The inventory reads from an instance's tags what the instance mounts."""
+    """The inventory reads from the tags of Auto Scaling groups what nodes mount."""
     root = Path(__file__).resolve().parents[2]
     policies = {path.stem: json.loads(path.read_text()) for path in (root / "docs/policies").glob("*.json")}
     policies["nodes"] = role.policy(REGION, ["read"], ["write"], session_manager=True)

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, tags_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of, with_storage_tags
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 
@@ -131,7 +131,10 @@ def surplus(instances: Sequence[Instance], counts: Mapping[str, int]) -> tuple[s
 
 def _instances(reader: Reader) -> list[Instance]:
     described = own_cluster(reader)
-    return running_instances(reader, described["Id"]) if described else []
+    if described is None:
+        return []
+    tags = tag_dict(described["Tags"])
+    return [with_storage_tags(instance, tags) for instance in running_instances(reader, described["Id"])]
 
 
 def _launcher(cluster: str, _group: str) -> str:

@@ -52,6 +52,6 @@ IAM_ACTIONS = IamActions(
 )
 
 # What the inventory needs
-NODES = IamActions(reads=("ec2:DescribeInstances",))
+NODES = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"))
 FORMER_NODES = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
 HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

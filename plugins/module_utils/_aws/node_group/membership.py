@@ -1,12 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by a tag that only AWS can set, and checks the nodes' other tags. Pure."""
+"""Identifies nodes by a tag that only AWS can set, and checks their other tags and those of what launched them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
     group_name,
     tags_of,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG, STORAGE_TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
@@ -33,6 +33,17 @@ def filters(cluster: str) -> list[dict[str, Any]]:
     return [{"Name": f"tag:{GROUP_TAG}", "Values": [group_name(cluster, group) for group in NODE_TYPES]}]
 
 
+def with_storage_tags(instance: Instance, tags: Mapping[str, str]) -> Instance:
+    """Return the instance with the storage tags of what launched it in place of its own.
+
+    Others may be allowed to change tags of instances, but not those of Auto Scaling groups or EMR clusters. New nodes inherit these tags,
+    and they stay the same while nodes that mount this storage are running.
+    """
+    own = {key: value for key, value in tags_of(instance).items() if key not in STORAGE_TAGS}
+    inherited = {key: value for key, value in tags.items() if key in STORAGE_TAGS}
+    return {**instance, "Tags": [{"Key": key, "Value": value} for key, value in {**own, **inherited}.items()]}
+
+
 def number_of(instance: Mapping[str, Any]) -> int | None:
     """Return the node number from the tags of an instance, or None if the tags contain no valid number."""
     text = tags_of(instance).get(NUMBER_TAG, "")
@@ -41,7 +52,7 @@ def number_of(instance: Mapping[str, Any]) -> int | None:
 
 def problems(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[str]:
     """Return messages about problems with the cluster's running instances. Each message contains instance ids and advice."""
-    members = [(group, item) for item in instances if (group := service.group_of(cluster, item))]
+    members = _members(cluster, instances, service)
     found = [text for group, item in members for text in _tag_problems(cluster, service.launcher(cluster, group), group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
     if len(masters) > 1:
@@ -64,11 +75,26 @@ def problems(cluster: str, instances: Iterable[Instance], service: NodeService) 
     return found
 
 
-def check(cluster: str, instances: Iterable[Instance], service: NodeService) -> None:
-    """Raise MembershipError if the cluster's running instances have problems."""
-    found = problems(cluster, instances, service)
+def check(cluster: str, instances: Collection[Instance], service: NodeService) -> None:
+    """Raise MembershipError if the cluster's running instances have problems. Their storage tags are those of what launched them."""
+    found = [*problems(cluster, instances, service), *_storage_problems(cluster, instances, service)]
     if found:
         raise MembershipError("\n".join(found))
+
+
+def _members(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[tuple[str, Instance]]:
+    return [(group, item) for item in instances if (group := service.group_of(cluster, item))]
+
+
+def _storage_problems(cluster: str, instances: Iterable[Instance], service: NodeService) -> Iterator[str]:
+    launchers = {service.launcher(cluster, group): tags_of(item) for group, item in _members(cluster, instances, service)}
+    for launcher, tags in launchers.items():
+        for tag in TAGS:
+            try:
+                if tag.key in tags:
+                    tag.check(tags[tag.key])
+            except ValueError as error:
+                yield f"{launcher}, tag {tag.key}: {error}. Find out who changed the tag, and correct it."
 
 
 def _tag_problems(cluster: str, launcher: str, group: str, instance: Instance) -> Iterator[str]:
@@ -85,14 +111,6 @@ def _tag_problems(cluster: str, launcher: str, group: str, instance: Instance) -
             f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, but {expected}. "
             f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision the cluster again."
         )
-    for tag in TAGS:
-        try:
-            if tag.key in tags:
-                tag.check(tags[tag.key])
-        except ValueError as error:
-            yield (
-                f"Instance {name}, tag {tag.key}: {error}. Find out who changed the tag, and set it to the value of this tag on {launcher}."
-            )
 
 
 def _delete(key: str, instance: str) -> str:

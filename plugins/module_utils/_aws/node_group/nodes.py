@@ -9,7 +9,15 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, group_name, group_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import tag_dict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
+    GROUP_TAG,
+    MASTER,
+    WORKERS,
+    group_name,
+    group_of,
+    tags_of,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
     activities,
@@ -23,8 +31,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_ser
 
 def _instances(reader: Reader) -> list[Instance]:
     filters = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": ["running"]}]
-    reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
-    return [instance for reservation in reservations for instance in reservation["Instances"]]
+    names = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
+    for service in ("ec2", "autoscaling"):
+        reader.client(service)  # created once, before the threads use it
+    with ThreadPoolExecutor(1) as pool:
+        groups = pool.submit(
+            reader.retrieve, "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names
+        )
+        reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
+    tags = {group["AutoScalingGroupName"]: tag_dict(group["Tags"]) for group in groups.result()}
+    instances = [instance for reservation in reservations for instance in reservation["Instances"]]
+    return [membership.with_storage_tags(each, tags.get(tags_of(each)[GROUP_TAG], {})) for each in instances]
 
 
 def _launcher(cluster: str, group: str) -> str:

@@ -27,6 +27,12 @@ BOOT_OPTIONS = "_netdev,nofail"
 #: The DNS suffix of most regions. Partitions such as `aws-cn` have their own.
 DNS_SUFFIX = "amazonaws.com"
 
+#: No part of the path begins with a dot, as `..` and the directories of SSH keys do.
+MOUNT_POINT = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+#: Storage is mounted neither on these directories nor below them.
+SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys", "usr")
+#: Storage is mounted only below these directories.
+PARENT_DIRECTORIES = ("home", "opt", "tmp", "var")
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
 ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
@@ -153,9 +159,15 @@ def _access_point(options: str) -> str:
 
 
 def check_mount_point(mount_point: str) -> None:
-    """Raise ValueError if the mount point is not an absolute path, or contains characters that are not allowed."""
-    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", mount_point):
-        raise ValueError(f"{mount_point!r} is not a valid mount point. Use an absolute path of letters, digits, '.', '_' and '-'")
+    """Raise ValueError if the mount point is not an absolute path, contains characters that are not allowed, or would hide system files."""
+    if not MOUNT_POINT.fullmatch(mount_point):
+        raise ValueError(
+            f"{mount_point!r} is not a valid mount point. Use an absolute path of letters, digits, '.', '_' and '-', whose parts do not "
+            "begin with a dot"
+        )
+    first, _slash, rest = mount_point[1:].partition("/")
+    if first in SYSTEM_DIRECTORIES or (first in PARENT_DIRECTORIES and not rest):
+        raise ValueError(f"{mount_point!r} is not a valid mount point, because it would hide system files. Use a path such as /efs")
 
 
 def check_file_system_id(text: str) -> None:

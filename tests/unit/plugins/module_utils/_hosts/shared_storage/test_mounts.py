@@ -33,7 +33,18 @@ def test_fstab_entry(described, entry):
     assert described.entry == entry
 
 
-@pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", ""])
+@pytest.mark.parametrize("path", ["/home/ubuntu/data", "/var/lib/data", "/opt/data", "/data/team.a", "/mnt", "/etcetera"])
+def test_good_mount_point(path):
+    assert mounts.lustre(LUSTRE_SOURCE, path).mount_point == path
+
+
+@pytest.mark.parametrize("path", ["/etc", "/etc/cron.d", "/root/data", "/usr/lib/python3", "/home", "/var", "/opt", "/tmp"])
+def test_a_mount_point_hides_no_system_files(path):
+    with pytest.raises(ValueError, match="because it would hide system files"):
+        mounts.bucket("s3://bert-data", path)
+
+
+@pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", "", "/efs/../etc/cron.d", "/home/ubuntu/.ssh", "/./etc"])
 def test_bad_mount_point(path):
     with pytest.raises(ValueError, match="is not an access point id"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
