@@ -16,6 +16,10 @@ class ForbiddenChange(Exception):
     """The plan contains changes that would require replacing a resource."""
 
 
+class DuplicateResources(ForbiddenChange):
+    """Several resources have the address of one desired resource, so the tags do not show which of them belongs to the cluster."""
+
+
 class NotReady(Exception):
     """A resource was created or changed, but cannot be used yet."""
 

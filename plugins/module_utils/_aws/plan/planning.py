@@ -15,7 +15,7 @@ try:
 except ImportError:
     pass  # Python 3.8, which ansible-test uses only to import the file
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import DuplicateResources, ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     Address,
     Found,
@@ -120,15 +120,18 @@ def make_plan(
 ) -> list[Change]:
     """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes.
+    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, and
+    DuplicateResources.
     """
+    wanted, found = list(wanted), list(found)
+    addresses = {item.address for item in wanted}
+    _refuse_duplicates(item for item in found if item.address in addresses)
     known = {item.address: item for item in found}
     changes = {}
     for item in wanted:
         change = _compare(item, known)
         if change:
             changes[item.address] = change
-    addresses = {item.address for item in wanted}
     deletes = [item for item in known.values() if item.address not in addresses and not item.adopted and not keep(item)]
     _refuse_forbidden(changes.values(), kinds)
     ordered = _prerequisites(changes, deletes, kinds)
@@ -194,6 +197,22 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
     ]
     if messages:
         raise ForbiddenChange(" ".join(messages))
+
+
+def _refuse_duplicates(found: Iterable[Found]) -> None:
+    """Raise DuplicateResources if several resources have the same address. An adopted resource replaces the cluster's own."""
+    ids = dict[Address, set[str]]()
+    for item in found:
+        if not item.adopted:
+            ids.setdefault(item.address, set()).add(item.id)
+    messages = [
+        f"{address}: {' and '.join(sorted(duplicates))} have the tags of this resource. Find out who created or tagged them, and remove "
+        "the tag deeplearning:cluster from all but the one that the cluster uses."
+        for address, duplicates in ids.items()
+        if len(duplicates) > 1
+    ]
+    if messages:
+        raise DuplicateResources(" ".join(messages))
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import DuplicateResources, ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import (
     Action,
     Policy,
@@ -69,6 +69,17 @@ def test_adopted_and_kept_things_are_never_touched():
     assert make_plan([Wanted(BOX, {"colour": "red"})], [adopted], KINDS) == []
     assert make_plan([], [adopted], KINDS) == []
     assert make_plan([], [Found(LID, "lid-1")], KINDS, keep=lambda found: found.address == LID) == []
+
+
+def test_two_resources_for_one_are_refused_and_deleted_one_at_a_time():
+    twice = [Found(BOX, "box-1", {"colour": "red"}), Found(BOX, "box-2", {"colour": "red"})]
+    with pytest.raises(DuplicateResources, match=r"^box main: box-1 and box-2 have the tags of this resource\. Find out who") as error:
+        make_plan([Wanted(BOX, {"colour": "red"})], [*twice, Found(LID, "lid-1"), Found(LID, "lid-2")], KINDS)
+    assert "lid" not in str(error.value), "it is not wanted, so it does not matter which of the two is the cluster's own"
+    assert [change.address for change in make_plan([], twice, KINDS)] == [BOX]
+    adopted = Found(BOX, "box-3", adopted=True)
+    assert make_plan([Wanted(BOX, {"colour": "red"})], [twice[0], adopted], KINDS) == []
+    assert make_plan([Wanted(BOX, {"colour": "red"})], [twice[0], twice[0]], KINDS) == []
 
 
 def test_deletes_come_last():
