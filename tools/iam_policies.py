@@ -162,7 +162,6 @@ CREATES = (
     "ec2:CreateVpcEndpoint",
 )
 CHANGES = (
-    "autoscaling:CreateOrUpdateTags",
     "autoscaling:DeleteAutoScalingGroup",
     "autoscaling:DeleteTags",
     "autoscaling:ResumeProcesses",
@@ -199,7 +198,6 @@ CHANGES = (
     "elasticfilesystem:DeleteFileSystem",
     "elasticfilesystem:DeleteFileSystemPolicy",
     "elasticfilesystem:PutFileSystemPolicy",
-    "elasticfilesystem:TagResource",
     "elasticfilesystem:UpdateFileSystem",
     "fsx:DeleteDataRepositoryAssociation",
     "fsx:DeleteFileSystem",
@@ -240,6 +238,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
+    own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
+    not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
     via = [f"{service}.*.amazonaws.com*" for service in ("elasticfilesystem", "fsx", "ssm")]
     roles = {action for action in _all(COMPONENT_ACTIONS) if action.startswith("iam:")}
     return (
@@ -282,13 +282,21 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("ec2:CreateNatGateway", "ec2:CreateRouteTable", "ec2:CreateSecurityGroup", "ec2:CreateSubnet", "ec2:CreateVpcEndpoint"),
             account.arns("ec2:vpc/*"),
         ),
+        Scope("CreateInSubnet", ("ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:ModifyVpcEndpoint"), account.arns("ec2:subnet/*")),
         Scope(
-            "CreateInSubnet",
-            ("ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:ModifyVpcEndpoint"),
-            account.arns("ec2:subnet/*", "ec2:elastic-ip/*", "ec2:route-table/*", "ec2:security-group/*"),
+            "CreateWithOwn",
+            ("ec2:CreateNatGateway", "ec2:CreateVpcEndpoint"),
+            account.arns("ec2:elastic-ip/*", "ec2:route-table/*", "ec2:security-group/*"),
+            account.own,
         ),
         Scope("Change", CHANGES, condition=account.own),
-        Scope("ChangeTags", ("ec2:CreateTags",), condition=account.own, because=CREATES),
+        # A resource with another cluster's tag would be treated as a part of that cluster
+        Scope(
+            "ChangeTags",
+            ("autoscaling:CreateOrUpdateTags", "ec2:CreateTags", "elasticfilesystem:TagResource"),
+            condition=account.own | own_tag,
+            because=CREATES,
+        ),
         Scope(
             "AssociateAddress",
             ("ec2:AssociateAddress",),
@@ -341,7 +349,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             "TagNodesRole",
             ("iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:TagRole"),
             account.arns(f"iam:role{PATH}{names}", f"iam:instance-profile{PATH}{names}"),
-            account.new,
+            account.new | not_others,
         ),
         Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
         # If no boundary is required, nobody may set one. Callers who could set any boundary could also replace a restrictive one
@@ -386,11 +394,10 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        # An EMR cluster with another cluster's tag would be treated as a part of that cluster
         Scope(
             "TagEmrClusters",
             ("elasticmapreduce:AddTags",),
-            condition=account.own | {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}},
+            condition=account.own | own_tag,
         ),
         Scope(
             "UntagEmrClusters",
@@ -522,10 +529,9 @@ def playbooks() -> dict[str, set[str]]:
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
-    configure = (
-        inventory | _all((HOST_KEYS, FORMER_NODES)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
-    )
-    emr_nodes = inventory | _all((NODE_SERVICES["emr"].iam_actions,))
+    trust = _all((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
+    configure = inventory | _all((FORMER_NODES,)) | trust
+    emr_nodes = _all((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
         "validate": inventory | validate,
@@ -537,7 +543,7 @@ def playbooks() -> dict[str, set[str]]:
         "status": inventory,
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
-        "emr": emr_nodes | configure | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
+        "emr": emr_nodes | trust | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
         "emr_status": emr_nodes,
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
     }

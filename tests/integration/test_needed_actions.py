@@ -9,16 +9,20 @@ local cloud reads.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
+from types import SimpleNamespace
 
+import boto3
 import permissions
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import trust_policy as emr_trust_policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.resources import bootstrap_log
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 
@@ -45,7 +49,7 @@ DEFINITION = {
 # Permissions that AWS does not check in any of these runs: why they are allowed, by action and statement
 NOT_ASKED = {
     ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
-    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets and route tables lack the cluster's tag that Change requires.",
+    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets lack the cluster's tag that Change requires.",
     ("ssm:StartSession", "ConnectToNodes"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:StartSession", "ConnectBySsh"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
@@ -188,6 +192,7 @@ def provision(witness):
     ssh, nodes, table = made["security_group"]["ssh"], made["security_group"]["nodes"], made["route_table"]["private-us-east-1a"]
     ec2.authorize_security_group_ingress(GroupId=ssh, IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="198.51.100.0/24")
     ec2.authorize_security_group_egress(GroupId=nodes, IpPermissions=[{"IpProtocol": "-1", "IpRanges": [ELSEWHERE]}])
+    ec2.modify_vpc_endpoint(VpcEndpointId=made["vpc_endpoint"]["s3"], RemoveRouteTableIds=[table])
     ec2.modify_vpc_attribute(VpcId=made["vpc"]["main"], EnableDnsHostnames={"Value": False})
     ec2.replace_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=made["internet_gateway"]["main"])
     ec2.create_route(RouteTableId=table, DestinationCidrBlock="192.0.2.0/24", GatewayId=made["internet_gateway"]["main"])
@@ -244,17 +249,21 @@ def shortage(witness):
 
 
 def configure(witness):
-    cloud = witness.cloud
     node = run_module("cluster_info", cluster=CLUSTER)["nodes"][0]
     witness.become("configure")
-    with pytest.raises(ModuleFailed, match="has not printed its SSH host keys"):
-        run_module("host_keys_info", instance_ids=[node["instance_id"]], wait_timeout=1)
-    run_module("ssh_authority", cluster=CLUSTER)
-    run_module("ssh_authority", cluster=CLUSTER, create_kms_key=True)
-    run_module("ssh_authority", cluster=CLUSTER, rotate=True)
+    trust(node["instance_id"], CLUSTER)
+    run_module("ssh_authority", cluster=f"{CLUSTER}-emr", create_kms_key=True)
     run_module("former_nodes_info", cluster=CLUSTER, days=10)
     inventory(witness, "configure")
-    assert cloud
+
+
+def trust(node, cluster):
+    """Read the host keys of a node, and create, encrypt and rotate the SSH authority of a cluster."""
+    with pytest.raises(ModuleFailed, match="has not printed its SSH host keys"):
+        run_module("host_keys_info", instance_ids=[node], wait_timeout=1)
+    run_module("ssh_authority", cluster=cluster)
+    run_module("ssh_authority", cluster=cluster, create_kms_key=True)
+    run_module("ssh_authority", cluster=cluster, rotate=True)
 
 
 def inventory(witness, playbook, **account):
@@ -342,7 +351,23 @@ def emr(witness):
     run_module("emr_cluster", **{**options, "emr_subnet_id": None}, check=True)
     run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
     run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
+    (running,) = cloud.client("emr").list_clusters(ClusterStates=["RUNNING", "WAITING"])["Clusters"]
+    node = cloud.client("emr").list_instances(ClusterId=running["Id"])["Instances"][0]
+    trust(node["Ec2InstanceId"], f"{CLUSTER}-emr-2")
+    read_bootstrap_log(cloud, node["Ec2InstanceId"])
+    run_module("former_nodes_info", cluster=CLUSTER, node_service="emr", days=10)
     run_module("emr_cluster", cluster=CLUSTER, state="absent", emr_termination_protection=False)
+    run_module("ssh_authority", cluster=f"{CLUSTER}-emr", state="absent")
+
+
+def read_bootstrap_log(cloud, node):
+    """Read the log of a failed bootstrap action from a bucket that a key of the account encrypts, as a run of emr_cluster does."""
+    key = f"logs/j-1/node/{node}/bootstrap-actions/1/stderr.gz"
+    cloud.client("s3").put_object(Bucket=f"{CLUSTER}-data", Key=key, Body=gzip.compress(b"no such file\n"))
+    message = f"On the master instance ({node}), bootstrap action 1 returned a non-zero return code"
+    described = {"Id": "j-1", "LogUri": f"s3n://{CLUSTER}-data/logs/", "Status": {"StateChangeReason": {"Message": message}}}
+    operator = SimpleNamespace(s3=boto3.client("s3"), wait_until=lambda _what, read, *_timeout, **_pause: read())
+    assert bootstrap_log(operator, described) == "no such file"
 
 
 def destroy(witness):

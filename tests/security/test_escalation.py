@@ -26,6 +26,8 @@ FILE_SYSTEM_POLICY = ANYBODY.replace("sts:AssumeRole", "elasticfilesystem:Client
 EC2 = ANYBODY.replace('{"AWS": "*"}', '{"Service": "ec2.amazonaws.com"}')
 ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 NODES = "nodes-us-east-1"
+SIMILAR_ROLE = f"{MINE}-nodes-gpt-{NODES}"
+"""The role of a cluster of an earlier release. Its name also matches the pattern for the roles of the operator's cluster."""
 
 
 def tags(cluster):
@@ -66,6 +68,7 @@ def made(cloud, cluster, network):
     new.group = ec2.create_security_group(
         GroupName=cluster, Description="nodes", VpcId=new.vpc, TagSpecifications=tagged(cluster, "security-group")
     )["GroupId"]
+    new.routes = ec2.create_route_table(VpcId=new.vpc, TagSpecifications=tagged(cluster, "route-table"))["RouteTable"]["RouteTableId"]
     new.role = f"{cluster}-{NODES}"
     iam.create_role(RoleName=new.role, Path="/deeplearning/", AssumeRolePolicyDocument=EC2, Tags=tags(cluster))
     iam.create_instance_profile(InstanceProfileName=new.role, Path="/deeplearning/", Tags=tags(cluster))
@@ -120,6 +123,7 @@ def account(cloud):
     iam.create_role(RoleName="EMR_EC2_DefaultRole", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="EMR_EC2_DefaultRole")
     iam.add_role_to_instance_profile(InstanceProfileName="EMR_EC2_DefaultRole", RoleName="EMR_EC2_DefaultRole")
+    iam.create_role(RoleName=SIMILAR_ROLE, Path="/deeplearning/", AssumeRolePolicyDocument=EC2, Tags=tags(f"{MINE}-nodes-gpt"))
     iam.create_user(UserName="root-in-name")
     iam.create_group(GroupName="administrators")
     return SimpleNamespace(mine=made(cloud, MINE, "10.1.0.0/16"), theirs=made(cloud, THEIRS, "10.2.0.0/16"))
@@ -241,6 +245,7 @@ ATTACKS = {
         "tag_role",
         lambda mine, theirs, _who: {"RoleName": theirs.role, "Tags": tags(MINE)},
     ),
+    "one's tag on the role of a similar name": ("iam", "tag_role", lambda *_: {"RoleName": SIMILAR_ROLE, "Tags": tags(MINE)}),
     "a role of another name": (
         "iam",
         "create_role",
@@ -370,6 +375,41 @@ ATTACKS = {
             "GroupId": theirs.group,
             "IpPermissions": [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
         },
+    ),
+    "an endpoint in another network": (
+        "ec2",
+        "create_vpc_endpoint",
+        lambda mine, theirs, _who: {
+            "VpcId": theirs.vpc,
+            "ServiceName": f"com.amazonaws.{REGION}.s3",
+            "RouteTableIds": [theirs.routes],
+            "TagSpecifications": tagged(MINE, "vpc-endpoint"),
+        },
+    ),
+    "a gateway with another address": (
+        "ec2",
+        "create_nat_gateway",
+        lambda mine, theirs, _who: {
+            "SubnetId": mine.subnet,
+            "AllocationId": theirs.address,
+            "TagSpecifications": tagged(MINE, "natgateway"),
+        },
+    ),
+    # The runs of another cluster would use what has its tag
+    "one's own security group as another cluster's": (
+        "ec2",
+        "create_tags",
+        lambda mine, *_: {"Resources": [mine.group], "Tags": tags(THEIRS)},
+    ),
+    "one's own Auto Scaling group as another cluster's": (
+        "autoscaling",
+        "create_or_update_tags",
+        lambda mine, *_: {"Tags": group_from(mine.scaling, "", "", THEIRS)["Tags"]},
+    ),
+    "one's own file system as another cluster's": (
+        "efs",
+        "tag_resource",
+        lambda mine, *_: {"ResourceId": mine.file_system, "Tags": tags(THEIRS)},
     ),
     "the end of another network": ("ec2", "delete_vpc", lambda mine, theirs, _who: {"VpcId": theirs.vpc}),
     "another template": (

@@ -44,12 +44,12 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 def check_cluster_name(name: str) -> Iterator[str]:
     """Check the cluster name, which is part of the names of hosts, IAM roles and groups.
 
-    Names of security groups must not begin with `sg-`.
+    Names of security groups must not begin with `sg-`. The names of nodes' roles are patterns in the policies of operators.
     """
-    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
+    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-") or "-nodes-" in name:
         yield (
             f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
-            "but not with sg-, and must not end with a hyphen."
+            "but not with sg-, must not contain -nodes-, and must not end with a hyphen."
         )
 
 
