@@ -444,9 +444,24 @@ def upload_facts(path: str) -> dict[str, Any]:
         raise DataError(f"dataset_source: {path} does not exist on the controller. Specify an existing path.")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     files = local_files(path)
+    if folder == path:
+        check_links(path)
     check_names(files, parse(path))
     times = [os.stat(os.path.join(folder, name)).st_mtime_ns for name, _size in files]
     return {"version": fingerprint(*zip(files, times)), "size": sum(size for _name, size in files), "single": folder != path}
+
+
+def check_links(folder: str) -> None:
+    """Raise DataError if a symbolic link in the folder leads out of it, because the upload would copy other files of the controller."""
+    root = os.path.realpath(folder)
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = os.path.join(parent, name)
+            if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:
+                raise DataError(
+                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace "
+                    "the link with a copy."
+                )
 
 
 def _upload(spec: Spec, where: Places, progress: Progress) -> None:

@@ -186,3 +186,23 @@ def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_pat
     (tmp_path / "a\nb").touch()
     with pytest.raises(DataError, match="has a name with control characters"):
         stager.upload_facts(str(tmp_path))
+
+
+@pytest.mark.parametrize("place", ["labels.txt", "deep/folder"])
+def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
+    """The upload would copy the controller's own files to the cluster."""
+    source, secret = tmp_path / "source", tmp_path / "home"
+    (source / "deep").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "credentials").write_text("secret")
+    (source / "a.txt").write_text("a")
+    (source / "deep/inside").symlink_to("../a.txt")
+    assert stager.upload_facts(str(source))["size"] == 2
+    (source / place).symlink_to(secret if place.endswith("folder") else secret / "credentials")
+    with pytest.raises(
+        stager.DataError, match=rf"^dataset_source: {source / place} is a symbolic link to {secret}.*, which is outside of the"
+    ):
+        stager.upload_facts(str(source))
+    link = tmp_path / "link"
+    link.symlink_to(secret / "credentials")
+    assert stager.upload_facts(str(link))["single"], "the source itself may be a link, because the operator has specified it"
