@@ -8,6 +8,7 @@ import shlex
 import subprocess
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.key import DROP_IN
 from hosts.cluster import job_cluster
 from local_cloud.testing import wait_until
 
@@ -79,6 +80,8 @@ os.chmod("/run/munge/munge.socket.2", 0o777)
 listener.listen()
 time.sleep(100000)
 """.strip().replace("\n", "; ")
+# Settings of munge.service in the package, and those of the role slurm
+MUNGE_DIRECTORY = ["RuntimeDirectory=munge", *(line for line in DROP_IN.splitlines() if line.startswith("RuntimeDirectory"))]
 CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('/run/munge/munge.socket.2')"
 
 ALLOWED = {
@@ -178,6 +181,38 @@ def test_nobody_logs_in_as_the_jobs_user(cluster):
 
 
 @pytest.mark.exhaustive
+def test_munge_stays_hidden_if_it_starts_and_restarts_while_a_job_runs(cluster):
+    script = """
+        import os, pathlib, socket, time
+        folder = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
+        (folder / ("ready" + os.environ["DEEPLEARNING_RANK"])).touch()
+        while not (folder / "go").exists():
+            time.sleep(0.1)
+        for number in range(20):
+            try:
+                socket.socket(socket.AF_UNIX).connect("/run/munge/munge.socket.2")
+                print("connected")
+            except OSError as error:
+                print(error.strerror)
+            time.sleep(0.1)
+    """
+    host = cluster.hosts[1]
+    host.ssh("sudo systemctl stop munge-listener; sudo rm -rf /run/munge", check=False)
+    cluster.start("sees-munge", script, gpus=[], **USER)
+    wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/sees-munge").stdout.count("ready") == 2)
+    properties = " ".join(f"--property={each}" for each in MUNGE_DIRECTORY)
+    host.ssh(f"sudo systemd-run --quiet --unit=munge-restarts {properties} python3 -c {shlex.quote(MUNGE)}")
+    connect = f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1"
+    host.ssh(connect)
+    host.ssh("sudo rm /run/munge/munge.socket.2; sudo systemctl restart munge-restarts")
+    host.ssh(connect)
+    cluster.hosts[0].ssh("sudo touch /efs/jobs/sees-munge/go")
+    wait_until(lambda: cluster.info("sees-munge")["state"] == "succeeded")
+    assert set(cluster.read("/efs/jobs/sees-munge/logs/rank1.log").splitlines()) <= {"Permission denied", "No such file or directory"}
+    host.ssh("sudo systemctl stop munge-restarts")
+
+
+@pytest.mark.exhaustive
 def test_all_units_of_a_host_together_leave_processes_for_root(cluster):
     cluster.train("many", "print('hello')\n", **USER)
     show = "systemctl show --value --property"
@@ -197,10 +232,9 @@ def test_a_suspended_supervisor_does_not_lift_the_time_limit(cluster):
         os.kill(os.getppid(), signal.SIGSTOP)
         time.sleep(600)
     """
-    limits = {"time_limit": 5, "stop_timeout": 1, "heartbeat_timeout": 5, "restarts": 0}
-    assert cluster.train("suspends", script, **limits, **USER).returncode != 0
-    assert cluster.processes("/efs/jobs/suspends/code")
-    wait_until(lambda: cluster.processes("/efs/jobs/suspends/code") == [], 120)
+    cluster.start("suspends", script, gpus=[], time_limit=5, stop_timeout=1, heartbeat_timeout=5, **USER)
+    wait_until(lambda: len(cluster.processes("/efs/jobs/suspends/code")) == 2)
+    wait_until(lambda: cluster.processes("/efs/jobs/suspends/code") == [])
 
 
 @pytest.mark.exhaustive

@@ -28,7 +28,14 @@ PATH = "/etc/munge/deeplearning.key"
 USER = "munge"
 #: In bytes. The package creates keys of `SIZE`. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
 SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
-DROP_IN = f'# The role deeplearning.cluster.slurm writes this file.\n[Service]\nEnvironment="OPTIONS=--key-file={PATH}"\n'
+# Running jobs hide the directory in which munged listens. If systemd replaced this directory when munged restarts, jobs would see the new
+# one.
+DROP_IN = f"""\
+# The role deeplearning.cluster.slurm writes this file.
+[Service]
+Environment="OPTIONS=--key-file={PATH}"
+RuntimeDirectoryPreserve=yes
+"""
 
 
 def read_key(path: str = PATH) -> bytes | None:

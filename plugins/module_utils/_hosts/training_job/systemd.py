@@ -113,6 +113,8 @@ class UnitError(Exception):
     """A systemd command failed. The message names the command and its error."""
 
 
+MUNGE_DIRECTORY = "/run/munge"
+
 # None of these settings needs a system call filter, which would slow down processes on older kernels (spec_store_bypass_disable=seccomp).
 # Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers still work.
 # The system bus is hidden because a job could request a user manager from logind there (enable-linger). Such a manager would run files
@@ -125,7 +127,7 @@ SANDBOX = (
     "ProtectHome=tmpfs",
     "InaccessiblePaths=-/run/dbus",
     "InaccessiblePaths=-/run/systemd/private",
-    "InaccessiblePaths=-/run/munge",
+    f"InaccessiblePaths={MUNGE_DIRECTORY}",
 )
 
 # The slice for all jobs on a host. Each job has a child slice.
@@ -224,6 +226,8 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
 def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
     """Start the job's processes on this host as the specs describe. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
+    # The sandbox hides only directories that exist. Jobs must not see MUNGE's directory even if MUNGE is installed or started later.
+    os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
         raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
