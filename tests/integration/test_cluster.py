@@ -204,6 +204,54 @@ def test_a_node_that_has_died_is_replaced_by_the_next_run(cloud, run, definition
     assert not run("cluster", **definition)["changed"]
 
 
+def lose(cloud, name, number):
+    """Terminate a worker as its hardware would, and let AWS choose nodes that it terminates, as in groups of earlier versions."""
+    (lost,) = (instance_id for instance_id, its in numbers(cloud, name).items() if its == number)
+    cloud.control.kill(lost)
+    workers = [item["InstanceId"] for item in group(cloud, name)["Instances"]]
+    cloud.client("autoscaling").set_instance_protection(
+        AutoScalingGroupName=f"{name}-workers", InstanceIds=workers, ProtectedFromScaleIn=False
+    )
+    return workers
+
+
+@pytest.mark.parametrize(("count", "lost", "remaining"), [(3, 5, {2, 3, 4}), (2, 3, {2, 4}), (1, 3, {2})])
+def test_a_lost_worker_goes_before_others(cloud, run, definition, name, count, lost, remaining):
+    run("cluster", **definition | {"worker_count": 4})
+    before = numbers(cloud, name)
+    lose(cloud, name, lost)
+    run("cluster", **definition | {"worker_count": count})
+    assert set(numbers(cloud, name)) == {instance_id for instance_id, number in before.items() if number in {1, *remaining}}
+    assert sorted(numbers(cloud, name).values()) == list(range(1, count + 2))
+    assert len(group(cloud, name)["Instances"]) == count
+    assert not run("cluster", **definition | {"worker_count": count})["changed"]
+
+
+def test_fewer_workers_are_accepted_without_a_lost_one(cloud, run, definition, name):
+    definition |= {"worker_count": 4, "worker_minimum": 2, "capacity_timeout": 2}
+    run("cluster", **definition)
+    before = numbers(cloud, name)
+    cloud.control.set_capacity({definition["instance_type"]: {"us-east-1a": 4}})
+    cloud.control.set_delays(group_health_check=600)  # the group never notices the loss
+    workers = lose(cloud, name, 5)
+    result = run("cluster", **definition | {"worker_count": 5})
+    assert result["degraded"]["workers"] == 3
+    assert numbers(cloud, name) == {instance_id: number for instance_id, number in before.items() if number != 5}
+    sizes = group(cloud, name)
+    assert (sizes["DesiredCapacity"], sizes["MaxSize"]) == (3, 3)
+    assert {item["InstanceId"] for item in sizes["Instances"]} < set(workers)
+
+
+def test_aws_chooses_no_node_that_it_terminates(cloud, run, definition, name):
+    run("cluster", **definition)
+    for key in ("master", "workers"):
+        assert group(cloud, name, key)["NewInstancesProtectedFromScaleIn"]
+        assert all(item["ProtectedFromScaleIn"] for item in group(cloud, name, key)["Instances"])
+    cloud.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", NewInstancesProtectedFromScaleIn=False)
+    assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
+    assert group(cloud, name)["NewInstancesProtectedFromScaleIn"]
+
+
 def test_a_range_with_a_netmask_is_written_as_aws_does(run, definition):
     predicted = run("cluster", **definition, network_cidr="10.0.0.0/255.255.0.0", check=True)
     assert next(change["after"]["cidr"] for change in predicted["changes"] if change["kind"] == "vpc") == "10.0.0.0/16"

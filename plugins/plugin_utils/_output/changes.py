@@ -23,7 +23,7 @@ KNOWN_AFTER_APPLY = "(known after apply)"
 NOTHING = "none"
 # These properties repeat the name of the resource, are the same for every cluster, or are only machine-readable.
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
-UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period"}
+UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period", "protected_from_scale_in"}
 RULES = ("ingress", "egress")
 # These properties contain the numbers of the nodes that a change replaces.
 REPLACED = ("outdated", "unhealthy")

@@ -224,6 +224,8 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             # While a job runs, AWS must not rebalance zones or replace a node that hangs or reboots. Runs report unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
+            # If a group has more members than its size, AWS must not choose which nodes it terminates. Runs terminate nodes by their ids
+            "protected_from_scale_in": True,
             "tags": {
                 **tags,
                 "Name": f"{cluster}-{NODE_TYPES[group]}",

@@ -30,15 +30,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
     END_PAUSE,
     END_TIMEOUT,
-    end,
+    active_members,
     in_group,
     live_instances,
+    shrink,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
+SETTINGS = {"health_check_grace_period": "HealthCheckGracePeriod", "protected_from_scale_in": "NewInstancesProtectedFromScaleIn"}
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to become visible in AWS
 Properties = Mapping[str, Any]
 
@@ -63,6 +65,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
                 "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
                 "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
                 "health_check_grace_period": group["HealthCheckGracePeriod"],
+                "protected_from_scale_in": group["NewInstancesProtectedFromScaleIn"],
                 "tags": _comparable_group_tags(cloud, tags),
             },
             {
@@ -114,6 +117,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
         VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
         HealthCheckType="EC2",
         HealthCheckGracePeriod=properties["health_check_grace_period"],
+        NewInstancesProtectedFromScaleIn=properties["protected_from_scale_in"],
         Tags=_group_tags(name, properties["tags"]),
     )
     # The template and the role are also new, so AWS may deny the call for a while
@@ -162,15 +166,13 @@ def _not_yet_accepted(error: Exception) -> bool:
 
 
 def _update_group(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {parameter: properties[name] for name, parameter in SETTINGS.items() if name in changed}
     if "tags" in changed:
         _change_tags(cloud, found, properties["tags"], inherited=True)
     if "size" in changed and properties["size"] < found.properties["size"]:
         _remove_highest_numbers(cloud, found, properties)
     if changed & {"size", "minimum"}:
-        settings = {"MinSize": properties["minimum"], "MaxSize": properties["size"], "DesiredCapacity": properties["size"]}
-    if "health_check_grace_period" in changed:
-        settings["HealthCheckGracePeriod"] = properties["health_check_grace_period"]
+        settings |= {"MinSize": properties["minimum"], "MaxSize": properties["size"], "DesiredCapacity": properties["size"]}
     if "subnets" in changed:
         settings["VPCZoneIdentifier"] = ",".join(sorted(properties["subnets"]))
     if changed & {"launch_template", "template_version"}:
@@ -205,19 +207,15 @@ def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: froz
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the surplus nodes with the highest numbers. If only the group size changed, AWS would select nodes by age and zone."""
-    in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
-    surplus = max(len(in_group) - properties["size"], 0)
-    # Prevent the group from launching missing nodes. The surplus nodes are terminated below
-    cloud.autoscaling.update_auto_scaling_group(
-        AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
-    )
-    numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
-    unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
+    """Terminate surplus members of the group: first instances that no longer run, then the nodes with the highest numbers."""
+    members = active_members(cloud, found.id)
+    alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
+    numbered = {instance["InstanceId"]: number for instance in alive if (number := number_of(instance))}
+    unnumbered = [instance["InstanceId"] for instance in alive if instance["InstanceId"] not in numbered]
     # The order matches the inventory, which the playbooks use to check whether jobs run on the surplus nodes
-    shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
-    for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
-        end(cloud, instance_id, replaced=False)
+    shown = assign_numbers(found.address.key, numbered, unnumbered, len(alive))
+    order = [*sorted(members - shown.keys()), *sorted(shown, key=shown.__getitem__, reverse=True)]
+    shrink(cloud, found.id, properties["size"], order, MinSize=min(properties["minimum"], properties["size"]))
 
 
 def _delete_group(cloud: AwsClient, found: Found) -> None:
@@ -242,6 +240,16 @@ KIND = Kind(
     _delete_group,
     update=_update_group,
     updatable=frozenset(
-        {"health_check_grace_period", "launch_template", "minimum", "size", "subnets", "suspended", "tags", "template_version"}
+        {
+            "health_check_grace_period",
+            "launch_template",
+            "minimum",
+            "protected_from_scale_in",
+            "size",
+            "subnets",
+            "suspended",
+            "tags",
+            "template_version",
+        }
     ),
 )

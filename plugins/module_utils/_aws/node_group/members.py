@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
@@ -33,6 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
+ACTIVE = ("Pending", "InService")  # prefixes of the lifecycle states in which an instance counts toward the size of its group
 Properties = Mapping[str, Any]
 
 
@@ -93,7 +94,7 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
     )
     instances, explanation = _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
     if len(instances) < wanted:
-        _settle_for(cloud, name, len(instances))
+        _settle_for(cloud, name, [instance["InstanceId"] for instance in instances])
     possible = numbers(address.key, len(instances))
     numbered: dict[str, int] = {}
     for instance in instances:
@@ -169,6 +170,24 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
             raise
 
 
+def active_members(cloud: AwsClient, name: str) -> set[str]:
+    """Return the ids of the instances that count toward the size of a group, including instances that have stopped or failed."""
+    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
+    return {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith(ACTIVE)}
+
+
+def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **settings: Any) -> None:
+    """Terminate the first instances in `order`, which lists all active members of a group, so that `size` instances remain.
+
+    The group launches no missing instances. Its desired capacity is never lower than the number of its members, because AWS would then
+    terminate instances of its own choice. `settings` contains other new settings of the group.
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
+    """
+    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, DesiredCapacity=max(size, len(order)), **settings)
+    for instance_id in order[: max(len(order) - size, 0)]:
+        end(cloud, instance_id, replaced=False)
+
+
 def leaving(cloud: AwsClient) -> set[str]:
     """Return the ids of nodes that are being terminated, but still occupy capacity, quota and space in the placement group."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
@@ -200,9 +219,11 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
     ]
 
 
-def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
-    """Reduce the size of the group to its current number of nodes. The group's tag keeps the desired number."""
-    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
+def _settle_for(cloud: AwsClient, name: str, accepted: Collection[str]) -> None:
+    """Reduce the group to the accepted instances. The group's tag keeps the desired number."""
+    others = active_members(cloud, name).difference(accepted)
+    shrink(cloud, name, len(accepted), [*sorted(others), *accepted])
+    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=len(accepted))
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:

@@ -176,7 +176,8 @@ class Group(FakeAutoScalingGroup):
     def _scale_in(self, count: int) -> None:
         for _ in range(count):
             active = self.active_instances()
-            candidates = [each for each in active if not each.protected_from_scale_in]
+            # Scale-in protection starts when an instance is in service
+            candidates = [each for each in active if not each.protected_from_scale_in or each.lifecycle_state == "Pending"]
             if not candidates:
                 return
             counts = Counter(each.availability_zone for each in active)

@@ -238,6 +238,18 @@ def test_scale_in_keeps_zones_balanced_and_respects_protection(account: Account)
     assert any("shrinking the capacity from 5 to 4" in each["Cause"] for each in account.activities(group))
 
 
+def test_scale_in_protection_starts_in_service(account: Account, hosts: Hosts) -> None:
+    group = account.group(1, NewInstancesProtectedFromScaleIn=True)
+    (protected,) = in_service(account, group, 1)
+    hosts.boots.clear()
+    account.groups.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=2)
+    (pending,) = wait_until(lambda: account.members(group, "Pending"))
+    account.groups.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=0)
+    wait_until(lambda: pending not in str(account.described(group)))
+    assert account.members(group) == [protected]
+    hosts.boots.set()
+
+
 @pytest.mark.parametrize("decrement", [False, True])
 def test_terminate_one_instance(account: Account, decrement: bool) -> None:
     group = account.group(2)
