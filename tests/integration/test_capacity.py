@@ -370,6 +370,17 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
+@pytest.mark.parametrize("alternative", [False, True])
+def test_a_reservation_in_a_local_zone(cloud, run, definition, alternative):
+    block = cloud.control.reserve_capacity_block(P4D, "us-east-1-dfw-2a", 5)
+    reserved = {"market": "capacity-block", "capacity_reservation_id": block}
+    definition |= {"alternatives": [reserved]} if alternative else reserved
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=rf"{block} is in us-east-1-dfw-2a, which is not an Availability Zone .*Choose from us-east-1a"):
+        run("cluster", **definition)
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -381,6 +392,7 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
         ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "entry 1 specifies us-east-1z.*Choose from us-east-1a"),
+        ({"alternatives": [{"zone": "us-east-1-dfw-2a"}]}, r"entry 1 specifies us-east-1-dfw-2a.*Local Zones are not supported\."),
         ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "specifies us-east-1c.*Add it to zones"),
         ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge \(entry 1\) is not offered in us-east-1a\. Check the name"),
     ],

@@ -41,6 +41,7 @@ from .autoscaling.groups import all_groups, retry_all
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
 from .ec2 import capacity_reservations, spot
+from .ec2.availability_zones import region_of
 from .requests.parameter_usage import RECORD
 from .servicequotas import quotas
 
@@ -185,7 +186,7 @@ def _instance(identifier: str) -> Any:
 
 def _reserve_block(wanted: dict[str, Any]) -> dict[str, str]:
     zone, day = wanted["zone"], timedelta(days=1).total_seconds()
-    backend = ec2_backends[ACCOUNT][zone[:-1]]
+    backend = ec2_backends[ACCOUNT][region_of(zone)]
     block = capacity_reservations.reserve_block(
         backend,
         wanted["type"],

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import (
     available,
     described_reservation,
@@ -52,9 +53,11 @@ class AlternativesOffered(Validator):
         zone_names = set(zones(request, found)) if options["instance_type"] else set()
         for number, item in enumerate(options["alternatives"], start=1):
             instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
+            if zone and zone not in available(cloud):
+                yield f"alternatives: entry {number} specifies {_other_zone(cloud, zone)}"
+                continue
             if zone and zone_names and zone not in zone_names:
-                known = "Add it to zones." if zone in available(cloud) else f"Choose from {', '.join(sorted(available(cloud)))}."
-                yield f"alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. {known}"
+                yield f"alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. Add it to zones."
                 continue
             offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
@@ -103,28 +106,44 @@ class Reservation(Validator):
         for alternative in alternatives(request, found):
             if not alternative.capacity_reservation:
                 continue
-            described = described_reservation(request.cloud, alternative.capacity_reservation)
             name = f"capacity_reservation_id: {alternative.capacity_reservation}"
+            described = described_reservation(request.cloud, alternative.capacity_reservation)
             if described is None:
                 yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block in this region."
-            elif described["State"] in COMING:
-                starts = _time(described.get("StartDate"))
-                yield f"{name} is {described['State']} and starts at {starts}. Run again after that time, or specify an active reservation."
-            elif described["State"] != "active":
-                yield f"{name} is {described['State']}. Specify an active reservation."
-            elif _end_of_nodes(described) <= datetime.now(timezone.utc):
-                yield (
-                    f"{name} ends at {_time(described['EndDate'])}, and EC2 stops launching nodes in it shortly before that time. "
-                    "Specify a Capacity Block that ends later."
-                )
-            elif described["InstanceType"] != alternative.instance_type:
-                yield (
-                    f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. "
-                    "Use the same instance type for the reservation and the nodes."
-                )
-            elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
-                kind = BLOCK if alternative.market != BLOCK else RESERVATION
-                yield f"{name} is a {kind}, but market is {alternative.market}. Set market to {kind}."
+            elif described["AvailabilityZone"] not in available(request.cloud):
+                yield f"{name} is in {_other_zone(request.cloud, described['AvailabilityZone'])}"
+            else:
+                yield from (f"{name} {problem}" for problem in _mismatch(described, alternative))
+
+
+def _other_zone(cloud: AwsClient, zone: str) -> str:
+    """Return the end of a message about a zone in which nodes cannot be launched."""
+    return (
+        f"{zone}, which is not an Availability Zone of {cloud.region}. Nodes in Local Zones are not supported. "
+        f"Choose from {', '.join(sorted(available(cloud)))}."
+    )
+
+
+def _mismatch(described: Mapping[str, Any], alternative: Alternative) -> Iterator[str]:
+    """Yield why a reservation is not active or does not match the nodes."""
+    if described["State"] in COMING:
+        starts = _time(described.get("StartDate"))
+        yield f"is {described['State']} and starts at {starts}. Run again after that time, or specify an active reservation."
+    elif described["State"] != "active":
+        yield f"is {described['State']}. Specify an active reservation."
+    elif _end_of_nodes(described) <= datetime.now(timezone.utc):
+        yield (
+            f"ends at {_time(described['EndDate'])}, and EC2 stops launching nodes in it shortly before that time. "
+            "Specify a Capacity Block that ends later."
+        )
+    elif described["InstanceType"] != alternative.instance_type:
+        yield (
+            f"is for {described['InstanceType']}, not {alternative.instance_type}. "
+            "Use the same instance type for the reservation and the nodes."
+        )
+    elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
+        kind = BLOCK if alternative.market != BLOCK else RESERVATION
+        yield f"is a {kind}, but market is {alternative.market}. Set market to {kind}."
 
 
 class BlockEnd(Validator):

@@ -18,6 +18,7 @@ from moto.ec2.utils import random_resource_id, random_vpc_ep_id
 
 from ..context import CLOUD
 from ..override import override
+from .availability_zones import is_availability_zone
 
 WITH_GATEWAY = ("s3", "dynamodb")
 """Services that also have endpoints of type Gateway."""
@@ -230,7 +231,7 @@ def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], s
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
     """Return the endpoint services of AWS, which are built from a list of names. moto would load backends that require more packages."""
-    zones = [zone.name for zone in RegionsAndZonesBackend.zones[region]]
+    zones = [zone.name for zone in RegionsAndZonesBackend.zones[region] if is_availability_zone(zone)]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
         for kind in ("Interface", "Gateway") if name in WITH_GATEWAY else ("Interface",):

@@ -13,6 +13,7 @@ from moto.efs.models import EFSBackend, FileSystem, MountTarget
 from moto.efs.responses import EFSResponse
 
 from ..context import CLOUD
+from ..ec2.availability_zones import is_availability_zone
 from ..kms.keys import usable_key
 from ..lifecycle import LifeCycle
 from ..override import override
@@ -123,8 +124,10 @@ def create_mount_target(
     file_system = find_file_system(self, file_system_id)
     if file_system.life_cycle_state not in ("available", "updating"):
         raise incorrect_state(file_system)
-    zone = file_system.availability_zone_name
-    if zone and _zone(self, subnet_id) != zone:
+    zone, zone_of_target = file_system.availability_zone_name, _zone(self, subnet_id)
+    if not is_availability_zone(self.ec2_backend.get_subnet(subnet_id)._availability_zone):
+        raise efs_error(400, "UnsupportedAvailabilityZone", f"Amazon EFS is not available in {zone_of_target}.")
+    if zone and zone_of_target != zone:
         raise efs_error(400, "AvailabilityZonesMismatch", f"File system '{file_system_id}' can only have a mount target in {zone}.")
     target = moto_create_mount_target(self, file_system_id, subnet_id, ip_address, security_groups)
     interface = self.ec2_backend.get_network_interface(target.network_interface_id)
