@@ -71,6 +71,25 @@ def test_the_address_follows_the_master(cloud, run, fast, name):
     assert not run("cluster", **fast)["changed"]
 
 
+def test_a_new_master_gets_its_address_before_the_workers_are_in_service(cloud, run, fast, name):
+    """The master has several network interfaces, so it has no other public address, and its boot script installs packages."""
+    fast |= {"capacity_timeout": 3, "suppress_validators": ["vcpu_quota"]}
+    filters = [{"Name": "instance-type", "Values": [P4D]}, {"Name": "instance-state-name", "Values": ["running", "shutting-down"]}]
+    in_use = len(cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])
+    cloud.control.set_capacity({P4D: {"us-east-1a": in_use + 1}})
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=r"0 of 1 nodes of .*-workers"):
+        run("cluster", **fast)
+    assert "AssociateAddress" in writes(cloud)
+    cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
+    with pytest.raises(ModuleFailed, match=r"insufficient capacity.*0 of 1 nodes of .*-master"):
+        run("cluster", **{**fast, "worker_count": 0})
+    cloud.control.set_capacity({P4D: {"us-east-1a": None}})
+    run("cluster", **fast)
+    (master,) = described(cloud, name, "Master")
+    assert master["PublicIpAddress"]
+
+
 def test_the_address_of_an_unfinished_run_is_given_to_the_master_later(cloud, run, fast, name):
     run("cluster", **fast, wait=False)
     assert ("update", "master_address master") in steps(run("cluster", **fast))

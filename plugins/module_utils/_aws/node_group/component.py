@@ -54,7 +54,9 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     if settings.clustered:
         yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
     if MASTER in capacity.managed_groups(request) and len(settings.interfaces) > 1 and public_master:
-        yield elastic_ip.wanted(tags, wait=options["wait"])
+        master = known.get(definition.nodes(MASTER))
+        numbered = bool(master and master.properties["numbers"])
+        yield elastic_ip.wanted(tags, wish, wait=options["wait"], numbered=numbered)
     for group in capacity.managed_groups(request):
         scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
         waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master

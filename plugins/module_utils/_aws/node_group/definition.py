@@ -246,13 +246,18 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
         {"numbers": numbers(group, capacity.workers), "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
         # A replacement node is launched from the new template, even if the group does not change
         after=(template, nodes(WORKERS)) if group == MASTER else (template,),
-        parameters={
-            "least": 1 if group == MASTER else capacity.least_workers,
-            "timeout": capacity.timeout,
-            "past_activities": capacity.past_activities,
-            "alternative": capacity.alternative,
-        },
+        parameters=launch_parameters(group, capacity),
     )
+
+
+def launch_parameters(group: str, capacity: Capacity) -> dict[str, Any]:
+    """Return what determines how long a run waits for the nodes of a group, and how many nodes are sufficient."""
+    return {
+        "least": 1 if group == MASTER else capacity.least_workers,
+        "timeout": capacity.timeout,
+        "past_activities": capacity.past_activities,
+        "alternative": capacity.alternative,
+    }
 
 
 def _launched(settings: NodeSettings) -> list[str]:

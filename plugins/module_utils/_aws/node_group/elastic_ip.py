@@ -9,9 +9,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, AwsClient, tag_dict, tag_list
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    MASTER_ADDRESS,
+    Capacity,
+    auto_scaling_group,
+    launch_parameters,
+    nodes,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
+    in_group,
+    live_instances,
+    wait_for_instances,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -19,13 +29,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 Properties = Mapping[str, Any]
 
 
-def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
-    """Return the Elastic IP address, which is associated with the master as soon as the master exists.
+def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wait: bool, numbered: bool) -> Wanted:
+    """Return the Elastic IP address. If `wait` is false, a later run associates the address with the master.
 
-    If `wait` is false, a later run associates the address.
+    A new master gets the address as soon as it runs, because its boot script needs the internet. It gets its number only when all workers
+    are in service, which can take `capacity_timeout`. If the master has a number, this run may replace it, so the address comes afterwards.
     """
-    associated = {"master_is_public": True} if wait else {}
-    return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
+    own_tags = tags(MASTER_ADDRESS)
+    if not wait:
+        return Wanted(MASTER_ADDRESS, {"tags": own_tags})
+    properties = {"master_is_public": True, "tags": own_tags}
+    if numbered:
+        return Wanted(MASTER_ADDRESS, properties, after=(nodes(MASTER),))
+    new = {"new_master": launch_parameters(MASTER, capacity)}
+    return Wanted(MASTER_ADDRESS, properties, after=(auto_scaling_group(MASTER),), parameters=new)
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
@@ -42,7 +59,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
     )
     found = Found(address, allocated["AllocationId"], properties, {"address": allocated["PublicIp"]})
     if properties.get("master_is_public"):
-        _associate(cloud, found.id)
+        _associate(cloud, found.id, properties)
     return found
 
 
@@ -50,12 +67,12 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
     if "tags" in changed:
         cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
     if "master_is_public" in changed:
-        _associate(cloud, found.id)
+        _associate(cloud, found.id, properties)
 
 
-def _associate(cloud: AwsClient, allocation_id: str) -> None:
-    """Associate the address with the master, unless the master was launched with another public address."""
-    for instance in in_group(cloud, live_instances(cloud), MASTER):
+def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> None:
+    """Associate the address with the master, unless the master was launched with another public address. Raises Shortage."""
+    for instance in _masters(cloud, properties.get("new_master")):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])
             cloud.once_visible(
@@ -64,6 +81,13 @@ def _associate(cloud: AwsClient, allocation_id: str) -> None:
                 NetworkInterfaceId=primary["NetworkInterfaceId"],
                 AllowReassociation=True,  # a master that is being replaced may still have the address
             )
+
+
+def _masters(cloud: AwsClient, launch: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the master, and while it is being replaced also its predecessor. `launch` contains `launch_parameters` of a new master."""
+    if launch:
+        return wait_for_instances(cloud, group_name(cloud.cluster, MASTER), 1, launch)[0]
+    return in_group(cloud, live_instances(cloud), MASTER)
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:

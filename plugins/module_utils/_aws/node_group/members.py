@@ -89,10 +89,7 @@ def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, change
 def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
     """Wait until the group's nodes are in service, and number the nodes that have no number. Raises Shortage."""
     name, wanted = properties["group"], len(properties["numbers"])
-    launches = Launches(
-        since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
-    )
-    instances, explanation = _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
+    instances, explanation = wait_for_instances(cloud, name, wanted, properties, gone)
     if len(instances) < wanted:
         _settle_for(cloud, name, [instance["InstanceId"] for instance in instances])
     possible = numbers(address.key, len(instances))
@@ -108,6 +105,16 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
                 cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
             )
     return Found(address, name, {**properties, "numbers": possible}, {"shortage": explanation})
+
+
+def wait_for_instances(
+    cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Wait until `wanted` instances of a group are in service, as `_in_service` does. `properties` contains `launch_parameters`."""
+    launches = Launches(
+        since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
+    )
+    return _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
 
 
 def _in_service(
