@@ -1630,9 +1630,9 @@ options:
     description:
       - Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only
         node.
-      - 'If you decrease the number, EMR chooses the nodes that it terminates. It waits up to an hour for the containers
-        on them, and keeps as many core nodes as HDFS has copies of each block: by default 1 if the cluster started
-        with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
+      - 'If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for
+        the containers on them, and keeps as many core nodes as HDFS has copies of each block: by default 1 if the
+        cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
       - This option can be changed in place, but a change from 0 or to 0 requires O(emr_replace).
     type: int
   emr_task_instance_type:
@@ -1643,8 +1643,8 @@ options:
     type: str
   emr_task_count:
     description:
-      - Number of task nodes, which store no data. If you decrease the number, EMR chooses the nodes that it terminates,
-        and waits up to an hour for the containers on them.
+      - Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the
+        highest numbers, and waits up to an hour for the containers on them.
       - The cluster must not have several task groups with nodes.
       - This option can be changed in place.
     type: int
