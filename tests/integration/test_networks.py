@@ -84,6 +84,15 @@ def test_a_network_without_any_way_out_has_no_public_side(cloud, run, name):
     )
 
 
+def test_a_network_of_somebody_else_with_ipv6(run, definition, landlord):
+    """AWS lets new security groups of such a VPC also send all traffic over IPv6."""
+    owner = landlord(ZONES[:1])
+    owner.ec2.associate_vpc_cidr_block(VpcId=owner.vpc, AmazonProvidedIpv6CidrBlock=True)
+    definition |= owner.options(worker_count=0)
+    run("cluster", **definition)
+    assert not run("cluster", **definition)["changed"]
+
+
 def test_life_in_a_network_of_somebody_else(cloud, run, definition, landlord, name):
     owner = landlord(ZONES[:2])
     before = owner.state()

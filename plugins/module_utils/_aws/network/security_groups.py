@@ -73,8 +73,9 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         VpcId=properties["vpc"],
         TagSpecifications=tag_specifications("security-group", properties["tags"]),
     )["GroupId"]
-    # AWS adds a rule that allows all outbound traffic to every new group
-    found = Found(address, group_id, {**properties, "ingress": frozenset(), "egress": frozenset({("-1", -1, -1, "0.0.0.0/0")})})
+    # AWS adds rules that allow all outbound traffic to every new group, for IPv6 too if the VPC has an IPv6 range
+    (group,) = cloud.once_visible(cloud.ec2.describe_security_groups, GroupIds=[group_id])["SecurityGroups"]
+    found = Found(address, group_id, {**properties, **security_group_properties(cloud, group)})
     _update(cloud, found, properties, frozenset({"ingress", "egress"} & properties.keys()))
     return found
 
