@@ -116,6 +116,14 @@ def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
     assert cloud.client("s3").head_bucket(Bucket=bucket)
 
 
+def test_links_on_several_pages_are_all_read(run, definition, bucket):
+    """FSx returns the links in pages, for which botocore has no paginator."""
+    links = [{"path": f"/{number}", "s3": f"s3://{bucket}/{number}"} for number in range(6)]
+    options = {**definition, "worker_count": 0, "lustre": True, "lustre_data_repositories": links}
+    run("cluster", **options)
+    assert not run("cluster", **options)["changed"]
+
+
 def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
     link = {"path": "/train", "s3": f"s3://{bucket}/train"}
     options = {**definition, "lustre": True, "lustre_data_repositories": [link]}

@@ -78,11 +78,13 @@ DONE_BEFORE = (
     "InvalidPermission.Duplicate",
     "InvalidPlacementGroup.Duplicate",
     "InvalidSubnet.Conflict",
-    "LimitExceeded",  # an instance profile can have only one role
     "MountTargetConflict",
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
+# Operations and error codes of such calls, for codes with other meanings elsewhere. An instance profile can have only one role. For other
+# operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
+DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
@@ -248,7 +250,14 @@ class AwsClient:
             can_paginate = client.can_paginate(operation)
         if can_paginate:
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
-        return list(getattr(client, operation)(**arguments).get(key, []))
+        # botocore has no paginators for some operations that return pages
+        call = getattr(client, operation)
+        page = call(**arguments)
+        items = list(page.get(key, []))
+        while page.get("NextToken"):
+            page = call(**arguments, NextToken=page["NextToken"])
+            items += page.get(key, [])
+        return items
 
     def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return the same items as `retrieve`, but make the API call only once per run.
@@ -375,7 +384,8 @@ def outcome_is_unknown(error: BaseException) -> bool:
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     broken = status >= 500 and error_code(error) not in THROTTLED
-    return bool(broken or error_code(error) in DONE_BEFORE or is_missing(error))
+    done = error_code(error) in DONE_BEFORE or (getattr(error, "operation_name", ""), error_code(error)) in DONE_BEFORE_IN
+    return bool(broken or done or is_missing(error))
 
 
 def is_missing(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from .lookup import bucket_exists, find_lustre_file_system, find_repeated, fsx_e
 
 LINKABLE = ("2.12", "2.15")
 """Lustre versions with support for data repository associations."""
-MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATION_MODEL["describe_file_systems"], "limit_default": 25}}
+MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATION_MODEL["describe_file_systems"], "limit_default": 5}}
 
 
 class Association(LifeCycle):

@@ -10,7 +10,12 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice, denial
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AnsibleAWSModule,
+    connection_advice,
+    denial,
+    outcome_is_unknown,
+)
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 # The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has loaded more of Ansible.
@@ -58,3 +63,18 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
 def test_a_denied_call_is_told_once_with_what_to_do(message, told):
     error = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": message}}, "DescribeVpcs")
     assert denial(error) == f"{told}. Attach the policies of docs/permissions.md to this identity, or use other credentials."
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "unknown"),
+    [
+        ("AddRoleToInstanceProfile", "LimitExceeded", True),
+        ("CreateRole", "LimitExceeded", False),
+        ("CreateAutoScalingGroup", "LimitExceeded", False),
+        ("CreateRole", "EntityAlreadyExists", True),
+        ("AddRoleToInstanceProfile", "AccessDenied", False),
+    ],
+)
+def test_an_exhausted_quota_is_not_a_call_that_was_made_before(operation, code, unknown):
+    error = ClientError({"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 409}}, operation)
+    assert outcome_is_unknown(error) is unknown
