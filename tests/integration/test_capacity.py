@@ -169,6 +169,13 @@ def test_a_quota_is_no_reason_to_wait(cloud, run, definition, types):
         run("cluster", **{**definition, "cluster": "test-quota", "capacity_timeout": 600})
 
 
+def test_the_clock_of_the_controller_may_be_fast(cloud, run, definition):
+    cloud.control.set_delays(clock_lag=3600)
+    cloud.control.set_quotas({"L-417A185B": 96 * 2})
+    with pytest.raises(ModuleFailed, match=r"current vCPU limit.*Request an increase in Service Quotas"):
+        run("cluster", **definition)
+
+
 def test_capacity_that_comes_in_time(cloud, run, definition, name):
     cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
     later = threading.Timer(2, cloud.control.set_capacity, [{P4D: {"us-east-1a": None}}])

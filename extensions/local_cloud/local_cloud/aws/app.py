@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,13 @@ class AwsApi:
                 LOG.exception("A round of the ticker failed")
 
 
+class RequestHandler(MotoRequestHandler):
+    """Sends responses with the time of this cloud's clock."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return formatdate((timestamp or time.time()) - CLOUD.delays.clock_lag, usegmt=True)
+
+
 def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
     """Return an empty cloud. A process has one cloud at a time, because moto keeps its state in globals."""
     return AwsApi(hosts, settings or Settings())
@@ -170,4 +178,4 @@ def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
 def serve(cloud: calls.Application, port: int = 0) -> BaseWSGIServer:
     """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port: see `server_port`."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=MotoRequestHandler)
+    return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=RequestHandler)

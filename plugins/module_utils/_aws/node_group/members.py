@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
@@ -111,10 +112,17 @@ def wait_for_instances(
     cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Wait until `wanted` instances of a group are in service, as `_in_service` does. `properties` contains `launch_parameters`."""
-    launches = Launches(
-        since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
-    )
+    since, past = _time_of_aws(cloud, name), properties["past_activities"]
+    launches = Launches(since=since, wanted=wanted, past=past, alternative=properties["alternative"])
     return _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
+
+
+def _time_of_aws(cloud: AwsClient, name: str) -> datetime:
+    """Return the time at AWS, which determines the start times of activities. The controller's clock may be wrong."""
+    answer = cloud.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    # Times in HTTP are always in GMT
+    return parsedate_to_datetime(date).replace(tzinfo=timezone.utc) if date else datetime.now(timezone.utc)
 
 
 def _in_service(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from datetime import datetime, timedelta
 from typing import Any
 
 from moto.autoscaling.models import AutoScalingBackend
 from moto.core.utils import utcnow
+
+from ..context import CLOUD
 
 Activity = dict[str, Any]
 """An activity in the format of the API."""
@@ -29,8 +32,8 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activ
         "AutoScalingGroupName": group.name,
         "AutoScalingGroupARN": group.arn,
         "Description": description,
-        "Cause": f"At {utcnow():%Y-%m-%dT%H:%M:%SZ} {cause}",
-        "StartTime": utcnow(),
+        "Cause": f"At {_now():%Y-%m-%dT%H:%M:%SZ} {cause}",
+        "StartTime": _now(),
         "StatusCode": "InProgress",
         "Progress": 50,
         "Details": json.dumps(details),
@@ -43,6 +46,10 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activ
 
 def end(activity: Activity, status: str = "Successful", message: str | None = None) -> None:
     """Record the end of an activity: the status (Successful, Failed or Cancelled) and a message."""
-    activity.update(StatusCode=status, EndTime=utcnow(), Progress=100)
+    activity.update(StatusCode=status, EndTime=_now(), Progress=100)
     if message:
         activity["StatusMessage"] = message
+
+
+def _now() -> datetime:
+    return utcnow() - timedelta(seconds=CLOUD.delays.clock_lag)
