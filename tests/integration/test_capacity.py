@@ -377,6 +377,26 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
+def test_a_reservation_in_a_placement_group(cloud, run, definition, types, name):
+    ec2 = cloud.client("ec2")
+    group = ec2.create_placement_group(GroupName=f"{name}-own", Strategy="cluster")["PlacementGroup"]["GroupArn"]
+    reservation = ec2.create_capacity_reservation(
+        InstanceType=P4D,
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone="us-east-1a",
+        InstanceCount=5,
+        InstanceMatchCriteria="targeted",
+        PlacementGroupArn=group,
+    )["CapacityReservation"]["CapacityReservationId"]
+    definition |= {"market": "capacity-reservation", "capacity_reservation_id": reservation, "capacity_timeout": PATIENCE}
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=rf"{reservation} is only for nodes in the placement group {name}-own. Set placement_group"):
+        run("cluster", **definition)
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+    run("cluster", **definition, placement_group=f"{name}-own")
+    assert types() == [(P4D, "us-east-1a", "on-demand")] * 5
+
+
 @pytest.mark.parametrize("alternative", [False, True])
 def test_a_reservation_in_a_local_zone(cloud, run, definition, alternative):
     block = cloud.control.reserve_capacity_block(P4D, "us-east-1-dfw-2a", 5)

@@ -82,8 +82,9 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
-    The reservation determines the location of `reserved` nodes. A capacity reservation does not match nodes in a placement group other than
-    its own, and a Capacity Block does not allow a placement group.
+    The reservation determines the location of `reserved` nodes. Its capacity may be spread out, unless the reservation was created in a
+    placement group, and then it is only for nodes in that group. A Capacity Block does not allow a placement group.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)

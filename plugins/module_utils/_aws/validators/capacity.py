@@ -113,7 +113,7 @@ class Reservation(Validator):
             elif described["AvailabilityZone"] not in available(request.cloud):
                 yield f"{name} is in {_other_zone(request.cloud, described['AvailabilityZone'])}"
             else:
-                yield from (f"{name} {problem}" for problem in _mismatch(described, alternative))
+                yield from (f"{name} {problem}" for problem in _mismatch(described, alternative, request.options["placement_group"]))
 
 
 def _other_zone(cloud: AwsClient, zone: str) -> str:
@@ -124,7 +124,7 @@ def _other_zone(cloud: AwsClient, zone: str) -> str:
     )
 
 
-def _mismatch(described: Mapping[str, Any], alternative: Alternative) -> Iterator[str]:
+def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_group: str | None) -> Iterator[str]:
     """Yield why a reservation is not active or does not match the nodes."""
     if described["State"] in COMING:
         starts = _time(described.get("StartDate"))
@@ -144,6 +144,14 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative) -> Iterato
     elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
         kind = BLOCK if alternative.market != BLOCK else RESERVATION
         yield f"is a {kind}, but market is {alternative.market}. Set market to {kind}."
+    elif described.get("PlacementGroupArn") and _name_in(described["PlacementGroupArn"]) != placement_group:
+        group = _name_in(described["PlacementGroupArn"])
+        yield f"is only for nodes in the placement group {group}. Set placement_group: {group}, or specify another reservation."
+
+
+def _name_in(arn: str) -> str:
+    """Return the name in the ARN of a placement group."""
+    return arn.rpartition("/")[2]
 
 
 class BlockEnd(Validator):

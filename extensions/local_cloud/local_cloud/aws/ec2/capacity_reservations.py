@@ -53,6 +53,7 @@ class CapacityReservation(TaggedEC2Resource):
         self.create_date = self.start_date = utcnow()
         self.end_date: datetime | None = None
         self.client_token: str | None = None
+        self.placement_group_arn: str | None = None
         self.cancelled = False
         capacity_reservations(backend)[self.id] = self
 
@@ -209,6 +210,7 @@ def create_capacity_reservation(self: EC2Response) -> ActionResult:
     check_room(instance_type, zone, ON_DEMAND, count)
     reservation = CapacityReservation(backend, instance_type, zone, count)
     reservation.client_token = token
+    reservation.placement_group_arn = self._get_param("PlacementGroupArn")
     reservation.instance_platform = self._get_param("InstancePlatform")
     reservation.instance_match_criteria = self._get_param("InstanceMatchCriteria") or "open"
     reservation.ebs_optimized = self._get_bool_param("EbsOptimized", False)
