@@ -47,6 +47,11 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 def text(progress: Mapping[str, Any]) -> str:
     """Return the progress as readable text, or an empty string while the progress is unknown."""
+    number, count = progress.get("source", 0), progress.get("sources", 0)
+    return _stage(progress) + (f" (source {number} of {count})" if count else "")
+
+
+def _stage(progress: Mapping[str, Any]) -> str:
     stage, done, total = progress.get("stage", ""), progress.get("done", 0), progress.get("total", 0)
     if not total:
         return f"{stage} {human(done)}" if done else stage

@@ -19,8 +19,37 @@ options:
     description:
       - C(s3://bucket/key) for one object, C(s3://bucket/prefix) for all objects below the prefix, the URL of a file, or a path on the
         controller.
+      - Required, unless O(sources) is set.
     type: str
-    required: true
+    default: ""
+  sources:
+    description:
+      - Several sources that together make one data set, in place of O(source). O(name) is required. A file of a later source replaces a
+        file of an earlier source with the same path.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      source:
+        description:
+          - C(s3://bucket/key), C(s3://bucket/prefix), or the URL of a file.
+        type: str
+        required: true
+      folder:
+        description:
+          - Folder in the data set for the files of this source. The default is the data set's top-level folder.
+        type: str
+        default: ""
+      checksum:
+        description:
+          - Digest of the file, such as C(sha256:0123...).
+        type: str
+        default: ""
+      unpack:
+        description:
+          - Whether to unpack archives.
+        type: bool
+        default: false
   destination:
     description:
       - V(shared) is a directory that all hosts share. V(local) is a directory on this host's own disk.
@@ -143,6 +172,19 @@ EXAMPLES = r"""
     directory: /efs/datasets
   run_once: true
 
+- name: Combine images and their annotations
+  deeplearning.cluster.dataset:
+    name: coco-2017
+    sources:
+      - source: http://images.cocodataset.org/zips/val2017.zip
+        unpack: true
+      - source: http://images.cocodataset.org/annotations/annotations_trainval2017.zip
+        unpack: true
+      - source: s3://my-models/resnet50.npz
+        folder: pretrained-models
+    directory: /efs/datasets
+  run_once: true
+
 - name: Copy all files to the local disk of every host
   deeplearning.cluster.dataset:
     source: s3://my-datasets/imagenet/
@@ -205,6 +247,16 @@ progress:
       description: Total size of the stage, in the same unit as RV(progress.done).
       returned: when it is known
       type: int
+    source:
+      description: Number of the source that the stage is about.
+      returned: while one of several sources is staged
+      type: int
+      sample: 2
+    sources:
+      description: Number of sources.
+      returned: while one of several sources is staged
+      type: int
+      sample: 4
     seconds:
       description: Seconds since the work began.
       returned: always
@@ -223,9 +275,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     work_on,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
-    PATH,
     DataError,
-    parse,
+    check_sources,
 )
 
 
@@ -234,7 +285,8 @@ def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_if=[("state", "fetched", ["share"])])
     spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
     try:
-        if parse(spec["source"]).kind == PATH and not spec["upload"]:
+        check_sources(spec)
+        if spec["source"].startswith("/") and not spec["upload"]:
             raise DataError(
                 f"source: {spec['source']} is a path on the controller, which this host cannot read. "
                 "Run the module through its action plugin."

@@ -31,7 +31,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     SHARED,
     DataError,
     check_options,
+    check_sources,
     name_of,
+    name_of_set,
     parse,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_name
@@ -319,7 +321,11 @@ def image_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterator[st
 
 def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
     """Return error messages about the options of a data set."""
-    options = {"destination": SHARED, "checksum": "", "unpack": False, **of_role("dataset_", given)}
+    default = {"source": "", "sources": [], "name": "", "destination": SHARED, "checksum": "", "unpack": False}
+    options = {**default, **of_role("dataset_", given)}
+    if options["sources"]:
+        yield from several_sources_errors(options)
+        return
     if not options.get("source") or not are_known(options, "source"):
         return
     wrong = refusal("", lambda: parse(options["source"]))
@@ -333,6 +339,17 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
         yield from refusal("", lambda: name_of(source, options.get("name")))
     if source.kind == PATH and not os.path.exists(source.text):
         yield f"dataset_source: {source.text!r} does not exist on the controller. Specify an existing path, a URL or s3://bucket/prefix."
+
+
+def several_sources_errors(options: Mapping[str, Any]) -> Iterator[str]:
+    """Return error messages about a data set with several sources."""
+    if not are_known(options, *options):
+        return
+    default = {"source": "", "folder": "", "checksum": "", "unpack": False}
+    given = [{name: value for name, value in each.items() if value is not None} for each in options["sources"]]
+    spec = {**options, "sources": [{**default, **each} for each in given]}
+    wrong = refusal("", lambda: check_sources(spec))
+    yield from wrong or refusal("", lambda: name_of_set(spec))
 
 
 def key_errors(controller: NodeVariables) -> Iterator[str]:

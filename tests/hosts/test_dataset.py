@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
+import zipfile
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.exhaustive
 REGION = "us-east-1"
 BUCKET = "sets-of-images"
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": str(number) * 100 for number in range(30)}
+MODEL = f"sha256:{hashlib.sha256(b'1' + bytes([10])).hexdigest()}"
 SLOWLY = """
 import http.server, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -156,6 +159,31 @@ def test_hosts_fill_the_shared_storage_together_by_their_role(cluster, images):
     assert cluster.read("cd /efs/datasets/images && cat */*.jpg", host=1) == "".join(IMAGES[path] for path in sorted(IMAGES))
     assert cluster.read("cat /efs/datasets/images/.dataset.shards/2/* | wc -l").strip() == str(len(IMAGES))
     assert cluster.unchanged(source=images, shards=[2])
+
+
+def test_several_sources_make_one_data_set_here_and_on_s3(cluster, images):
+    s3, server = cluster.cloud.client("s3"), cluster.hosts[0]
+    with zipfile.ZipFile(cluster.folder / "labels.zip", "w") as archive:
+        archive.writestr("annotations/instances.json", "{}")
+    s3.upload_file(str(cluster.folder / "labels.zip"), BUCKET, "labels.zip")
+    server.ssh("mkdir -p /tmp/weights && echo 1 >/tmp/weights/model.npz")
+    server.ssh("sudo systemd-run --quiet --unit=weights --working-directory=/tmp/weights python3 -m http.server 8001")
+    wait_until(lambda: server.ssh("curl -fsI http://localhost:8001/model.npz", check=False).returncode == 0)
+    sources = [
+        {"source": images, "folder": "train"},
+        {"source": f"s3://{BUCKET}/labels.zip", "unpack": True},
+        {"source": f"http://{server.private_ip}:8001/model.npz", "folder": "pretrained", "checksum": MODEL},
+    ]
+    paths = sorted(["annotations/instances.json", "pretrained/model.npz", *(f"train/{path}" for path in IMAGES)])
+    cluster.run(name="all", sources=sources)
+    files = "cd /efs/datasets/all && find . -type f -not -path './.dataset.*' -printf '%P\\n' | sort"
+    assert cluster.read(files, host=1).split() == paths
+    assert cluster.unchanged(name="all", sources=sources)
+
+    cluster.run(name="all", sources=sources, destination=f"s3://{BUCKET}/all")
+    assert cluster.unchanged(name="all", sources=sources, destination=f"s3://{BUCKET}/all")
+    cluster.run(name="again", source=f"s3://{BUCKET}/all", shards=[2])
+    assert cluster.read(files.replace("/all", "/again"), host=1).split() == paths
 
 
 def test_what_the_role_does_not_allow_says_what_to_do(cluster):

@@ -35,7 +35,7 @@ def spec(tmp_path):
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}
-        internal = {"directory": str(tmp_path / "datasets"), "shards": [], "share": None, "upload": None}
+        internal = {"directory": str(tmp_path / "datasets"), "sources": [], "shards": [], "share": None, "upload": None}
         return {**default, **internal, "source": source, **options}
 
     return make

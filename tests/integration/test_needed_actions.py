@@ -308,6 +308,7 @@ def upload(witness, folder):
         "region": REGION,
         "anonymous": False,
         "directory": str(witness.folder / "sets"),
+        "sources": [],
         "shards": [],
         "share": None,
         "upload": stager.upload_facts(str(folder)),

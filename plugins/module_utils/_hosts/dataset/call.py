@@ -16,12 +16,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     SHARED,
     DataError,
     fingerprint,
-    name_of,
-    parse,
+    name_of_set,
 )
 
 ARGUMENTS = {
-    "source": {"type": "str", "required": True},
+    "source": {"type": "str", "default": ""},
+    "sources": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "source": {"type": "str", "required": True},
+            "folder": {"type": "str", "default": ""},
+            "checksum": {"type": "str", "default": ""},
+            "unpack": {"type": "bool", "default": False},
+        },
+    },
     "destination": {"type": "str", "default": "shared"},
     "name": {"type": "str"},
     "directory": {"type": "path", "required": True},
@@ -86,14 +96,14 @@ def examine(module: AnsibleModule, spec: stager.Spec) -> None:
 
 def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
     """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with its progress or result."""
-    what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
+    what = fingerprint(name_of_set(spec), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}
     if not work.is_running():
         if known != attempt:
             work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
-        source = spec["source"].partition("?")[0]
+        source = spec["source"].partition("?")[0] or spec["name"]
         raise DataError(
             f"{source}: another run is staging this source on this host with different options. Run again after that run has ended."
         )

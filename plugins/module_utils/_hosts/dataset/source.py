@@ -12,11 +12,12 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Tuple
 from urllib.parse import unquote, urlsplit
 
-S3, URL, PATH = "s3", "url", "path"
+S3, URL, PATH, SEVERAL = "s3", "url", "path", "several"
 SHARED, LOCAL, DIRECT = "shared", "local", "direct"
 DESTINATIONS = (SHARED, LOCAL, DIRECT)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+FOLDER = re.compile(rf"{NAME.pattern}(/{NAME.pattern}){{0,9}}")
 DESCRIBING = ".dataset."
 """The name prefix of the files that describe a data set. They are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
@@ -91,6 +92,55 @@ def name_of(source: Source, name: str | None) -> str:
             "digit."
         )
     return result
+
+
+def name_of_set(spec: Mapping[str, Any]) -> str:
+    """Return the name of a data set with one or several sources. Raises DataError."""
+    return name_of(all_sources(spec) if spec["sources"] else parse(spec["source"]), spec["name"])
+
+
+def all_sources(spec: Mapping[str, Any]) -> Source:
+    """Return a source that represents all sources of a data set."""
+    return Source(SEVERAL, ", ".join(parse(each["source"]).shown for each in spec["sources"]))
+
+
+def parts_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the options for each of several sources: its own, and those of the data set."""
+    return [{**spec, **each} for each in spec["sources"]]
+
+
+def check_sources(spec: Mapping[str, Any]) -> None:
+    """Raise DataError unless there is either one source, or a valid list of several sources."""
+    if not spec["sources"]:
+        if not spec["source"]:
+            raise DataError(
+                "dataset_source: no source is specified. Set it to s3://bucket/prefix, the URL of a file, or an absolute path on the "
+                "controller."
+            )
+        return
+    for option in ("source", "checksum", "unpack"):
+        if spec[option]:
+            raise DataError(f"dataset_{option}: cannot be combined with dataset_sources. Set {option} in the entries of dataset_sources.")
+    if spec["destination"] == DIRECT:
+        raise DataError("dataset_destination: 'direct' supports only one source. Set it to shared, local or a location on S3.")
+    if not spec["name"]:
+        raise DataError("dataset_name: several sources have no default name. Specify a name.")
+    for part in parts_of(spec):
+        _check_part(part)
+
+
+def _check_part(part: Mapping[str, Any]) -> None:
+    source = parse(part["source"])
+    if source.kind == PATH:
+        raise DataError(
+            f"dataset_sources: '{source.text}' is a path on the controller. Use sources on S3 and URLs, or upload the files to S3 first."
+        )
+    if part["folder"] and not FOLDER.fullmatch(part["folder"]):
+        raise DataError(
+            f"dataset_sources: the folder '{part['folder']}' is not valid. Use a relative path such as train/images. Its names consist of "
+            "letters, digits, '.', '_' and '-', and begin with a letter or digit."
+        )
+    check_options(part, source)
 
 
 def parse_checksum(text: str) -> tuple[str, str]:

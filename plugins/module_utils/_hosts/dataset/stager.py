@@ -28,15 +28,19 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     DataError,
     File,
     Source,
+    all_sources,
     check_names,
     check_options,
+    check_sources,
     fingerprint,
     human,
     is_archive,
     listed,
     name_of,
+    name_of_set,
     parse,
     parse_checksum,
+    parts_of,
 )
 
 MARKER = f"{DESCRIBING}json"
@@ -62,6 +66,8 @@ class Plan(NamedTuple):
     """The total number of bytes to fetch, or None if the server does not report the size."""
     single: bool
     current: bool
+    parts: list[Plan]
+    """The contents of each source, if there are several."""
 
 
 class Places(NamedTuple):
@@ -89,8 +95,22 @@ class Places(NamedTuple):
         return os.path.join(self.partial, "fetched")
 
     @property
+    def prepared(self) -> str:
+        """The path of a file that exists once one of several sources is unpacked."""
+        return os.path.join(self.partial, "prepared")
+
+    @property
+    def added(self) -> str:
+        """The path of a file that exists once one of several sources is added to the data set."""
+        return os.path.join(self.partial, "added")
+
+    @property
     def replaced(self) -> str:
         return os.path.join(self.partial, "replaced")
+
+    def of_part(self, number: int) -> Places:
+        """Return the places of one of several sources. `final` is the folder in which they are combined."""
+        return Places(self.data, os.path.join(self.partial, f"source{number}"))
 
 
 class Progress:
@@ -98,9 +118,14 @@ class Progress:
 
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")
+        self._part: dict[str, int] = {}
 
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
-        self._write({"stage": stage, "done": done, "total": total})
+        self._write({"stage": stage, "done": done, "total": total, **self._part})
+
+    def part(self, number: int, count: int) -> None:
+        """Report which of several sources the next stages are about. With a count of 0, they are about the whole data set."""
+        self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
         """Return the function that the tools call to report the progress of a stage."""
@@ -135,7 +160,26 @@ def run(spec: Spec, progress: Progress) -> None:
 
 
 def examine(spec: Spec) -> Plan:
-    """Examine the source, and check whether its current version is already staged. Changes nothing. Raises DataError."""
+    """Examine the sources, and check whether their current version is already staged. Changes nothing. Raises DataError."""
+    check_sources(spec)
+    plan = _examine_several(spec) if spec["sources"] else _examine_source(spec)
+    marker = _marker(spec, plan.name)
+    if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
+        raise DataError(
+            f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
+        )
+    return plan._replace(current=bool(marker) and marker["version"] == plan.version)
+
+
+def _examine_several(spec: Spec) -> Plan:
+    name, specs = name_of_set(spec), parts_of(spec)
+    parts = [_examine_source(part) for part in specs]
+    version = fingerprint(*((part.version, options["folder"]) for part, options in zip(parts, specs)))
+    return Plan(all_sources(spec), name, version, files=[], size=None, single=False, current=False, parts=parts)
+
+
+def _examine_source(spec: Spec) -> Plan:
+    """Examine one source. Raises DataError."""
     source = parse(spec["source"])
     check_options(spec, source)
     name = name_of(source, spec["name"])
@@ -160,13 +204,7 @@ def examine(spec: Spec) -> Plan:
     if spec["checksum"] and not single:
         raise DataError(f"dataset_checksum: a checksum applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
-    marker = _marker(spec, name)
-    plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
-    if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(
-            f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
-        )
-    return plan
+    return Plan(source, name, version, files, size, single, current=False, parts=[])
 
 
 def places(spec: Spec, plan: Plan) -> Places:
@@ -225,7 +263,9 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
     if plan.current:
         return {"changed": write_shards(spec, plan), **_described(spec, plan)}
     where = places(spec, plan)
-    if _goes_directly(spec, plan):
+    if plan.parts:
+        files = _combine(spec, plan, where, progress)
+    elif _goes_directly(spec, plan):
         _check(spec, plan, plan.source.text)
         options = () if plan.single else WITHOUT_DESCRIPTION
         s3.copy(_access(spec), *_between(spec, plan), progress.moved("copying"), *options, tree=not plan.single)
@@ -275,12 +315,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     if os.path.exists(where.fetched):
         return
     os.makedirs(where.download, exist_ok=True)
-    free, needed = shutil.disk_usage(where.download).free, (plan.size or 0) - _used(where.download)
-    if needed > free:
-        raise DataError(
-            f"{spec['directory']}: fetching {plan.source.shown} requires {human(needed)}, but the free space is only {human(free)}. "
-            "Free some space, or choose another directory."
-        )
+    _require_space(spec, plan, _missing(plan, where))
     file = os.path.join(where.download, plan.source.basename)
     if plan.source.kind == URL:
         tools.download(plan.source, file, plan.size, progress.moved("fetching"))
@@ -297,8 +332,54 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     except DataError:
         shutil.rmtree(where.partial)
         raise
-    with open(where.fetched, "w", encoding="utf-8"):
+    _touch(where.fetched)
+
+
+def _missing(plan: Plan, where: Places) -> int:
+    """Return the number of bytes that are still to fetch, as far as it is known."""
+    return 0 if os.path.exists(where.fetched) else (plan.size or 0) - _used(where.download)
+
+
+def _require_space(spec: Spec, plan: Plan, needed: int) -> None:
+    free = shutil.disk_usage(spec["directory"]).free
+    if needed > free:
+        raise DataError(
+            f"{spec['directory']}: fetching {plan.source.shown} requires {human(needed)}, but the free space is only {human(free)}. "
+            "Free some space, or choose another directory."
+        )
+
+
+def _touch(path: str) -> None:
+    with open(path, "w", encoding="utf-8"):
         pass
+
+
+def _combine(spec: Spec, plan: Plan, where: Places, progress: Progress) -> list[File]:
+    """Fetch and unpack each source in a separate folder, add its files to the data set, and return all files. Raises DataError.
+
+    Continues where an earlier run was interrupted.
+    """
+    os.makedirs(where.data, exist_ok=True)
+    _require_space(spec, plan, sum(_missing(part, where.of_part(number)) for number, part in enumerate(plan.parts)))
+    for number, (options, part) in enumerate(zip(parts_of(spec), plan.parts)):
+        progress.part(number + 1, len(plan.parts))
+        if not os.path.exists(where.of_part(number).added):
+            _add(options, part, where.of_part(number), progress)
+    progress.part(0, 0)
+    return walk(where.data)
+
+
+def _add(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
+    """Fetch and unpack one source, and move its files into its folder of the data set. Raises DataError."""
+    if not os.path.exists(where.prepared):
+        _fetch(spec, plan, where, progress)
+        _prepare(spec, where, progress)
+        _touch(where.prepared)
+    if os.path.isdir(where.data):  # otherwise, an interrupted run has moved it
+        if not spec["folder"]:
+            unpacked.drop_description(where.data)
+        unpacked.move(where.data, where.final, spec["folder"])
+    _touch(where.added)
 
 
 def _check(spec: Spec, plan: Plan, path: str) -> None:
@@ -386,7 +467,8 @@ def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
     _write_shards(folder, files, spec["shards"])
     with _new_file(os.path.join(folder, MARKER)) as file:
         facts = {"name": plan.name, "source": plan.source.shown, "version": plan.version, "checksum": spec["checksum"] or None}
-        json.dump({**facts, "files": len(files), "size": sum(size for _path, size in files), "unpacked": spec["unpack"]}, file, indent=1)
+        is_unpacked = spec["unpack"] or any(part["unpack"] for part in spec["sources"])
+        json.dump({**facts, "files": len(files), "size": sum(size for _path, size in files), "unpacked": is_unpacked}, file, indent=1)
 
 
 def _new_file(path: str) -> TextIO:

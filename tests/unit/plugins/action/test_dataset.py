@@ -80,6 +80,7 @@ def test_a_host_whose_progress_never_ends_is_not_asked_for_ever(clock, monkeypat
         ({"stage": "fetching", "done": 1 << 30, "total": 18 << 30}, "fetching 1.0 GiB of 18.0 GiB"),
         ({"stage": "fetching", "done": 2048, "total": 0}, "fetching 2.0 KiB"),
         ({"stage": "unpacking", "done": 1, "total": 3}, "unpacking archive 2 of 3"),
+        ({"stage": "fetching", "done": 2048, "source": 2, "sources": 4}, "fetching 2.0 KiB (source 2 of 4)"),
         ({}, ""),
     ],
 )

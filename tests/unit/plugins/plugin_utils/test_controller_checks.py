@@ -180,6 +180,9 @@ def test_a_secret_of_the_wrong_type_is_not_shown(errors):
     assert found == "training_job_secrets: the value is not of type dict. Use a value of that type."
 
 
+SEVERAL = [{"source": "s3://b/images", "folder": "images/train"}, {"source": "https://e.org/x.tar", "unpack": True}]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -190,6 +193,21 @@ def test_a_secret_of_the_wrong_type_is_not_shown(errors):
         ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
         ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination: 'direct' reads the data from S3"),
         ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' is not of type bool."),
+        ({"sources": SEVERAL}, "dataset_name: several sources have no default name. Specify a name."),
+        ({"sources": SEVERAL, "name": "a b"}, "dataset_name: 'a b' is not a valid name"),
+        ({"sources": SEVERAL, "name": "a", "source": "s3://b/k"}, "dataset_source: cannot be combined with dataset_sources. Set source in"),
+        ({"sources": SEVERAL, "name": "a", "unpack": True}, "dataset_unpack: cannot be combined with dataset_sources. Set unpack in"),
+        ({"sources": SEVERAL, "name": "a", "checksum": "md5:1"}, "dataset_checksum: cannot be combined with dataset_sources."),
+        ({"sources": SEVERAL, "name": "a", "destination": "direct"}, "dataset_destination: 'direct' supports only one source."),
+        ({"sources": SEVERAL, "name": "a", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
+        ({"sources": [{"source": "ftp://e.org/x"}], "name": "a"}, "dataset_source: 'ftp://e.org/x' is not supported."),
+        ({"sources": [{"folder": "x"}], "name": "a"}, "dataset_sources: [{'folder': 'x'}] is not of type list of dict."),
+        ({"sources": [{"source": "/data"}], "name": "a"}, "dataset_sources: '/data' is a path on the controller."),
+        ({"sources": [{"source": "s3://b/k", "folder": "../x"}], "name": "a"}, "dataset_sources: the folder '../x' is not valid."),
+        ({"sources": [{"source": "s3://b/k", "folder": "/x"}], "name": "a"}, "dataset_sources: the folder '/x' is not valid."),
+        ({"sources": [{"source": "s3://b/k", "folder": "x/"}], "name": "a"}, "dataset_sources: the folder 'x/' is not valid."),
+        ({"sources": [*SEVERAL, {"source": "s3://b/k", "checksum": "md4:1"}], "name": "a"}, "dataset_checksum: 'md4:1' is not a valid"),
+        ({"sources": ["s3://b/k"], "name": "a"}, "dataset_sources"),
     ],
 )
 def test_the_options_of_a_data_set(errors, values, message):
@@ -203,7 +221,15 @@ def test_a_data_set_with_several_faults_has_several_findings(errors):
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"dataset_source": "/"}, {"dataset_source": UNKNOWN}, {"dataset_source": "s3://b/k", "dataset_destination": UNKNOWN}],
+    [
+        {},
+        {"dataset_source": "/"},
+        {"dataset_source": UNKNOWN},
+        {"dataset_source": "s3://b/k", "dataset_destination": UNKNOWN},
+        {"dataset_sources": SEVERAL},
+        {"dataset_sources": UNKNOWN},
+        {"dataset_sources": SEVERAL, "dataset_name": UNKNOWN},
+    ],
 )
 def test_a_data_set_that_is_good_or_not_known(errors, values):
     assert errors("dataset", **{"dataset_name": "x", **values}) == []

@@ -15,6 +15,7 @@ def stage(tmp_path):
     def run(url, **options):
         spec = {
             "source": url,
+            "sources": [],
             "destination": "local",
             "name": None,
             "directory": str(tmp_path / "datasets"),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.server
 import io
+import json
 import os
 import tarfile
 import threading
@@ -18,11 +19,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file, or the requested range of it. Each item of C(limits) is the number of bytes after which one response breaks off."""
+    """Serves one file, or C(files) by name, or the requested range of a file.
+
+    Each item of C(limits) is the number of bytes after which one response breaks off.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.content, self.tag, self.limits, self.ranges = b"", '"1"', [], []
+        self.content, self.files, self.tag, self.limits, self.ranges = b"", {}, '"1"', [], []
 
     def url(self, name):
         return f"http://127.0.0.1:{self.server_port}/{name}"
@@ -32,11 +36,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         asked = self.headers.get("Range", "bytes=0-")[len("bytes=") :]
         start, _dash, end = asked.partition("-")
-        content = self.server.content[int(start) : int(end) + 1 if end else None]
+        whole = self.server.files.get(self.path[1:], self.server.content)
+        content = whole[int(start) : int(end) + 1 if end else None]
         self.server.ranges.append(asked)
         self.send_response(206)
         last = int(start) + len(content) - 1
-        self.send_header("Content-Range", f"bytes {start}-{last}/{len(self.server.content)}")
+        self.send_header("Content-Range", f"bytes {start}-{last}/{len(whole)}")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("ETag", self.server.tag)
         self.end_headers()
@@ -147,6 +152,124 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
     assert theirs.read_text() == "precious"
 
 
+@pytest.fixture
+def coco(server):
+    """Returns the sources of a data set: two archives, and a file that is not unpacked."""
+    server.files = {
+        "train.tar.gz": tar(train__a=b"a" * 90, license=b"of train"),
+        "labels.tar.gz": tar(labels__a=b"{}", license=b"of labels", **{".dataset.json": b"{}"}),
+        "weights.npz": b"w" * 300,
+    }
+    archives = [
+        {"source": server.url(name), "folder": "", "checksum": digest(server, name), "unpack": True} for name in list(server.files)[:2]
+    ]
+    return [*archives, {"source": server.url("weights.npz"), "folder": "models/small", "checksum": "", "unpack": False}]
+
+
+def digest(server, name):
+    return "sha256:" + hashlib.sha256(server.files[name]).hexdigest()
+
+
+def test_several_sources_make_one_data_set(server, stage, coco, tmp_path):
+    done = stage("", name="coco", sources=coco, shards=[2])["result"]
+    folder = tmp_path / "datasets/coco"
+    assert done == {"changed": True, "name": "coco", "path": str(folder), "version": done["version"]}
+    files = {"license": b"of labels", "labels/a": b"{}", "models/small/weights.npz": b"w" * 300, "train/a": b"a" * 90}
+    assert contents(folder) == files
+    assert (folder / ".dataset.files").read_text() == "2\tlabels/a\n9\tlicense\n300\tmodels/small/weights.npz\n90\ttrain/a\n"
+    facts = json.loads((folder / ".dataset.json").read_text())
+    assert (facts["name"], facts["files"], facts["size"], facts["unpacked"]) == ("coco", 4, 401, True)
+    assert facts["source"] == ", ".join(each["source"] for each in coco)
+    assert leftovers(tmp_path) == []
+    server.ranges.clear()
+    assert stage("", name="coco", sources=coco, shards=[2])["result"]["changed"] is False
+    assert server.ranges == ["0-0"], "only a source without a checksum is asked for"
+
+
+@pytest.mark.parametrize("change", [{"folder": "models"}, {"checksum": "sha256:" + "0" * 64}, {"unpack": True}])
+def test_a_change_of_one_source_is_a_new_version(stage, coco, tmp_path, change):
+    first = stage("", name="coco", sources=coco)["result"]["version"]
+    coco[2].update(change)
+    second = stage("", name="coco", sources=coco)
+    assert second.get("error") or second["result"]["version"] != first
+    assert contents(tmp_path / "datasets/coco").keys() >= {"train/a"}, "the old version remains until the new one is complete"
+
+
+def test_a_wrong_checksum_of_one_source_keeps_the_others(server, stage, coco, tmp_path):
+    wrong = [coco[0], {**coco[1], "checksum": "sha256:" + "0" * 64}, coco[2]]
+    failed = stage("", name="coco", sources=wrong)
+    assert f"but {coco[1]['source']} has {digest(server, 'labels.tar.gz')}" in failed["error"]
+    assert not (tmp_path / "datasets/coco").exists()
+    server.ranges.clear()
+    stage("", name="coco", sources=wrong)
+    assert [asked for asked in server.ranges if asked != "0-0"] == ["0-"], "the first source is not fetched again"
+
+
+@pytest.mark.parametrize("place", ["_prepare", "_touch", "move"])
+@pytest.mark.parametrize("number", range(7))
+def test_an_interrupted_run_goes_on_with_the_same_source(server, stage, coco, tmp_path, monkeypatch, place, number):
+    """The run ends after each call of a function once, as if its process was killed."""
+    module = stager.unpacked if place == "move" else stager
+    real, left = getattr(module, place), [number]
+
+    def stop(*arguments):
+        result = real(*arguments)
+        left[0] -= 1
+        if left[0] == -1:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as context:
+        context.setattr(module, place, stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            stage("", name="coco", sources=coco)
+    fetched = {each["source"] for each, index in zip(coco, range(3)) if list(tmp_path.glob(f"datasets/.*/source{index}/fetched"))}
+    server.ranges.clear()
+    stage("", name="coco", sources=coco)
+    assert contents(tmp_path / "datasets/coco").keys() == {"license", "labels/a", "models/small/weights.npz", "train/a"}
+    assert len([asked for asked in server.ranges if asked != "0-0"]) == (3 - len(fetched) if left[0] < 0 else 0)
+
+
+def test_progress_names_the_source(stage, coco, monkeypatch):
+    seen, write = [], stager.Progress._write
+    monkeypatch.setattr(stager.Progress, "_write", lambda self, state: (seen.append(state), write(self, state)))
+    stage("", name="coco", sources=coco)
+    numbers = [(state["stage"], state.get("source"), state.get("sources")) for state in seen]
+    assert numbers[0] == ("examining", None, None)
+    assert [number for number in numbers if number[0] == "checking"] == [("checking", count, 3) for count in (1, 2, 3)]
+    assert numbers[-2:] == [("publishing", None, None), ("ended", None, None)]
+
+
+def test_space_for_all_sources_is_needed_before_the_first_is_fetched(server, stage, coco, monkeypatch):
+    sizes = [len(content) for content in server.files.values()]
+    monkeypatch.setattr(stager, "_examine_source", lambda spec, real=stager._examine_source: real({**spec, "checksum": ""}))
+    usage = type("Usage", (), {"free": sum(sizes) - 1})
+    monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: usage)
+    assert (
+        f"requires {sum(sizes)} bytes, but the free space is only {sum(sizes) - 1} bytes" in stage("", name="coco", sources=coco)["error"]
+    )
+    assert all(asked == "0-0" for asked in server.ranges)
+    usage.free += 1
+    assert stage("", name="coco", sources=coco)["result"]["changed"]
+
+
+def test_files_of_one_source_do_not_pass_through_links_of_another(server, stage, tmp_path):
+    linked = io.BytesIO()
+    with tarfile.open(fileobj=linked, mode="w:gz") as archive:
+        inside = tarfile.TarInfo("real/x")
+        archive.addfile(inside)
+        link = tarfile.TarInfo("models")
+        link.type, link.linkname = tarfile.SYMTYPE, "real"
+        archive.addfile(link)
+    server.files = {"a.tar.gz": linked.getvalue(), "w": b"1"}
+    sources = [
+        {"source": server.url("a.tar.gz"), "folder": "", "checksum": "", "unpack": True},
+        {"source": server.url("w"), "folder": "models/w", "checksum": "", "unpack": False},
+    ]
+    assert "models: is a folder in one part of the data set, but not in another" in stage("", name="set", sources=sources)["error"]
+    assert not (tmp_path / "datasets/set").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
@@ -170,6 +293,7 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
         ),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),
+        ("", {}, "dataset_source: no source is specified. Set it to s3://bucket/prefix,"),
     ],
 )
 def test_what_cannot_be_asked_for_together(stage, given, options, message):
