@@ -1,11 +1,15 @@
-"""Generates images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colors), so that the examples need no download.
+"""Loads the images to train on: CIFAR-10 if it is staged (see files.py), otherwise generated images, so that the examples need no download.
 
-Each class is a different colored pattern. An image shows the pattern of its class with a random shift, contrast, brightness, mirroring and
-noise. A convolutional network can therefore learn the classes, and recognize them in new images.
+Generated images are like those of CIFAR-10: ten classes, 32 x 32 pixels, three colors. Each class is a different colored pattern. An image
+shows the pattern of its class with a random shift, contrast, brightness, mirroring and noise. A convolutional network can therefore learn
+the classes, and recognize them in new images.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import files
 import numpy as np
 
 CLASSES = 10
@@ -14,9 +18,56 @@ SIZE = 32
 NOISE = 1.5
 LARGEST_SHIFT = 6
 SPLITS = ("train", "test")
+PADDING = 4  # pixels by which `augment` shifts images at most
 
 
-def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def choose_directory(named: Path | None) -> Path | None:
+    """Return the directory with CIFAR-10, and print what is used. Exits if `named` is a directory without CIFAR-10.
+
+    None, for generated images, is returned if no directory is named and CIFAR-10 is not staged.
+    """
+    if named is not None:
+        found = files.find([named])
+        if found is None:
+            raise SystemExit(f"--data: {named} does not contain CIFAR-10. Expected {files.EXPECTED}.")
+    else:
+        found = files.find(files.default_places())
+    places = " or ".join(map(str, files.default_places()))
+    print(f"images: CIFAR-10 from {found}" if found else f"images: generated, because CIFAR-10 is not in {places}", flush=True)
+    return found
+
+
+def load(
+    split: str, count: int | None, seed: int = 0, directory: Path | None = None, generated: int = 1000
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return images (uint8, [n, 32, 32, 3]) and their labels (int64, [n]) of the split `train` or `test`.
+
+    The images are the first `count` of CIFAR-10 in `directory`, by default all. Without a directory, they are `count` generated images, by
+    default `generated`.
+    """
+    if directory is None:
+        return generate(split, count or generated, seed)
+    images, labels = files.read(directory, split)
+    return images[:count], labels[:count]
+
+
+def network_input(images: np.ndarray) -> np.ndarray:
+    """Return images (uint8) as float32 numbers from -2 to 2."""
+    return (images.astype(np.float32) - 127.5) / 64
+
+
+def augment(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return the images shifted by up to four pixels and mirrored at random, which is the usual augmentation for CIFAR-10."""
+    count = len(images)
+    padded = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
+    shifts = random.integers(0, 2 * PADDING + 1, size=(count, 2))
+    rows, columns = shifts[:, :1] + np.arange(SIZE), shifts[:, 1:] + np.arange(SIZE)
+    mirrored = random.random(count) < 0.5
+    columns[mirrored] = columns[mirrored, ::-1]
+    return padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def generate(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` images (uint8, [count, 32, 32, 3]) and their labels (int64, [count]) of the split `train` or `test`.
 
     The same arguments return the same images on every host. Both splits of a seed have the same classes, but different images.

@@ -1,4 +1,4 @@
-"""Trains a residual network on images like those of CIFAR-10 (see data.py) with MXNet, in one process or on many hosts in parallel.
+"""Trains a residual network on CIFAR-10 or on images like those (see data.py) with MXNet, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
 Servers and the scheduler also run this script: they do their work in `import mxnet`, and exit there.
@@ -29,8 +29,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=5, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
-    parser.add_argument("--train-images", type=int, default=1500, help="for all workers together (default: %(default)s)")
-    parser.add_argument("--test-images", type=int, default=500, help="held out (default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="directory of CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
+    parser.add_argument("--train-images", type=int, help="for all workers together (default: all of CIFAR-10, or 1500 generated images)")
+    parser.add_argument("--test-images", type=int, help="held out (default: all of CIFAR-10, or 500 generated images)")
     parser.add_argument(
         "--kvstore",
         choices=["dist_sync", "dist_device_sync", "dist_async"],
@@ -52,10 +53,9 @@ def build_model(depth: int) -> gluon.HybridBlock:
     return model
 
 
-def load_images(split: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images in the network's input format, float32 [count, 3, 32, 32], and their labels."""
-    images, labels = data.load(split, count, seed)
-    return (images.transpose(0, 3, 1, 2).astype("float32") - 127.5) / 64, labels
+def network_input(images: np.ndarray) -> np.ndarray:
+    """Return images [n, 32, 32, 3] in the network's input format, float32 [n, 3, 32, 32]."""
+    return data.network_input(images).transpose(0, 3, 1, 2)
 
 
 def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
@@ -68,7 +68,8 @@ def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.nd
 def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, device: mx.Context) -> float:
     """Return the share of images that the model classifies correctly."""
     parts = range(0, len(images), 256)
-    found = [model(mx.nd.array(images[start : start + 256], ctx=device)).argmax(axis=1).asnumpy() for start in parts]
+    inputs = (mx.nd.array(network_input(images[start : start + 256]), ctx=device) for start in parts)
+    found = [model(batch).argmax(axis=1).asnumpy() for batch in inputs]
     return float((np.concatenate(found) == labels).mean())
 
 
@@ -122,16 +123,15 @@ def train(arguments: argparse.Namespace) -> None:
     rank, workers = store.rank, store.num_workers
     devices = [mx.gpu(index) for index in range(mx.context.num_gpus())] or [mx.cpu()]
 
-    images, labels = load_images("train", arguments.train_images, arguments.seed)
-    share = len(images) // workers
+    directory = data.choose_directory(arguments.data)
+    images, labels = data.load("train", arguments.train_images, arguments.seed, directory, 1500)
+    count, share = len(images), len(images) // workers
     steps_per_epoch = share // arguments.batch_size
     if not steps_per_epoch:
-        sys.exit(
-            f"--train-images: {len(images)} is less than one batch for each of {workers} workers. Increase it, or reduce --batch-size."
-        )
+        sys.exit(f"--train-images: {count} is less than one batch for each of {workers} workers. Increase it, or reduce --batch-size.")
     images, labels = images[rank::workers][:share], labels[rank::workers][:share]
-    test_images, test_labels = load_images("test", arguments.test_images, arguments.seed)
-    print(f"rank {rank} of {workers} on {socket.gethostname()} ({devices}): {share} of {arguments.train_images} images", flush=True)
+    test_images, test_labels = data.load("test", arguments.test_images, arguments.seed, directory, 500)
+    print(f"rank {rank} of {workers} on {socket.gethostname()} ({devices}): {share} of {count} images", flush=True)
 
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "cifar10-output"))
     output.mkdir(parents=True, exist_ok=True)
@@ -154,8 +154,10 @@ def train(arguments: argparse.Namespace) -> None:
     report = Report(rank, output)
     for epoch in range(first_epoch, arguments.epochs):
         total = 0.0
-        for chosen in batches(share, arguments.batch_size, np.random.default_rng([arguments.seed, epoch, rank])):
-            parts = zip(gluon.utils.split_and_load(images[chosen], devices), gluon.utils.split_and_load(labels[chosen], devices))
+        random = np.random.default_rng([arguments.seed, epoch, rank])
+        for chosen in batches(share, arguments.batch_size, random):
+            batch = network_input(data.augment(images[chosen], random) if directory else images[chosen])
+            parts = zip(gluon.utils.split_and_load(batch, devices), gluon.utils.split_and_load(labels[chosen], devices))
             with autograd.record():
                 losses = [measure(model(part), answers) for part, answers in parts]
             autograd.backward(losses)

@@ -1,4 +1,4 @@
-"""The residual network that tensorflow_train.py trains and tensorflow_evaluate.py loads, and the images and paths that both use."""
+"""The residual network that tensorflow_train.py trains and tensorflow_evaluate.py loads, and the paths that both use."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 
 import data
-import numpy as np
 import tensorflow.compat.v1 as tf
-from numpy.typing import NDArray
 
 # Number of channels that are normalized together.
 GROUP = 8
@@ -46,12 +44,6 @@ def _normalised(inputs: tf.Tensor, name: str) -> tf.Tensor:
     normal = tf.reshape((grouped - mean) * tf.math.rsqrt(variance + 1e-5), [-1, height, width, channels])
     scale = tf.get_variable(f"{name}/scale", [channels], initializer=tf.initializers.ones())
     return normal * scale + tf.get_variable(f"{name}/offset", [channels], initializer=tf.initializers.zeros())
-
-
-def load_images(split: str, count: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return images in the network's input format, and their labels."""
-    images, labels = data.load(split, count, seed)
-    return (images.astype("float32") - 127.5) / 64, labels
 
 
 def output_directory() -> Path:

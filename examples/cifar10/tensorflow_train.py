@@ -1,4 +1,4 @@
-"""Trains a residual network on images like those of CIFAR-10 (see data.py) with TensorFlow, in one process or on many hosts in parallel.
+"""Trains a residual network on CIFAR-10 or on images like those (see data.py) with TensorFlow, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
 the average of all workers' gradients in each step. Without --sync, they apply each worker's gradients as they arrive. Servers and
@@ -14,11 +14,13 @@ import json
 import os
 import shutil
 import socket
+from pathlib import Path
 from typing import NamedTuple
 
+import data
 import numpy as np
 import tensorflow.compat.v1 as tf
-from tensorflow_model import checkpoint_directory, load_images, network, output_directory, progress_file
+from tensorflow_model import checkpoint_directory, network, output_directory, progress_file
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -29,7 +31,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
-    parser.add_argument("--train-images", type=int, default=3000, help="for all workers together (default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="directory of CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
+    parser.add_argument("--train-images", type=int, help="for all workers together (default: all of CIFAR-10, or 3000 generated images)")
     parser.add_argument("--sync", action="store_true", help="update the parameters when all workers have computed their gradients")
     parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -150,9 +153,11 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
 def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, master: str) -> None:
     """Train on this worker's share until all workers together have completed the last step."""
     index, workers = arguments.task_index, cluster.num_tasks("worker") if cluster else 1
-    images, labels = load_images("train", arguments.train_images, arguments.seed)
+    directory = data.choose_directory(arguments.data)
+    images, labels = data.load("train", arguments.train_images, arguments.seed, directory, 3000)
+    count = len(images)
     images, labels = images[index::workers], labels[index::workers]
-    print(f"worker {index} of {workers} on {socket.gethostname()}: {len(images)} of {arguments.train_images} images", flush=True)
+    print(f"worker {index} of {workers} on {socket.gethostname()}: {len(images)} of {count} images", flush=True)
 
     tf.set_random_seed(arguments.seed)
     with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)):
@@ -163,7 +168,8 @@ def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, m
     with open_session(arguments, training.hooks, master) as session:
         while not session.should_stop():
             chosen = random.integers(len(images), size=arguments.batch_size)
-            batch = {training.images: images[chosen], training.labels: labels[chosen]}
+            chosen_images = data.augment(images[chosen], random) if directory else images[chosen]
+            batch = {training.images: data.network_input(chosen_images), training.labels: labels[chosen]}
             step, loss, accuracy = session.run([training.step, training.loss, training.accuracy], batch)
             if report:
                 report.add(int(step), loss=loss, accuracy=accuracy)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 CHANNELS = 64
 STRIDE = 4  # pixels per position of the backbone's output, in each direction
-ANCHORS = (14, 20, 28)  # sides in pixels of the square anchors at each position
+ANCHORS = (14 / 64, 20 / 64, 28 / 64)  # sides of the square anchors at each position, relative to the image
 BOX_BINS, MASK_BINS = 7, 14
 PROPOSALS = 24  # for each image
 SAMPLES = 64  # maximum number of anchors or regions of an image that contribute to a loss
@@ -209,7 +209,7 @@ def _boxes(masks: Tensor) -> Tensor:
 
 def _anchors(size: int) -> Tensor:
     centres = (torch.arange(size // STRIDE) + 0.5) * STRIDE
-    y, x, side = torch.meshgrid(centres, centres, torch.tensor(ANCHORS, dtype=torch.float32), indexing="ij")
+    y, x, side = torch.meshgrid(centres, centres, torch.tensor(ANCHORS, dtype=torch.float32) * size, indexing="ij")
     return torch.stack([x - side / 2, y - side / 2, x + side / 2, y + side / 2], 3).reshape(-1, 4)
 
 

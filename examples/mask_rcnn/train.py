@@ -1,7 +1,8 @@
-"""Trains a small Mask R-CNN with Horovod to detect and segment shapes in images, in one process or on many hosts in parallel.
+"""Trains a small Mask R-CNN with Horovod to detect and segment objects in images, in one process or on many hosts in parallel.
 
 Every process trains on its own share of the images. Horovod averages the gradients of each step, so all processes have the same model. The
-images are created once, on the storage that all hosts share. Run the script with `python train.py` or
+images are those of COCO 2017 if it is staged (see coco.py). Otherwise, images of shapes are created once, on the storage that all hosts
+share. Run the script with `python train.py` or
 `mpirun -np 2 python train.py`, or on a cluster with `-e @examples/definitions/mask_rcnn.yml`.
 """
 
@@ -12,21 +13,28 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
+import coco
 import horovod.torch as hvd
 import torch
 from data import CLASSES, SIZE, default_directory, load, prepare
 from model import MaskRCNN
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 from torch.utils.tensorboard import SummaryWriter
 
-HELD_OUT = 32  # held-out images, which are not used for training
+HELD_OUT = 32  # held-out images of shapes, which are not used for training
+HELD_OUT_COCO = 500  # held-out images of COCO
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=default_directory(), help="directory of the images (default: %(default)s)")
-    parser.add_argument("--images", type=int, default=256, help="number of images to train on (default: %(default)s)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help=f"directory of COCO 2017, or for images of shapes (default: datasets/coco-2017 on shared storage, or {default_directory()})",
+    )
+    parser.add_argument("--images", type=int, help="number of images to train on (default: all of COCO, or 256 images of shapes)")
     parser.add_argument("--epochs", type=int, default=8, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.001, help="default: %(default)s")
@@ -45,27 +53,72 @@ def join_processes() -> torch.device:
     return device
 
 
-def prepare_data(arguments: argparse.Namespace) -> tuple[TensorDataset, TensorDataset]:
-    """Return the images to train on and the held-out images. The first process creates them while the others wait."""
-    sets = [(arguments.data, arguments.images, arguments.seed), (arguments.data, HELD_OUT, arguments.seed + 1)]
+class CocoImages(Dataset):
+    """The images of COCO with masks and labels as tensors, which are read when they are needed."""
+
+    def __init__(self, records: list[coco.Record]) -> None:
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.from_numpy(array) for array in coco.load(self.records[index]))
+
+
+class Images(NamedTuple):
+    """The images to train on, the held-out images, the number of classes, and the number of pixels in each direction."""
+
+    train: Dataset
+    held_out: Dataset
+    classes: int
+    size: int
+
+
+def prepare_data(arguments: argparse.Namespace) -> Images:
+    """Return the images. The first process finds, reads or creates them while the others wait."""
+    places = [arguments.data] if arguments.data else coco.default_places()
+    staged = hvd.broadcast_object(coco.find(places) if hvd.rank() == 0 else None, root_rank=0, name="staged")
+    if hvd.rank() == 0:
+        reason = f"because COCO is not in {' or '.join(map(str, places))}"
+        print(f"images: COCO from {staged}" if staged else f"images: shapes, {reason}", flush=True)
+    return read_coco(staged, arguments.images) if staged else create_shapes(arguments)
+
+
+def read_coco(directory: Path, count: int | None) -> Images:
+    """Return the images of COCO. Only the first process reads the annotations, which take several GB of memory."""
+    read = None
+    if hvd.rank() == 0:
+        records, classes = coco.read(directory, "train2017", count)
+        read = records, coco.read(directory, "val2017", HELD_OUT_COCO)[0], len(classes)
+    records, held_out, classes = hvd.broadcast_object(read, root_rank=0, name="annotations")
+    return Images(CocoImages(records), CocoImages(held_out), classes, coco.SIZE)
+
+
+def create_shapes(arguments: argparse.Namespace) -> Images:
+    """Return images of shapes, which the first process creates."""
+    directory = arguments.data or default_directory()
+    sets = [(directory, arguments.images or 256, arguments.seed), (directory, HELD_OUT, arguments.seed + 1)]
     if hvd.rank() == 0:
         for each in sets:
             prepare(*each)
     hvd.barrier()
-    return load(*sets[0]), load(*sets[1])
+    return Images(load(*sets[0]), load(*sets[1]), len(CLASSES), SIZE)
 
 
-def found_share(model: MaskRCNN, data: TensorDataset, device: torch.device) -> float:
+def found_share(model: MaskRCNN, data: Dataset, device: torch.device) -> float:
     """Return the share of objects with a detection of the same class and a mask IoU of at least 0.5."""
-    images, masks, labels = (tensor[hvd.rank() :: hvd.size()].to(device) for tensor in data.tensors)
+    share = Subset(data, range(hvd.rank(), len(data), hvd.size()))
     model.eval()
     found = torch.zeros(2)
-    for index, detections in enumerate(model.detect(images)):
-        for mask, label in zip(masks[index], labels[index], strict=True):
-            if label:
-                others = detections.masks[detections.labels == label]
-                overlap = (others & mask).sum((1, 2)) / (others | mask).sum((1, 2)).clamp(min=1)
-                found += torch.tensor([float((overlap >= 0.5).any()), 1.0])
+    for batch in DataLoader(share, 32):
+        images, masks, labels = (tensor.to(device) for tensor in batch)
+        for index, detections in enumerate(model.detect(images)):
+            for mask, label in zip(masks[index], labels[index], strict=True):
+                if label:
+                    others = detections.masks[detections.labels == label]
+                    overlap = (others & mask).sum((1, 2)) / (others | mask).sum((1, 2)).clamp(min=1)
+                    found += torch.tensor([float((overlap >= 0.5).any()), 1.0])
     model.train()
     found = hvd.allreduce(found, op=hvd.Sum, name="found")
     return (found[0] / found[1]).item()
@@ -116,12 +169,14 @@ class Report:
 def train(arguments: argparse.Namespace, device: torch.device) -> None:
     """Train from the newest checkpoint, or from the beginning, until the last epoch."""
     torch.manual_seed(arguments.seed + hvd.rank())
-    train_data, test_data = prepare_data(arguments)
-    sampler: DistributedSampler = DistributedSampler(train_data, hvd.size(), hvd.rank(), seed=arguments.seed)
-    loader = DataLoader(train_data, arguments.batch_size, sampler=sampler)
-    print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()} ({device}): {len(sampler)} of {len(train_data)} images", flush=True)
+    images = prepare_data(arguments)
+    sampler: DistributedSampler = DistributedSampler(images.train, hvd.size(), hvd.rank(), seed=arguments.seed)
+    loader = DataLoader(images.train, arguments.batch_size, sampler=sampler)
+    print(
+        f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()} ({device}): {len(sampler)} of {len(images.train)} images", flush=True
+    )
 
-    model = MaskRCNN(len(CLASSES), SIZE).to(device)
+    model = MaskRCNN(images.classes, images.size).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "mask-rcnn-output"))
     checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
@@ -146,9 +201,9 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             loss.backward()
             optimizer.step()
         values = hvd.allreduce(torch.stack([loss, *losses.values()]).detach(), name="losses").tolist()
-        found = found_share(model, test_data, device)
+        found = found_share(model, images.held_out, device)
         if hvd.rank() == 0:
-            print(f"epoch {epoch + 1}: loss {values[0]:.4f}, {found:.0%} of the held-out shapes found", flush=True)
+            print(f"epoch {epoch + 1}: loss {values[0]:.4f}, {found:.0%} of the held-out objects found", flush=True)
             parts = {f"{name}_loss": value for name, value in zip(losses, values[1:], strict=True)}
             report.write((epoch + 1) * len(loader), steps, epoch=epoch + 1, loss=values[0], found=found, **parts)
             checkpoints.save(epoch + 1, model, optimizer)

@@ -43,6 +43,32 @@ HOROVOD_CYCLE_TIME=0.5 HOROVOD_FUSION_THRESHOLD=67108864 timeout 300 mpirun -np 
     -x PATH -x HOROVOD_CYCLE_TIME -x HOROVOD_FUSION_THRESHOLD --output-filename /efs/by-hand/logs /opt/horovod/bin/python once.py
 """
 
+# Writes a small data set in the format of COCO: 12 images to train on and 6 held-out ones, each with a rectangle.
+COCO = """
+import json
+import pathlib
+import random
+
+from PIL import Image, ImageDraw
+
+folder = pathlib.Path("/efs/datasets/coco-2017")
+(folder / "annotations").mkdir(parents=True)
+for split, count in (("train2017", 12), ("val2017", 6)):
+    (folder / split).mkdir()
+    images, annotations = [], []
+    for number in range(count):
+        image, (x, y) = Image.new("RGB", (320, 240)), (random.randrange(200), random.randrange(120))
+        ImageDraw.Draw(image).rectangle([x, y, x + 100, y + 100], fill=(255, 80 * (number % 3), 0))
+        image.save(folder / split / f"{number}.jpg")
+        images.append({"id": number, "file_name": f"{number}.jpg", "width": 320, "height": 240})
+        corners = [x, y, x + 100, y, x + 100, y + 100, x, y + 100]
+        annotation = {"image_id": number, "category_id": 90, "iscrowd": 0, "bbox": [x, y, 100, 100], "area": 10000}
+        annotations.append({**annotation, "segmentation": [corners]})
+    categories = [{"id": 1, "name": "person"}, {"id": 90, "name": "toothbrush"}]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / f"annotations/instances_{split}.json").write_text(json.dumps(content))
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
@@ -56,6 +82,7 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     result = cluster.train("mask-rcnn", "train.py", arguments=["--images", "64", "--epochs", "4"], **example)
     assert result.returncode == 0, result.stdout + result.stderr
     log = cluster.read(f"{directory}/logs/mpirun.log")
+    assert "images: shapes, because COCO is not in /fsx/datasets/coco-2017 or /efs/datasets/coco-2017" in log
     for rank, worker in enumerate(cluster.workers):
         assert f"rank {rank} of 2 on ip-{worker['address'].replace('.', '-')} (cpu): 32 of 64 images" in log
     progress = [json.loads(line) for line in cluster.read(f"{directory}/progress.jsonl").splitlines()]
@@ -71,6 +98,22 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     assert f"continues after epoch 4, from {directory}/checkpoints/epoch-0004.pt" in cluster.read("/efs/jobs/mask-rcnn-2/logs/mpirun.log")
     (last,) = [json.loads(line) for line in cluster.read("/efs/jobs/mask-rcnn-2/progress.jsonl").splitlines()]
     assert last["loss"] < losses[1]
+
+
+def test_mask_rcnn_is_trained_on_staged_files_of_coco(cluster):
+    host = cluster.hosts[0]
+    host.ssh(f"/opt/horovod/bin/python - <<'END'\n{COCO}END\n")
+    try:
+        example = {"source": str(EXAMPLE), "processes_per_host": 1, **HOROVOD}
+        result = cluster.train("mask-rcnn-coco", "train.py", arguments=["--epochs", "2"], **example)
+    finally:
+        host.ssh("rm -r /efs/datasets/coco-2017")
+    assert result.returncode == 0, result.stdout + result.stderr
+    log = cluster.read("/efs/jobs/mask-rcnn-coco/logs/mpirun.log")
+    assert "images: COCO from /efs/datasets/coco-2017" in log
+    assert log.count("6 of 12 images") == 2
+    progress = [json.loads(line) for line in cluster.read("/efs/jobs/mask-rcnn-coco/progress.jsonl").splitlines()]
+    assert progress[1]["loss"] < progress[0]["loss"]
 
 
 def test_an_endless_job_survives_or_ends(cluster, survive):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
+import re
 
 import pytest
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
+from .cifar10 import DIRECTORY, EXAMPLE, staged
 from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples/cifar10"
 MXNET = {
     "launcher": "mxnet",
     "launcher_options": {"servers": 2},
@@ -42,13 +42,14 @@ ENDLESS = """
 
 
 SUM = """
+import socket
 import mxnet as mx
 store = mx.kvstore.create("dist_sync")
 total = mx.nd.zeros(1)
 store.init("sum", total)
 store.push("sum", mx.nd.array([store.rank + 1]))
 store.pull("sum", total)
-print(f"the sum is {total.asscalar()}", flush=True)
+print(f"the sum is {total.asscalar()} on {socket.gethostname()}", flush=True)
 mx.nd.waitall()
 """
 
@@ -78,7 +79,9 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     assert {name for name, log in logs.items() if "is connected to others" in log} == {"server0", "server1"}
     ranks = set()
     for name in ("worker0", "worker1", "worker2"):
-        rank, rest = logs[name].removeprefix("rank ").split(" of 3 on ", 1)
+        first, _end, log = logs[name].partition("\n")
+        assert first == "images: generated, because CIFAR-10 is not in /fsx/datasets/cifar10 or /efs/datasets/cifar10"
+        rank, rest = log.removeprefix("rank ").split(" of 3 on ", 1)
         ranks.add(rank)
         address = cluster.workers[PLACES[name] - 1]["address"].replace(".", "-")
         assert rest.startswith(f"ip-{address} ([cpu(0)]): 500 of 1500 images")
@@ -96,6 +99,15 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
     assert (only["epoch"], only["step"]) == (5, 75)
     assert only["loss"] < math.log(10) / 2, "late gradients undo some of the training, but most of it remains"
+
+
+@pytest.mark.parametrize(("form", "folder"), [("binary", f"{DIRECTORY}/cifar-10-batches-bin"), ("records", DIRECTORY)])
+def test_staged_files_of_cifar_10_are_trained_on(cluster, form, folder):
+    with staged(cluster, MXNET["python"], form):
+        result = cluster.train(f"cifar10-{form}", "mxnet_train.py", arguments=["--epochs", "1"], source=str(EXAMPLE), **MXNET)
+    assert result.returncode == 0, result.stdout + result.stderr
+    logs = [cluster.read(f"/efs/jobs/cifar10-{form}/logs/worker{number}.log") for number in range(3)]
+    assert all(log.startswith(f"images: CIFAR-10 from {folder}\n") and "32 of 96 images" in log for log in logs), logs
 
 
 def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
@@ -122,24 +134,50 @@ def test_survives(cluster, survive):
     survive(cluster, Endless(ENDLESS, {**MXNET, "stop_timeout": 5}, launcher, rank, is_training))
 
 
-def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(cluster):
-    """Users of the former stacks run `launch.py` like this. Its servers bind to the entries of the list, so these have to be addresses.
+def write_workers(cluster, content):
+    """Write the list of workers with the role worker_metadata, with names or addresses."""
+    variables = {"worker_metadata_workers_content": content, "worker_metadata_user": "ubuntu"}
+    play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.worker_metadata"]}
+    playbook = cluster.folder / "workers.yml"
+    playbook.write_text(json.dumps([play]))
+    written = cluster.play(str(playbook))
+    assert written.returncode == 0, written.stdout + written.stderr
+
+
+@pytest.fixture(scope="module")
+def trusted(cluster):
+    """The cluster, whose hosts trust each other, with a corrected copy of MXNet's tracker in C(/efs/by-hand).
 
     MXNet's last release calls a method of `threading.Thread` that Python 3.9 removed.
     """
     cluster.trust()
-    variables = {"worker_metadata_workers_content": "addresses", "worker_metadata_user": "ubuntu"}
-    play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.worker_metadata"]}
-    playbook = cluster.folder / "addresses.yml"
-    playbook.write_text(json.dumps([play]))
-    written = cluster.play(str(playbook))
-    assert written.returncode == 0, written.stdout + written.stderr
     master = cluster.hosts[0]
-    assert cluster.read("/opt/deeplearning/workers").split() == [host.private_ip for host in cluster.hosts]
     master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{SUM}END\n")
     launcher = master.ssh("find /opt/mxnet -name launch.py").stdout.split()[0]
     copy = f"cp -r {launcher} {launcher.removesuffix('mxnet/tools/launch.py')}dmlc_tracker /efs/by-hand"
     master.ssh(f"{copy} && sed -i s/isAlive/is_alive/ /efs/by-hand/dmlc_tracker/tracker.py")
-    command = "launch.py -n 3 -s 2 -H $DEEPLEARNING_WORKERS_PATH --launcher ssh /opt/mxnet/bin/python sum.py"
-    done = master.ssh(f"bash -lc 'cd /efs/by-hand && timeout 300 /opt/mxnet/bin/python {command}' 2>&1", check=False, timeout=600)
-    assert done.stdout.count("the sum is 6.0") == 3, done.stdout
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("launcher", "content", "hosts"),
+    [
+        ("ssh", "addresses", 3),  # servers bind to the entries of the list, so these have to be addresses
+        ("mpi", "names", 3),
+        ("local", "names", 1),
+    ],
+)
+def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(trusted, launcher, content, hosts):
+    """Users of the former stacks run `launch.py` like this."""
+    write_workers(trusted, content)
+    expected = [host.private_ip for host in trusted.hosts] if content == "addresses" else [worker["name"] for worker in trusted.workers]
+    assert trusted.read("/opt/deeplearning/workers").split() == expected
+    options = "" if launcher == "local" else "-H $DEEPLEARNING_WORKERS_PATH"
+    command = f"launch.py -n 3 -s 2 {options} --launcher {launcher} /opt/mxnet/bin/python sum.py"
+    one_per_host = "export OMPI_MCA_rmaps_base_mapping_policy=node"  # Open MPI fills all cores of a host before it uses the next one
+    line = f"cd /efs/by-hand && {one_per_host} && timeout 300 /opt/mxnet/bin/python {command}"
+    done = trusted.hosts[0].ssh(f"bash -lc '{line}' 2>&1", check=False, timeout=600)
+    assert done.returncode == 0, done.stdout
+    sums = re.findall(r"the sum is 6.0 on (\S+)", done.stdout)
+    assert len(sums) == 3, done.stdout
+    assert len(set(sums)) == hosts, done.stdout

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ..cluster import job_cluster
+from .cifar10 import DIRECTORY, EXAMPLE, staged
 from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks
@@ -212,6 +213,21 @@ def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
     found = re.search(r"\(step (\d+)\) recognizes ([\d.]+) of 1000 held-out images", logs["rank0"])
     assert int(found[1]) >= steps
     assert float(found[2]) > 0.5
+
+
+def test_the_example_trains_on_staged_files_of_cifar_10_and_is_evaluated_on_them(cluster):
+    example = {"source": str(EXAMPLE), **TENSORFLOW}
+    with staged(cluster, TENSORFLOW["python"], "binary"):
+        steps = ["--sync", "--max-steps", "10"]
+        logs = train(cluster, "cifar10-staged", "tensorflow_train.py", arguments=steps, launcher_options={"strategy": "flags"}, **example)
+        command = {**example, "launcher": "command", "launcher_options": {"hosts": "first"}}
+        found = ["--checkpoints", "/efs/jobs/cifar10-staged/checkpoints"]
+        evaluated = train(cluster, "evaluate-staged", "tensorflow_evaluate.py", arguments=found, **command)["rank0"]
+    for index in range(2):
+        assert f"images: CIFAR-10 from {DIRECTORY}/cifar-10-batches-bin\n" in logs[f"worker{index}"]
+        assert "48 of 96 images" in logs[f"worker{index}"]
+    assert f"images: CIFAR-10 from {DIRECTORY}/cifar-10-batches-bin\n" in evaluated
+    assert " of 30 held-out images" in evaluated
 
 
 def is_training(cluster, name):

@@ -1,0 +1,26 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Imports the modules of an example, as a script in its folder does."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+@pytest.fixture
+def example(request, monkeypatch):
+    """Return a function that imports a module of the example whose folder is called like the folder of the test."""
+    folder = EXAMPLES / request.path.parent.name
+    monkeypatch.syspath_prepend(str(folder))
+    for path in folder.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    yield importlib.import_module
+    for path in folder.glob("*.py"):
+        sys.modules.pop(path.stem, None)
