@@ -43,6 +43,14 @@ options:
         the log from the offset onwards instead of the last lines. See RV(jobs[].log_offsets).
     type: dict
     default: {}
+  goodput:
+    description:
+      - When to return RV(jobs[].goodput). With V(ended), it is returned if the job has ended. Used only with O(name).
+      - This reads the whole progress file, which takes some seconds if the file has millions of lines.
+    type: str
+    choices: [never, ended, always]
+    default: never
+    version_added: 0.2.0
   wait:
     description:
       - Maximum time to wait, in seconds. The wait ends early if there is new progress or a new log line, or if the job ends. Used only
@@ -312,6 +320,85 @@ jobs:
           description: The last lines of the output.
           type: list
           elements: str
+    goodput:
+      description: What the hosts of the job spent their time on. The documentation of reports defines the buckets.
+      returned: as specified by O(goodput)
+      type: dict
+      contains:
+        nodes:
+          description: Number of hosts that the job has or had.
+          type: int
+        seconds:
+          description: Time from the creation of the job to its end, or until now.
+          type: float
+        ratio:
+          description: The goodput, which is the share of RV(jobs[].goodput.buckets.training) in all buckets.
+          type: float
+          sample: 0.93
+        buckets:
+          description: Node-seconds by bucket. Their sum is RV(jobs[].goodput.seconds) times RV(jobs[].goodput.nodes).
+          type: dict
+          contains:
+            training:
+              description: Time in which the job trained.
+              type: float
+            recomputed:
+              description: Time for steps that an earlier attempt had already reported.
+              type: float
+            checkpoint:
+              description: Time in which checkpoints were written, if the script reports this.
+              type: float
+            start:
+              description: Time from the start of an attempt to its first progress entry.
+              type: float
+            waiting:
+              description: Time from the creation of the job to the start of its first process.
+              type: float
+            detection:
+              description: Time from a failure to the decision about what follows.
+              type: float
+            restart:
+              description: Time from this decision to the start of the next attempt.
+              type: float
+            idle:
+              description: Time in which a host took no part in the job.
+              type: float
+        hosts:
+          description: The seconds of each host.
+          type: list
+          elements: dict
+          contains:
+            host:
+              description: Name of the host.
+              type: str
+            buckets:
+              description: Seconds by bucket. Their sum is RV(jobs[].goodput.seconds).
+              type: dict
+              contains:
+                training:
+                  description: Time in which the job trained.
+                  type: float
+                recomputed:
+                  description: Time for steps that an earlier attempt had already reported.
+                  type: float
+                checkpoint:
+                  description: Time in which checkpoints were written, if the script reports this.
+                  type: float
+                start:
+                  description: Time from the start of an attempt to its first progress entry.
+                  type: float
+                waiting:
+                  description: Time from the creation of the job to the start of its first process.
+                  type: float
+                detection:
+                  description: Time from a failure to the decision about what follows.
+                  type: float
+                restart:
+                  description: Time from this decision to the start of the next attempt.
+                  type: float
+                idle:
+                  description: Time in which a host took no part in the job.
+                  type: float
     progress:
       description: Progress that the script reported.
       returned: with O(name)
@@ -355,7 +442,13 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, some
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import NoProcessError, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import (
+    ALWAYS,
+    ENDED,
+    NEVER,
+    NoProcessError,
+    watch,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 
@@ -370,6 +463,7 @@ def main() -> None:
             "log_lines": {"type": "int"},
             "log_process": {"type": "str"},
             "log_offsets": {"type": "dict", "default": {}},
+            "goodput": {"type": "str", "choices": [NEVER, ENDED, ALWAYS], "default": NEVER},
             "wait": {"type": "int", "default": 0},
         },
         supports_check_mode=True,

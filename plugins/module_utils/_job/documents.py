@@ -289,6 +289,27 @@ class AttemptStatus(_AttemptStatus, total=False):
     why: str
 
 
+class HostGoodput(TypedDict):
+    """What one host of a job spent its time on: the seconds in each bucket (see goodput.py)."""
+
+    host: str
+    buckets: dict[str, float]
+
+
+class Goodput(TypedDict):
+    """What the hosts of a job spent their time on.
+
+    `seconds` is the time from the creation of the job to its end, or until now. `buckets` contains node-seconds: their sum is `seconds`
+    times the number of `nodes`. `ratio` is the share of training.
+    """
+
+    nodes: int
+    seconds: float
+    ratio: float
+    buckets: dict[str, float]
+    hosts: list[HostGoodput]
+
+
 class Log(TypedDict):
     """New lines of a process's log. Because results have a size limit, `left_out` bytes before these lines are omitted."""
 
@@ -329,6 +350,7 @@ class JobStatus(_JobStatus, total=False):
     export: Export
     problems: list[str]
     failure: Failure
+    goodput: Goodput
     progress: list[dict[str, Any]]
     progress_offset: int
     logs: list[Log]

@@ -32,6 +32,9 @@ SILENT_BEFORE = 5.0
 #: The beginning of the recorded reason of a process because of which a job hangs.
 MADE_NO_PROGRESS = "made no progress"
 
+#: Part of this reason if the job hangs because it reports no steps.
+WITH_MEDIAN_STEP = "with a median step"
+
 
 class Activity:
     """Tells how long a job has shown no activity. All times are in seconds of one clock.
@@ -81,7 +84,7 @@ class Activity:
         if self._steps and not self._suspended and len(self._durations) >= LEAST_STEPS:
             median, waited = statistics.median(self._durations), now - self._stepped
             if waited > self._steps * median + MARGIN:
-                return f"for {waited:.0f} s, with a median step of {median:.3g} s"
+                return f"for {waited:.0f} s, {WITH_MEDIAN_STEP} of {median:.3g} s"
         if self._timeout and now - self._active > self._timeout:
             return f"for {now - self._active:.0f} s, with no output, reported step or checkpoint"
         return ""

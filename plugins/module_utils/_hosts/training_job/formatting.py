@@ -11,8 +11,8 @@ import time
 from typing import Any, Callable, Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, JobStatus, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, Goodput, JobStatus, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
@@ -21,6 +21,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
+
+#: The buckets of the goodput as they are shown.
+BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
 
 # Patterns for descriptions of how a process ended: by SIGKILL, directly or as a shell reports it (status 128 + 9); with an exit status.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
@@ -117,6 +120,32 @@ def attempt_table(found: JobStatus) -> list[str]:
     return lines
 
 
+def goodput_line(found: Goodput) -> str:
+    """Return the goodput of a job as text, such as `93.1 % of 3 nodes for 2 h 4 min`."""
+    return "{} of {} for {}".format(percent(found["ratio"]), _count(found["nodes"], "node", "nodes"), duration(found["seconds"]))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def goodput_table(found: JobStatus) -> list[str]:
+    """Return what the hosts of a job spent their time on as lines of a table. Return no lines if this is not known.
+
+    Empty buckets are left out.
+    """
+    measured = found.get("goodput")
+    if not measured or not measured["nodes"]:
+        return []
+    total = sum(measured["buckets"].values())
+    lines = [
+        f"  {BUCKET_TITLES[bucket]:<17} {seconds:>10.0f} node-seconds {percent(seconds / total):>8}"
+        for bucket, seconds in measured["buckets"].items()
+        if seconds > 0
+    ]
+    return ["goodput " + goodput_line(measured), *lines]
+
+
 def job_span(found: JobStatus) -> tuple[float, float]:
     """Return when the first attempt of a job started, and when its last process ended or sent a heartbeat, in seconds since 1970."""
     begun, ended = span(found["processes"])
@@ -166,6 +195,8 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
+    if found.get("goodput"):
+        rows.append(("goodput", goodput_line(found["goodput"])))
     if found.get("export"):
         rows.append(("export", export(found["export"])))
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, goodput, logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
@@ -18,6 +18,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # Maximum bytes of all logs together in one response, and the smallest limit for a single log in bytes.
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
+
+# When the goodput is returned. It is not needed in each poll, and reading it takes seconds if the progress file is long.
+NEVER, ENDED, ALWAYS = "never", "ended", "always"
 
 
 class NoProcessError(Exception):
@@ -36,10 +39,13 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
             result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
         over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
+            if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
+                result["goodput"] = goodput.read_goodput(paths, params["heartbeat_timeout"])
             result["lines"] = [
                 formatting.job_line(result, time.time()),
                 *formatting.attempt_table(result),
                 *formatting.process_table(result["processes"]),
+                *formatting.goodput_table(result),
             ]
             if "export" in result:
                 result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))

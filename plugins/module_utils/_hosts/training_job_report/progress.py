@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from bisect import bisect_left
@@ -26,6 +27,13 @@ LEFT_OUT = 100
 
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
+
+# A sample contains this number of entries, as many of every second entry after them, and so on. Maximum numbers of its entries and of the
+# lines that are read for it, or for the recorded sizes of the progress file.
+SAMPLED, SAMPLE_LIMIT, LINES_LIMIT = 1 << 15, 1 << 18, 1 << 22
+
+# Lines with this key are always part of a sample, because they say how the time after them is spent.
+PHASE = b'"phase"'
 
 # Keys that describe the position of an entry's other values. They have no curves.
 STEP, STEPS, TIME = "step", "steps", "time"
@@ -147,8 +155,8 @@ class Progress:
 
     def add(self, time: float, entry: Entry) -> None:
         """Add an entry. `time` (seconds since 1970) applies unless the entry contains its own time."""
-        told = number(entry.get(TIME))
-        time = (told if told is not None and SINCE_1970 <= told < math.inf else time) - self._start
+        told = told_time(entry)
+        time = (time if told is None else told) - self._start
         self._count += 1
         step = self._advance(number(entry.get(STEP)), time)
         total = number(entry.get(STEPS))
@@ -197,6 +205,12 @@ def number(value: Any) -> float | None:
         return math.inf
 
 
+def told_time(entry: Entry) -> float | None:
+    """Return the time in an entry, in seconds since 1970, or None."""
+    told = number(entry.get(TIME))
+    return told if told is not None and SINCE_1970 <= told < math.inf else None
+
+
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
     """Return the average rate in steps per second, and the rates in at most RATES intervals of the job.
 
@@ -231,6 +245,27 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
             yield offset, {name[:NAME_LIMIT]: value for name, value in entry.items()}
 
 
+def sample(path: str) -> Iterator[tuple[int, Entry]]:
+    """Yield entries like entries(), but of a long file only as many as can be read in a few seconds. More are left out towards the end.
+
+    Entries with a phase and those after them are part of the sample.
+    """
+    width, count, follows = 1, 0, False
+    for index, (offset, line) in enumerate(itertools.islice(_lines(path), LINES_LIMIT)):
+        has_phase = PHASE in line
+        if index % width and not (has_phase or follows):
+            continue
+        follows = has_phase
+        entry = progress_entry(line)
+        if entry is not None:
+            yield offset, entry
+        count += 1
+        if count % SAMPLED == 0:
+            width *= 2
+        if count == SAMPLE_LIMIT:
+            return
+
+
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the complete lines of a file with the offsets of their ends. Lines that are too long are skipped."""
     try:
@@ -258,7 +293,7 @@ def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
 def read_notes(path: str) -> list[tuple[float, int]]:
     """Return the sizes of the progress file that the supervisor recorded. Lines that are incomplete or out of order are skipped."""
     notes = [(0.0, 0)]
-    for _offset, line in _lines(path):
+    for _offset, line in itertools.islice(_lines(path), LINES_LIMIT):
         words = line.split()
         try:
             time, size = float(words[0]), int(words[1][:DIGITS])

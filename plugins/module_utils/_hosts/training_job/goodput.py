@@ -1,0 +1,140 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads what the hosts of a job spent their time on from the job's files: the records of its attempts and the progress file."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records, recovery, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import Attempt, Meter
+
+# Maximum bytes of the records of all attempts before the newest one. For attempts beyond it, only the decisions count.
+OLDER_RECORDS_LIMIT = 1 << 21
+
+
+class Known(NamedTuple):
+    """What the files say about one attempt: its records, the process that ended it, and what follows it."""
+
+    processes: Sequence[Record]
+    failure: Record | None
+    following: Following | None
+
+
+def read_goodput(paths: records.Paths, heartbeat_timeout: float) -> Goodput:
+    """Return what the hosts of a job spent their time on. Raises OSError or ValueError if the directory is not a job directory."""
+    created, now = records.read_description(paths)["created"], time.time()
+    newest = records.newest_attempt(paths)
+    # Read the verdict before the records, so that the records of a finished job are complete.
+    verdict = records.read_verdict(newest)
+    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    state = records.attempt_state(newest, processes, heartbeat_timeout, verdict)
+    following = records.read_following(newest)
+    judged = (following and following.get("failure")) or (verdict and verdict["failure"])
+    failure = records.cause(processes, judged) if judged else records.first_failure(processes)
+    last = Known(processes, None if state == states.SUCCEEDED else failure, following)
+    known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
+    end = job_end(created, last) if states.is_over(state) else now
+    meter = Meter(created, end, attempts(known), missing_hosts(known))
+    add_progress(meter, paths, min((process["started"] for one in known for process in one.processes), default=created), end)
+    return meter.result()
+
+
+def older_attempts(newest: records.Paths) -> list[Known]:
+    """Return what is known about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
+
+    If there is too much to read, the records of the oldest attempts are left out.
+    """
+    decisions, budget, found = records.Budget(), records.Budget(OLDER_RECORDS_LIMIT), []
+    for number in range(newest.attempt - 1, 0, -1):
+        paths = newest.of_attempt(number)
+        following = records.read_following(paths, decisions)
+        if following is None:
+            continue
+        processes = records.read_records(paths, budget=budget) if budget.left > 0 else []
+        # Nothing runs any more: a record of a running process is that of a lost one.
+        ended = [records.with_state(record, math.inf, 0) for record in processes if budget.left >= 0]
+        found.append(Known(ended, following.get("failure"), following))
+    return found[::-1]
+
+
+def job_end(created: float, last: Known) -> float:
+    """Return when a job that is over ended."""
+    decided = last.following["decided"] if last.following else created
+    return max([created, decided, *map(last_moment, last.processes)])
+
+
+def last_moment(process: Record) -> float:
+    """Return when a process ended, or when it sent its last heartbeat."""
+    return process["heartbeat"] if process["state"] in (states.LOST, states.RUNNING) else process["finished"]
+
+
+def attempts(known: Sequence[Known]) -> list[Attempt]:
+    """Return the attempts of a job. An attempt that has been decided on, and has not begun, begins at the end of the job."""
+    hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
+    found, planned = [], set(hosts) if known and not known[0].processes else set()
+    for one in known:
+        found.append(attempt(one, planned))
+        planned = hosts.intersection(one.following.get("hosts", []) if one.following else [])
+    if known and known[-1].following and known[-1].following["action"] == recovery.RESTART:
+        found.append(Attempt(math.inf, dict.fromkeys(sorted(planned))))
+    return found
+
+
+def missing_hosts(known: Sequence[Known]) -> list[str]:
+    """Return the hosts that a decision names, because they have processes that cannot be restarted or because a process failed there."""
+    found = [host for one in known if one.following for host in one.following.get("missing", [])]
+    return found + [one.failure["host"] for one in known if one.failure]
+
+
+def attempt(one: Known, planned: set[str]) -> Attempt:
+    """Return an attempt, from its records and from the hosts on which it was to run."""
+    moments: dict[str, list[float]] = {}
+    for process in one.processes:
+        moments.setdefault(process["host"], []).append(math.inf if process["state"] == states.RUNNING else last_moment(process))
+    ends: dict[str, float | None] = {host: max(ended) for host, ended in moments.items()}
+    starts = [process["started"] for process in one.processes]
+    decided = one.following["decided"] if one.following else None
+    began = min(starts, default=math.inf if decided is None else decided)
+    if one.following:
+        began = one.following.get("started", began)
+    return Attempt(
+        began,
+        {**ends, **dict.fromkeys(sorted(planned - set(ends)))},
+        max(starts, default=began),
+        failed_at(one),
+        decided,
+        is_hang(one.failure),
+    )
+
+
+def failed_at(one: Known) -> float | None:
+    """Return when the first process of an attempt failed, or None. An attempt that hung failed when it was last active."""
+    if one.failure is None:
+        return None
+    if not is_hang(one.failure):
+        return last_moment(one.failure)
+    if hangs.WITH_MEDIAN_STEP in (one.failure.get("reason") or ""):
+        return 0.0  # output does not count, so the last step does
+    return max(process.get("active", 0.0) for process in (one.failure, *one.processes))
+
+
+def is_hang(failure: Record | None) -> bool:
+    """Return whether an attempt ended because it hung."""
+    return failure is not None and failure.get("cause", {}).get("kind") == recovery.HANG
+
+
+def add_progress(meter: Meter, paths: records.Paths, start: float, end: float) -> None:
+    """Add the entries of the progress file. The recorded growth of the file tells the times of entries without a time."""
+    clock: progress.Clock | None = None
+    for offset, entry in progress.sample(paths.progress):
+        told = progress.told_time(entry)
+        if told is None:
+            clock = clock or progress.Clock(start, end, progress.read_notes(paths.progress_times))
+            told = clock.time(offset)
+        meter.add(told, entry)

@@ -1,0 +1,203 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Measures what the hosts of a job spent their time on. docs/watching.md defines the buckets.
+
+Each moment of each host, from the creation of the job to its end, is in exactly one bucket. The functions are pure: they depend on what
+the job's files say. Files may be forged, so times in the wrong order are moved, and the buckets still add up.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Goodput, HostGoodput
+
+TRAINING = "training"
+RECOMPUTED = "recomputed"
+CHECKPOINT = "checkpoint"
+START = "start"
+WAITING = "waiting"
+DETECTION = "detection"
+RESTART = "restart"
+IDLE = "idle"
+
+#: The buckets in the order in which they are shown.
+BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
+
+# Maximum number of times at which the bucket changes while processes run. Later times stay in the last bucket.
+CHANGES_LIMIT = 1 << 16
+
+Change = Tuple[float, str]
+"""A time, and the bucket from then on."""
+
+
+class Attempt(NamedTuple):
+    """An attempt of a job. All times are in seconds since 1970.
+
+    `began` is when its first process started, and `complete` when its last one did. `hosts` maps the hosts of the attempt to the time at
+    which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the attempt hung, it
+    failed with its last progress entry, or at `failed` if this is later. `decided` is when the hosts decided what follows, or None.
+    """
+
+    began: float
+    hosts: Mapping[str, float | None]
+    complete: float = 0.0
+    failed: float | None = None
+    decided: float | None = None
+    hung: bool = False
+
+
+class _Span(NamedTuple):
+    """An attempt whose times are complete, in order and within the job. `decided` is when the attempt is over."""
+
+    began: float
+    complete: float
+    failed: float
+    decided: float
+    hung: bool
+    hosts: Mapping[str, float | None]
+
+
+class Meter:
+    """Measures one job, from its attempts in their order and the entries of its progress file, which must be added in order.
+
+    `hosts` are hosts of the job in addition to those of the attempts.
+    """
+
+    def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:
+        self._created, self._end = created, max(created, end)
+        self._spans = list(_in_order(attempts, self._created, self._end))
+        self._hosts = dict.fromkeys([host for one in attempts for host in one.hosts])
+        self._hosts.update(dict.fromkeys(hosts))
+        self._begins = [span.began for span in self._spans]
+        self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
+        self._left = CHANGES_LIMIT
+        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of the
+        # attempts before it and of all attempts, and whether a checkpoint is being written.
+        self._time = self._created
+        self._index = -1
+        self._step: float | None = None
+        self._highest = self._reached = -math.inf
+        self._saves = False
+
+    def add(self, time: float, entry: Mapping[str, Any]) -> None:
+        """Add an entry of the progress file. The time before an entry was spent on the step of this entry."""
+        time = _within(time, self._time, self._end)
+        index = bisect.bisect_right(self._begins, time) - 1
+        if index < 0:
+            return
+        step = _number(entry.get("step"))
+        if index == self._index:
+            self._change(self._bucket(step))
+        else:
+            self._leave()
+            self._index, self._step, self._highest = index, None, self._reached
+        self._time = time
+        if step is not None:
+            self._step, self._reached = step, max(step, self._reached)
+        self._saves = entry.get("phase") == CHECKPOINT
+
+    def _leave(self) -> None:
+        """Note what the attempt of the last entry did after it, and when it failed if it hung."""
+        if self._index >= 0:
+            self._change(self._bucket(None))
+            span = self._spans[self._index]
+            if span.hung:
+                self._spans[self._index] = span._replace(failed=min(max(span.failed, self._time), span.decided))
+
+    def _bucket(self, step: float | None) -> str:
+        """Return the bucket of the time after the last entry, up to an entry with this step. If there is none, the step is the next one."""
+        if self._saves:
+            return CHECKPOINT
+        if step is None:
+            return RECOMPUTED if self._step is not None and self._step < self._highest else TRAINING
+        return RECOMPUTED if step <= self._highest else TRAINING
+
+    def _change(self, bucket: str) -> None:
+        changes = self._changes[self._index]
+        if changes[-1][1] != bucket and self._left:
+            self._left -= 1
+            changes.append((self._time, bucket))
+
+    def result(self) -> Goodput:
+        """Return the seconds in each bucket, of each host and of all hosts. No entry can be added afterwards."""
+        self._leave()
+        before = self._begins[0] if self._begins else self._end
+        spent = {host: {**dict.fromkeys(BUCKETS, 0.0), WAITING: before - self._created} for host in self._hosts}
+        for span, changes in zip(self._spans, self._changes):
+            if self._index < 0:  # a job without progress
+                changes = [(span.began, START), (span.complete, TRAINING)]
+            _spend(spent, span, changes, before)
+            before = span.decided
+        return _goodput(spent, self._end - self._created)
+
+
+def _in_order(attempts: Sequence[Attempt], start: float, end: float) -> Iterator[_Span]:
+    """Yield the attempts of a job that lasts from `start` to `end`.
+
+    An attempt without a decision lasts until the next one begins, and the last attempt until the end of the job.
+    """
+    for one, later in zip(attempts, [*attempts[1:], None]):
+        began = _within(one.began, start, end)
+        decided = end if later is None else _within(later.began if one.decided is None else one.decided, began, end)
+        failed = decided if one.failed is None else _within(one.failed, began, decided)
+        yield _Span(began, _within(one.complete, began, end), failed, decided, one.hung, one.hosts)
+        start = decided
+
+
+def _within(time: float, start: float, end: float) -> float:
+    return min(max(time, start), end)
+
+
+def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[Change], before: float) -> None:
+    """Add the time from `before`, when the previous attempt was over, until this attempt is over, to the buckets of all hosts."""
+    ends = {host: span.failed if ended is None else _within(ended, span.began, span.failed) for host, ended in span.hosts.items()}
+    until = _until([(before, RESTART), *changes], {*ends.values()})
+    for host, buckets in spent.items():
+        if host in ends:
+            for bucket, seconds in until[ends[host]].items():
+                buckets[bucket] += seconds
+            buckets[IDLE] += span.failed - ends[host]
+            buckets[DETECTION] += span.decided - span.failed
+        else:
+            buckets[IDLE] += span.decided - before
+
+
+def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
+    """Return the seconds in each bucket from the first change to each of the ends. The first change is before the ends."""
+    found: dict[float, dict[str, float]] = {}
+    sums: dict[str, float] = {}
+    left = sorted(ends, reverse=True)
+    for (begin, bucket), (end, _next) in zip(changes, [*changes[1:], (math.inf, "")]):
+        while left and left[-1] <= end:
+            last = left.pop()
+            found[last] = {**sums, bucket: sums.get(bucket, 0.0) + last - begin}
+        sums[bucket] = sums.get(bucket, 0.0) + end - begin
+    return found
+
+
+def _goodput(spent: Mapping[str, dict[str, float]], seconds: float) -> Goodput:
+    """Return the result, in milliseconds' precision."""
+    total = {bucket: sum(buckets[bucket] for buckets in spent.values()) for bucket in BUCKETS}
+    paid = sum(total.values())
+    return {
+        "nodes": len(spent),
+        "seconds": round(seconds, 3),
+        "ratio": round(total[TRAINING] / paid, 6) if paid else 0.0,
+        "buckets": _rounded(total),
+        "hosts": [HostGoodput(host=host, buckets=_rounded(buckets)) for host, buckets in spent.items()],
+    }
+
+
+def _rounded(buckets: Mapping[str, float]) -> dict[str, float]:
+    return {bucket: round(seconds, 3) for bucket, seconds in buckets.items()}
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
