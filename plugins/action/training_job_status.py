@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 
@@ -27,17 +30,34 @@ class ActionModule(NodeAction, module="training_job_info"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        result.update(job_info(self, self._task.args, task_vars))
+        arguments = dict(self._task.args)
+        directory = arguments.pop("metrics_directory", None)
+        if arguments.get("name"):
+            arguments["goodput"] = ALWAYS
+        elif directory:
+            raise AnsibleActionFail("metrics_directory: the job is missing. Specify its name.")
+        result.update(job_info(self, arguments, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):
                 if self._task.args.get("name"):
                     result["jobs"] = [with_gone_hosts(job, gone_hosts(job, node_table(task_vars or {}))) for job in result["jobs"]]
-                lines = shown(result["jobs"], self._task.args)
+                lines = shown(result["jobs"], arguments)
+                if directory and not self._task.check_mode:
+                    write_metrics(directory, result["jobs"][0], task_vars or {})
             for problem in result.get("problems") or []:
                 display.warning(problem)
             for line in lines:
                 display.display(line)
         return result
+
+
+def write_metrics(directory: str, job: JobStatus, variables: Mapping[str, Any]) -> None:
+    """Write the metrics of a job to a file in a directory on the controller. Raises AnsibleActionFail."""
+    file = JobMetrics(directory, job["name"], str(variables.get("deeplearning_cluster", "")))
+    try:
+        file.write(job)
+    except OSError as error:
+        raise AnsibleActionFail(f"metrics_directory: {str(file.path)!r} cannot be written: {error}. Use another directory.") from error
 
 
 def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:

@@ -11,9 +11,11 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ENDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
@@ -24,6 +26,7 @@ ARGUMENTS = {
     "directory": {"type": "path", "required": True},
     "heartbeat_timeout": {"type": "int", "default": 60},
     "show_logs": {"type": "bool", "default": False},
+    "metrics_directory": {"type": "path"},
 }
 
 STOP, LEAVE = "stop", "leave"
@@ -49,12 +52,14 @@ class ActionModule(NodeAction, module="training_job_info"):
         arguments = dict(validation.validated_parameters)
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
+        directory, cluster = arguments.pop("metrics_directory"), str((task_vars or {}).get("deeplearning_cluster", ""))
+        file = JobMetrics(directory, arguments["name"], cluster) if directory else None
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
             hint = (
                 "press Ctrl-C to choose whether to stop it or leave it running" if asking else "the job continues if Ansible is interrupted"
             )
-            watch = JobWatch(polls_through(self, task_vars), arguments, hint)
+            watch = JobWatch(polls_through(self, task_vars), {**arguments, "goodput": ENDED}, hint, file)
             try:
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))

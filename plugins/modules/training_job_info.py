@@ -45,7 +45,8 @@ options:
     default: {}
   goodput:
     description:
-      - When to return RV(jobs[].goodput). With V(ended), it is returned if the job has ended. Used only with O(name).
+      - When to return RV(jobs[].goodput) and RV(jobs[].step_times). With V(ended), they are returned if the job has ended. Used
+        only with O(name).
       - This reads the whole progress file, which takes some seconds if the file has millions of lines.
     type: str
     choices: [never, ended, always]
@@ -399,6 +400,22 @@ jobs:
                 idle:
                   description: Time in which a host took no part in the job.
                   type: float
+    step_times:
+      description: The time that each host needs for a step, slowest first. The list is empty if the script does not report
+        C(rank_seconds).
+      returned: as specified by O(goodput)
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the host, or the rank if its host is not known.
+          type: str
+        seconds:
+          description: The time of the slowest rank of the host in seconds, which is the median of its last 101 reported times.
+          type: float
+        slow:
+          description: Whether the host needs more than 1.2 times the median of all hosts.
+          type: bool
     progress:
       description: Progress that the script reported.
       returned: with O(name)

@@ -13,12 +13,19 @@ description:
   - Without O(name), shows one line for each job. Also shows the processes of the newest job, if it has at most 32 processes.
   - With O(name), shows the job and a table of its processes with their hosts, states and results. If a process failed, also shows the
     end of the log of the process that failed first.
+  - With O(name), also shows what the hosts of the job spent their time on, and which hosts are slower than the others.
   - Times are in UTC.
 options:
   name:
     description:
       - Name of a single job to show. The job must exist.
     type: str
+  metrics_directory:
+    description:
+      - Directory on the controller in which the metrics of the job are written to C(deeplearning-<name>.prom), for example for the
+        textfile collector of the Prometheus node exporter. The directory must exist. Requires O(name).
+    type: path
+    version_added: 0.2.0
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:

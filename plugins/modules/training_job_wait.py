@@ -29,6 +29,12 @@ options:
       - Whether to also show the output of the processes, each line with the name of its process.
     type: bool
     default: false
+  metrics_directory:
+    description:
+      - Directory on the controller in which the metrics of the job are written to C(deeplearning-<name>.prom) every minute and at the end
+        of the job, for example for the textfile collector of the Prometheus node exporter. The directory must exist.
+    type: path
+    version_added: 0.2.0
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:

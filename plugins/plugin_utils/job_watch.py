@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
 
 display = Display()
@@ -61,11 +62,12 @@ class JobWatch:
     """Follows one job. `arguments` contains `name`, `directory`, `heartbeat_timeout` and, if logs are shown, `log_lines`.
 
     When processes have started, a message shows the number of processes, the path of the logs and the `hint`. `metrics` contains the last
-    value of each key that the script has reported.
+    value of each key that the script has reported. The `file` with the metrics of the job, if any, is kept up to date.
     """
 
-    def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str) -> None:
+    def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str, file: JobMetrics | None = None) -> None:
         self.metrics: dict[str, Any] = {}
+        self._file = file
         self._hint = hint
         self._ask = poll
         self._arguments = arguments
@@ -110,7 +112,8 @@ class JobWatch:
 
     def poll(self, wait: int = 0) -> JobStatus:
         """Return the current status of the job, and show its progress and logs since the last poll."""
-        answer = self._ask({**self._arguments, **self._seen, "wait": wait})
+        more = self._file.arguments() if self._file else {}
+        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
         for problem in answer.get("problems") or []:
@@ -126,6 +129,7 @@ class JobWatch:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
         self._show_attempts(found)
+        self._write_metrics(found)
         for line in logs.log_lines(found.pop("logs", []), found["processes"]):
             display.display(line)
         for entry in progress:
@@ -133,6 +137,15 @@ class JobWatch:
         if progress:
             display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         return found
+
+    def _write_metrics(self, found: JobStatus) -> None:
+        """Update the file with the metrics. If it cannot be written, show a warning once. The job is not affected."""
+        if self._file:
+            try:
+                self._file.write(found)
+            except OSError as error:
+                display.warning(f"metrics_directory: {str(self._file.path)!r} cannot be written: {error}. Use another directory.")
+                self._file = None
 
     def _show_attempts(self, found: JobStatus) -> None:
         """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""

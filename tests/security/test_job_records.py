@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import listing, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import listing, progress_file, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
@@ -112,7 +112,7 @@ def test_what_is_no_file_hangs_nobody(jobs):
         folder = jobs.add(name.translate(str.maketrans("/.", "--")), rank0=RECORD)
         (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
-        progress.read(str(folder / "progress.jsonl"), progress.read_notes(str(folder / "status/progress")), 0.0, 1.0)
+        progress.read(str(folder / "progress.jsonl"), progress_file.read_notes(str(folder / "status/progress")), 0.0, 1.0)
     found, problems = jobs.list()
     assert len(found) == 6
     assert sum("is not a regular file" in problem for problem in problems) == 3

@@ -245,9 +245,12 @@ def see(jobs):
         "log_lines": 9,
         "log_process": None,
         "log_offsets": {},
+        "goodput": watch.ALWAYS,
     }
     with contextlib.suppress(OSError, ValueError):
         job = watch.watch(paths, params)
+        spent = job["goodput"]
+        assert sum(spent["buckets"].values()) == pytest.approx(spent["nodes"] * spent["seconds"], abs=0.1)
         shown += [*job["lines"], *logs.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
         shown += formatting.failure_message(job, str).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):

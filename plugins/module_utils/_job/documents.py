@@ -310,6 +310,14 @@ class Goodput(TypedDict):
     hosts: list[HostGoodput]
 
 
+class StepTime(TypedDict):
+    """The time in seconds that a host needs for a step, and whether it is slower than the others. `name` is the host, or `rank 3`."""
+
+    name: str
+    seconds: float
+    slow: bool
+
+
 class Log(TypedDict):
     """New lines of a process's log. Because results have a size limit, `left_out` bytes before these lines are omitted."""
 
@@ -351,6 +359,7 @@ class JobStatus(_JobStatus, total=False):
     problems: list[str]
     failure: Failure
     goodput: Goodput
+    step_times: list[StepTime]
     progress: list[dict[str, Any]]
     progress_offset: int
     logs: list[Log]

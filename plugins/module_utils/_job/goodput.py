@@ -10,6 +10,7 @@ the job's files say. Files may be forged, so times in the wrong order are moved,
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
@@ -29,6 +30,9 @@ BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART,
 
 # Maximum number of times at which the bucket changes while processes run. Later times stay in the last bucket.
 CHANGES_LIMIT = 1 << 16
+
+# Maximum number of hosts. Others are left out. Forged decisions can name millions.
+HOSTS_LIMIT = 1 << 14
 
 Change = Tuple[float, str]
 """A time, and the bucket from then on."""
@@ -70,8 +74,8 @@ class Meter:
     def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:
         self._created, self._end = created, max(created, end)
         self._spans = list(_in_order(attempts, self._created, self._end))
-        self._hosts = dict.fromkeys([host for one in attempts for host in one.hosts])
-        self._hosts.update(dict.fromkeys(hosts))
+        names = dict.fromkeys([*(host for one in attempts for host in one.hosts), *hosts])
+        self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
         self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
         self._left = CHANGES_LIMIT

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, records, recovery, states, step_times
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
@@ -31,6 +31,18 @@ POINTS = 2 * reported.POINTS
 
 # Background colors of states. Other states have the color of `.state`.
 COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
+
+# Colors of the buckets of the goodput.
+BUCKET_COLOURS = {
+    goodput.TRAINING: "#4c9f70",
+    goodput.RECOMPUTED: "#e8a33d",
+    goodput.CHECKPOINT: "#4f81bd",
+    goodput.START: "#8fb8de",
+    goodput.WAITING: "#c9d3dd",
+    goodput.DETECTION: "#d9534f",
+    goodput.RESTART: "#a569bd",
+    goodput.IDLE: "#8d949c",
+}
 
 LISTINGS = ("code", "logs", "checkpoints")
 
@@ -56,6 +68,8 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 .{{ state }} { background: {{ colour }} }
 {% endfor %}
 .bad { background: #fbdcd9 } .muted { color: #65707c }
+.bar { display: flex; height: 1.4em; max-width: 60em; margin: .8em 0; border-radius: .3em; overflow: hidden }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .5em; border-radius: .2em }
 </style>
 </head>
 <body>
@@ -109,6 +123,43 @@ again.</p>
 <td class="number{{ ' bad' if curve.missing }}">{{ curve.missing or '' }}</td></tr>
 {% endfor %}
 </table>
+{% endif %}
+
+{% if goodput %}
+<h2>Goodput</h2>
+<p>{{ goodput.title }}</p>
+<div class="bar">
+{% for row in goodput.rows %}
+<div style="width: {{ row.width }}%; background: {{ row.colour }}" title="{{ row.name }} {{ row.share }}"></div>
+{% endfor %}
+</div>
+<table>
+<tr><th></th><th class="number">node-seconds</th><th class="number">share</th></tr>
+{% for row in goodput.rows %}
+<tr><th scope="row"><span class="key" style="background: {{ row.colour }}"></span>{{ row.name }}</th>
+<td class="number">{{ row.seconds }}</td><td class="number">{{ row.share }}</td></tr>
+{% endfor %}
+</table>
+<details><summary>seconds of each host</summary>
+<table>
+<tr><th>host</th>{% for row in goodput.rows %}<th class="number">{{ row.name }}</th>{% endfor %}</tr>
+{% for host, seconds in goodput.hosts %}
+<tr><th scope="row">{{ host }}</th>{% for each in seconds %}<td class="number">{{ each }}</td>{% endfor %}</tr>
+{% endfor %}
+</table>
+</details>
+{% endif %}
+{% if step_times %}
+<h2>Step times</h2>
+<details{{ ' open' if step_times | length <= many }}><summary>{{ step_times | length }}, slowest first</summary>
+<table>
+<tr><th></th><th class="number">seconds per step</th></tr>
+{% for each in step_times %}
+<tr><th scope="row">{{ each.name }}</th>
+<td class="number{{ ' bad' if each.slow }}">{{ each.seconds | short }}</td></tr>
+{% endfor %}
+</table>
+</details>
 {% endif %}
 
 <h2>Events</h2>
@@ -225,6 +276,8 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
         many=MANY,
         copy_command=copy_command,
         listings=[(name, report[name]) for name in LISTINGS],
+        goodput=goodput_rows(job),
+        step_times=job.get("step_times"),
     )
 
 
@@ -237,6 +290,8 @@ def check(report: Mapping[str, Any]) -> None:
     lists = [
         ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
         ("attempts", report["job"].get("attempts", []), recovery.ATTEMPTS_LIMIT),
+        ("goodput.hosts", report["job"].get("goodput", {"hosts": []})["hosts"], goodput.HOSTS_LIMIT),
+        ("step_times", report["job"].get("step_times", []), step_times.RANKS_LIMIT),
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),
@@ -251,6 +306,27 @@ def check(report: Mapping[str, Any]) -> None:
         _check_list(name, found, POINTS)
         if not all(isinstance(each, (int, float)) for each in found):
             raise ValueError(f"{name} contains values that are not numbers")
+
+
+def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
+    """Return what the hosts of a job spent their time on, for the template: only buckets that are not empty, and their seconds by host."""
+    found = job.get("goodput")
+    if not found or not found["nodes"]:
+        return None
+    total = sum(found["buckets"].values())
+    shown = [bucket for bucket in goodput.BUCKETS if found["buckets"][bucket] > 0]
+    rows = [
+        {
+            "name": formatting.BUCKET_TITLES[bucket],
+            "colour": BUCKET_COLOURS[bucket],
+            "seconds": f"{found['buckets'][bucket]:.0f}",
+            "share": formatting.percent(found["buckets"][bucket] / total),
+            "width": f"{100 * found['buckets'][bucket] / total:.3f}",
+        }
+        for bucket in shown
+    ]
+    hosts = [(each["host"], [f"{each['buckets'][bucket]:.0f}" for bucket in shown]) for each in found["hosts"]]
+    return {"title": formatting.goodput_line(found), "rows": rows, "hosts": hosts}
 
 
 def _check_list(name: str, found: Any, limit: int) -> None:

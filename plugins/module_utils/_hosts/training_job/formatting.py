@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import time
 from typing import Any, Callable, Iterator, Sequence
 
@@ -24,6 +25,9 @@ VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 #: The buckets of the goodput as they are shown.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
+
+# Maximum number of slow hosts that are named.
+SLOW_SHOWN = 5
 
 # Patterns for descriptions of how a process ended: by SIGKILL, directly or as a shell reports it (status 128 + 9); with an exit status.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
@@ -144,6 +148,22 @@ def goodput_table(found: JobStatus) -> list[str]:
         if seconds > 0
     ]
     return ["goodput " + goodput_line(measured), *lines]
+
+
+def step_time_lines(found: JobStatus) -> list[str]:
+    """Return lines about the time that hosts need for a step, or no lines if the script does not report it."""
+    times = found.get("step_times")
+    if not times:
+        return []
+    median = statistics.median_low(each["seconds"] for each in times)
+    slow = [each for each in times if each["slow"]]
+    lines = [
+        "  {} is slow: {:.3g} s per step, {:.1f} times the median".format(each["name"], each["seconds"], each["seconds"] / median)
+        for each in slow[:SLOW_SHOWN]
+    ]
+    if len(slow) > SLOW_SHOWN:
+        lines.append(f"  and {len(slow) - SLOW_SHOWN} more")
+    return [clean_line(line) for line in [f"step time {median:.3g} s (median)", *lines]]
 
 
 def job_span(found: JobStatus) -> tuple[float, float]:

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import progress_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records, recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, Record, StepTime
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import Attempt, Meter
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.step_times import StepTimes, hosts_of_ranks
 
 # Maximum bytes of the records of all attempts before the newest one. For attempts beyond it, only the decisions count.
 OLDER_RECORDS_LIMIT = 1 << 21
+
+
+class Measured(NamedTuple):
+    """What the hosts of a job spent their time on, and how long they need for a step in the newest attempt."""
+
+    goodput: Goodput
+    step_times: list[StepTime]
 
 
 class Known(NamedTuple):
@@ -26,7 +35,7 @@ class Known(NamedTuple):
     following: Following | None
 
 
-def read_goodput(paths: records.Paths, heartbeat_timeout: float) -> Goodput:
+def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     """Return what the hosts of a job spent their time on. Raises OSError or ValueError if the directory is not a job directory."""
     created, now = records.read_description(paths)["created"], time.time()
     newest = records.newest_attempt(paths)
@@ -40,9 +49,14 @@ def read_goodput(paths: records.Paths, heartbeat_timeout: float) -> Goodput:
     last = Known(processes, None if state == states.SUCCEEDED else failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
-    meter = Meter(created, end, attempts(known), missing_hosts(known))
-    add_progress(meter, paths, min((process["started"] for one in known for process in one.processes), default=created), end)
-    return meter.result()
+    found = attempts(known)
+    meter, times = Meter(created, end, found, missing_hosts(known)), StepTimes()
+    began = min((process["started"] for process in processes), default=end)
+    for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
+        meter.add(moment, entry)
+        if moment >= began:
+            times.add(entry)
+    return Measured(meter.result(), times.result(hosts_of_ranks(processes)))
 
 
 def older_attempts(newest: records.Paths) -> list[Known]:
@@ -129,12 +143,12 @@ def is_hang(failure: Record | None) -> bool:
     return failure is not None and failure.get("cause", {}).get("kind") == recovery.HANG
 
 
-def add_progress(meter: Meter, paths: records.Paths, start: float, end: float) -> None:
-    """Add the entries of the progress file. The recorded growth of the file tells the times of entries without a time."""
-    clock: progress.Clock | None = None
-    for offset, entry in progress.sample(paths.progress):
-        told = progress.told_time(entry)
+def read_entries(paths: records.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:
+    """Yield the entries of the progress file with their times. If an entry has no time, the recorded growth of the file tells its time."""
+    clock: progress_file.Clock | None = None
+    for offset, entry in progress_file.sample(paths.progress):
+        told = progress_file.told_time(entry)
         if told is None:
-            clock = clock or progress.Clock(start, end, progress.read_notes(paths.progress_times))
+            clock = clock or progress_file.Clock(start, end, progress_file.read_notes(paths.progress_times))
             told = clock.time(offset)
-        meter.add(told, entry)
+        yield told, entry

@@ -40,12 +40,13 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
         over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
-                result["goodput"] = goodput.read_goodput(paths, params["heartbeat_timeout"])
+                result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
             result["lines"] = [
                 formatting.job_line(result, time.time()),
                 *formatting.attempt_table(result),
                 *formatting.process_table(result["processes"]),
                 *formatting.goodput_table(result),
+                *formatting.step_time_lines(result),
             ]
             if "export" in result:
                 result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))

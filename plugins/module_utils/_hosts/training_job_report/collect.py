@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import goodput, progress_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -23,13 +24,14 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     starts = [attempt["started"] for attempt in job["attempts"] if attempt["started"]]
     start = min([*starts, *(process["started"] for process in processes)], default=job["created"])
     end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
+    measured = goodput.measure(paths, heartbeat_timeout)
     return {
-        "job": job,
+        "job": {**job, "goodput": measured.goodput, "step_times": measured.step_times},
         "description": records.read_description(paths),
         "start": start,
         "end": end if over else time.time(),
         "over": over,
-        "progress": progress.read(paths.progress, progress.read_notes(paths.progress_times), start, end),
+        "progress": progress.read(paths.progress, progress_file.read_notes(paths.progress_times), start, end),
         "code": files.code(paths.code),
         "checkpoints": files.newest(job.get("checkpoint_directory") or paths.checkpoints),
         "logs": files.newest(paths.logs),

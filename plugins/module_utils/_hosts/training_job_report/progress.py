@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-from bisect import bisect_left
-from typing import Any, BinaryIO, Dict, Iterator, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress import progress_entry
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress_file import (
+    TIME,
+    Clock,
+    Entry,
+    Notes,
+    entries,
+    number,
+    told_time,
+)
 
-Entry = Dict[str, Any]
+# Keys that, like the time, describe the position of an entry's other values. They have no curves.
+STEP, STEPS = "step", "steps"
 
 # A curve has at most twice this number of points, which is more than the width of a chart in pixels.
 POINTS = 500
@@ -24,25 +29,6 @@ CURVES = 24
 RESTARTS = 20
 RATES = 60
 LEFT_OUT = 100
-
-# Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
-FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
-
-# A sample contains this number of entries, as many of every second entry after them, and so on. Maximum numbers of its entries and of the
-# lines that are read for it, or for the recorded sizes of the progress file.
-SAMPLED, SAMPLE_LIMIT, LINES_LIMIT = 1 << 15, 1 << 18, 1 << 22
-
-# Lines with this key are always part of a sample, because they say how the time after them is spent.
-PHASE = b'"phase"'
-
-# Keys that describe the position of an entry's other values. They have no curves.
-STEP, STEPS, TIME = "step", "steps", "time"
-
-# Times of at least this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.
-SINCE_1970 = 1e9
-
-Notes = Sequence[Tuple[float, int]]
-"""The sizes of a growing file at different times: pairs (seconds since 1970, bytes) in increasing order."""
 
 
 class Point(NamedTuple):
@@ -118,27 +104,6 @@ class Curve:
         }
 
 
-class Clock:
-    """Estimates when the progress file reached a given size, based on the sizes that the job's supervisor has recorded."""
-
-    def __init__(self, start: float, end: float, notes: Notes) -> None:
-        self._times = [start, *(time for time, _size in notes)]
-        self._sizes = [0, *(size for _time, size in notes)]
-        self._end = max(end, self._times[-1])
-
-    def time(self, size: int) -> float:
-        """Return the time (seconds since 1970) at which the file had the given size.
-
-        The time is interpolated between two recorded sizes. After the last recorded size, the result is the end of the job.
-        """
-        index = bisect_left(self._sizes, size)
-        if index == len(self._sizes):
-            return self._end
-        after, longer = self._times[index], self._sizes[index]
-        before, shorter = self._times[max(index - 1, 0)], self._sizes[max(index - 1, 0)]
-        return before + (after - before) * (size - shorter) / max(longer - shorter, 1)
-
-
 class Progress:
     """The progress of a job for its report. Entries must be added in order."""
 
@@ -195,22 +160,6 @@ class Progress:
         }
 
 
-def number(value: Any) -> float | None:
-    """Return a JSON value as a float, or None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def told_time(entry: Entry) -> float | None:
-    """Return the time in an entry, in seconds since 1970, or None."""
-    told = number(entry.get(TIME))
-    return told if told is not None and SINCE_1970 <= told < math.inf else None
-
-
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
     """Return the average rate in steps per second, and the rates in at most RATES intervals of the job.
 
@@ -235,70 +184,3 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
     for offset, entry in entries(path):
         progress.add(clock.time(offset), entry)
     return progress.result()
-
-
-def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Skips invalid lines, which only faulty scripts write."""
-    for offset, line in _lines(path):
-        entry = progress_entry(line)
-        if entry is not None:
-            yield offset, {name[:NAME_LIMIT]: value for name, value in entry.items()}
-
-
-def sample(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield entries like entries(), but of a long file only as many as can be read in a few seconds. More are left out towards the end.
-
-    Entries with a phase and those after them are part of the sample.
-    """
-    width, count, follows = 1, 0, False
-    for index, (offset, line) in enumerate(itertools.islice(_lines(path), LINES_LIMIT)):
-        has_phase = PHASE in line
-        if index % width and not (has_phase or follows):
-            continue
-        follows = has_phase
-        entry = progress_entry(line)
-        if entry is not None:
-            yield offset, entry
-        count += 1
-        if count % SAMPLED == 0:
-            width *= 2
-        if count == SAMPLE_LIMIT:
-            return
-
-
-def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the complete lines of a file with the offsets of their ends. Lines that are too long are skipped."""
-    try:
-        with open_regular(path) as file:
-            offset = max(0, file.seek(0, os.SEEK_END) - FILE_LIMIT)
-            file.seek(offset)
-            yield from _lines_from(file, offset)
-    except OSError:
-        return
-
-
-def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
-    begins = not offset
-    while True:
-        part = file.readline(LINE_LIMIT)
-        if not part:
-            return
-        offset += len(part)
-        ends = part.endswith(b"\n")
-        if begins and ends:
-            yield offset, part
-        begins = ends
-
-
-def read_notes(path: str) -> list[tuple[float, int]]:
-    """Return the sizes of the progress file that the supervisor recorded. Lines that are incomplete or out of order are skipped."""
-    notes = [(0.0, 0)]
-    for _offset, line in itertools.islice(_lines(path), LINES_LIMIT):
-        words = line.split()
-        try:
-            time, size = float(words[0]), int(words[1][:DIGITS])
-        except (IndexError, ValueError):
-            continue
-        if notes[-1][0] <= time < TIME_LIMIT and notes[-1][1] <= size:
-            notes.append((time, size))
-    return notes[1:]

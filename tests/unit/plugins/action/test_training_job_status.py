@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.action.training_job_status import TABLE_LIMIT, shown
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.action.training_job_status import TABLE_LIMIT, ActionModule, shown
 
 
 def job(name, count):
@@ -28,3 +31,41 @@ def test_one_job_has_its_own_lines_alone():
 
 def test_without_jobs_it_says_so():
     assert shown([], {"directory": "/efs/jobs"}) == ["There are no jobs in /efs/jobs."]
+
+
+GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
+
+
+@pytest.fixture
+def run():
+    """Returns a function that runs the action with arguments, and returns its result and the arguments of the module."""
+
+    def run_it(check_mode=False, **arguments):
+        task = MagicMock(args={"directory": "/efs/jobs", **arguments}, check_mode=check_mode, async_val=0)
+        action = ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+        found = {**job("digits", 1), "goodput": GOODPUT, "attempt": 1, "state": "running"}
+        action._execute_module = MagicMock(return_value={"jobs": [found]})
+        result = action.run(task_vars={"deeplearning_cluster": "demo"})
+        return result, action._execute_module.call_args.kwargs["module_args"]
+
+    return run_it
+
+
+def test_the_goodput_of_one_job_is_asked_for(run):
+    assert run(name="digits")[1] == {"directory": "/efs/jobs", "name": "digits", "goodput": "always"}
+    assert run()[1] == {"directory": "/efs/jobs"}
+
+
+def test_metrics_are_written_on_the_controller(run, tmp_path):
+    path = tmp_path / "deeplearning-digits.prom"
+    run(name="digits", metrics_directory=str(tmp_path), check_mode=True)
+    assert not path.exists()
+    assert run(name="digits", metrics_directory=str(tmp_path))[1] == {"directory": "/efs/jobs", "name": "digits", "goodput": "always"}
+    assert 'deeplearning_job_goodput_ratio{cluster="demo",training_job="digits"} 0.75\n' in path.read_text()
+
+
+def test_metrics_that_cannot_be_written_are_an_error(run, tmp_path):
+    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*none/deeplearning-digits.prom' cannot be written: .* Use another"):
+        run(name="digits", metrics_directory=str(tmp_path / "none"))
+    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the job is missing\. Specify its name\."):
+        run(metrics_directory=str(tmp_path))

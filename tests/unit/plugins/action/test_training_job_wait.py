@@ -85,6 +85,49 @@ def test_the_end_of_an_attempt_is_shown_once(action, shown):
     ]
 
 
+GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
+
+
+def test_the_goodput_is_asked_for_at_the_end_and_shown(action, shown):
+    action._execute_module = MagicMock(side_effect=[answer(), answer("succeeded", goodput=GOODPUT, attempt=1)])
+    result = action.run(task_vars={})
+    assert "  goodput      75.0 % of 2 nodes for 1 min 40 s" in result["summary"]
+    asked = [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
+    assert [look["goodput"] for look in asked] == ["ended", "ended"]
+    assert all("metrics_directory" not in look for look in asked)
+
+
+def test_metrics_are_written_every_minute_and_at_the_end(action, shown, monkeypatch, tmp_path):
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+    action._task.args["metrics_directory"] = str(tmp_path)
+    found = []
+
+    def module(*_unused, module_args, **_more):
+        found.append(module_args["goodput"])
+        assert (tmp_path / "deeplearning-digits.prom").exists() == (len(found) > 1)
+        measured = {"goodput": GOODPUT} if module_args["goodput"] == "always" or len(found) == 6 else {}
+        return answer("succeeded" if len(found) == 6 else "running", attempt=1, **measured)
+
+    action._execute_module = module
+    assert not action.run(task_vars={"deeplearning_cluster": "demo"}).get("failed")
+    assert found[0] == "always"
+    assert 2 <= found.count("always") <= 4
+    text = (tmp_path / "deeplearning-digits.prom").read_text()
+    assert 'deeplearning_job_running{cluster="demo",training_job="digits"} 0.0\n' in text
+
+
+def test_metrics_that_cannot_be_written_do_not_affect_the_job(action, shown, monkeypatch, tmp_path):
+    warnings = []
+    monkeypatch.setattr(job_watch.display, "warning", warnings.append)
+    action._task.args["metrics_directory"] = str(tmp_path / "none")
+    ended = answer("succeeded", goodput=GOODPUT, attempt=1)
+    action._execute_module = MagicMock(side_effect=[answer(goodput=GOODPUT, attempt=1), answer(goodput=GOODPUT, attempt=1), ended])
+    assert not action.run(task_vars={}).get("failed")
+    (warning,) = warnings
+    assert warning.startswith(f"metrics_directory: '{tmp_path}/none/deeplearning-digits.prom' cannot be written: ")
+
+
 @pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues. To watch it:")])
 def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
     monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))

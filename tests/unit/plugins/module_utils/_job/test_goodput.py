@@ -209,6 +209,13 @@ def test_what_changes_too_often_stays_in_the_last_bucket(monkeypatch):
     assert spent(found["buckets"]) == {"start": 10, "training": 1, "checkpoint": 89}
 
 
+def test_the_number_of_hosts_is_limited(monkeypatch):
+    monkeypatch.setattr(goodput, "HOSTS_LIMIT", 3)
+    found = measure([Attempt(0, BOTH), Attempt(50, {"c": None, "d": None})], hosts=["e"])
+    assert [each["host"] for each in found["hosts"]] == ["a", "b", "c"]
+    assert sum(found["buckets"].values()) == 300
+
+
 def random_time(noise):
     return noise.choice([noise.uniform(-50, 250), noise.uniform(0, 100), float(noise.randrange(0, 100, 10)), math.inf, 1e18, 0.0])
 

@@ -104,3 +104,45 @@ def test_without_matplotlib_there_are_numbers_and_advice(monkeypatch):
     assert "img" not in Outline(text).tags
     assert "pip install matplotlib" in text
     assert "0.125" in text
+
+
+SPENT = {
+    "training": 150.0,
+    "recomputed": 30.0,
+    "checkpoint": 0.0,
+    "start": 10.0,
+    "waiting": 8.0,
+    "detection": 2.0,
+    "restart": 0.0,
+    "idle": 0.0,
+}
+GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": SPENT, "hosts": [{"host": EVIL, "buckets": SPENT}]}
+
+
+def test_a_page_shows_what_the_hosts_spent_their_time_on():
+    times = [{"name": EVIL, "seconds": 0.615, "slow": True}, {"name": "w2", "seconds": 0.41, "slow": False}]
+    text = page.render(report(goodput=GOODPUT, step_times=times), None)
+    assert "script" not in Outline(text).tags
+    plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    for words in (
+        "Goodput 75.0 % of 2 nodes for 1 min 40 s",
+        "training 150 75.0 % recomputed 30 15.0 % start 10 5.0 % waiting for nodes 8 4.0 % detection 2 1.0 %",
+        "host training recomputed start waiting for nodes detection",
+        "150 30 10 8 2",
+        "Step times 2, slowest first",
+        "w2 0.41",
+    ):
+        assert words in plain
+    widths = [float(width) for width in re.findall(r'style="width: ([0-9.]+)%', text)]
+    assert widths == [75, 15, 5, 4, 1]
+    assert '<td class="number bad">0.615' in text
+    for absent in (report(), report(goodput={**GOODPUT, "nodes": 0}, step_times=[])):
+        text = page.render(absent, None)
+        assert "<h2>Goodput" not in text
+        assert "<h2>Step times" not in text
+
+
+@pytest.mark.parametrize("job", [{"goodput": {**GOODPUT, "hosts": [{}] * ((1 << 14) + 1)}}, {"step_times": [{}] * ((1 << 13) + 1)}])
+def test_more_hosts_than_the_module_returns_are_refused(job):
+    with pytest.raises(ValueError, match="is not a list of at most"):
+        page.render(report(**job), None)

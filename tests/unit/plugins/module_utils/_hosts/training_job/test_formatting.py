@@ -169,3 +169,43 @@ def test_the_summary_says_where_the_job_is_exported_to(export, text):
     found = job(export={"destination": "s3://results/digits/", **export})
     assert f"  export       {text}" in formatting.summary(found, {})
     assert not any("export" in line for line in formatting.summary(job(), {}))
+
+
+GOODPUT = {
+    "nodes": 2,
+    "seconds": 7460.0,
+    "ratio": 0.93,
+    "buckets": {"training": 13875.6, "recomputed": 0.0, "waiting": 100.0, "idle": 944.4},
+    "hosts": [],
+}
+
+
+def test_the_goodput_is_a_table_without_empty_buckets():
+    assert formatting.goodput_table({"goodput": GOODPUT}) == [
+        "goodput 93.0 % of 2 nodes for 2 h 4 min",
+        "  training               13876 node-seconds   93.0 %",
+        "  waiting for nodes        100 node-seconds    0.7 %",
+        "  idle                     944 node-seconds    6.3 %",
+    ]
+    assert formatting.goodput_table({}) == []
+    assert formatting.goodput_table({"goodput": {**GOODPUT, "nodes": 0}}) == []
+
+
+def test_the_summary_contains_the_goodput():
+    assert "  goodput      93.0 % of 1 node for 2 h 4 min" in formatting.summary(job(goodput={**GOODPUT, "nodes": 1}), {})
+
+
+def test_slow_hosts_are_named():
+    def times(*seconds):
+        return {"step_times": [{"name": f"w{index}", "seconds": each, "slow": each > 0.5} for index, each in enumerate(seconds)]}
+
+    assert formatting.step_time_lines({}) == formatting.step_time_lines({"step_times": []}) == []
+    assert formatting.step_time_lines(times(0.41, 0.4)) == ["step time 0.4 s (median)"]
+    assert formatting.step_time_lines(times(0.615, 0.41, 0.41)) == [
+        "step time 0.41 s (median)",
+        "  w0 is slow: 0.615 s per step, 1.5 times the median",
+    ]
+    assert formatting.step_time_lines(times(*[1.0] * 6, *[0.5] * 7))[-2:] == [
+        "  w4 is slow: 1 s per step, 2.0 times the median",
+        "  and 1 more",
+    ]

@@ -55,7 +55,7 @@ class Job:
         (self.folder / "progress.jsonl").write_text("\n".join([*lines, ""]))
 
     def spent(self):
-        found = goodput.read_goodput(self.paths, 60)
+        found = goodput.measure(self.paths, 60).goodput
         assert math.isclose(sum(found["buckets"].values()), found["nodes"] * found["seconds"], abs_tol=0.01)
         return {each["host"]: {bucket: seconds for bucket, seconds in each["buckets"].items() if seconds} for each in found["hosts"]}
 
@@ -100,7 +100,7 @@ def test_a_failure_counts_from_its_moment_even_before_there_is_a_verdict(job):
 
 
 def test_a_job_that_has_not_started_has_no_hosts(job):
-    found = goodput.read_goodput(job.paths, 60)
+    found = goodput.measure(job.paths, 60).goodput
     assert (found["nodes"], found["seconds"], found["hosts"]) == (0, 100, [])
 
 
@@ -238,7 +238,22 @@ def test_a_decision_that_does_not_say_when_its_attempt_began(job):
 
 def test_a_directory_that_is_no_job_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        goodput.read_goodput(Paths(str(tmp_path / "none")), 60)
+        goodput.measure(Paths(str(tmp_path / "none")), 60)
+
+
+def test_step_times_are_those_of_the_newest_attempt(job):
+    failure = job.record("b", "failed", ended=40)
+    job.add(1, job.record("a", "stopped", ended=43), failure)
+    job.decide(1, failure, 45)
+    job.add(2, job.record("a", started=50, heartbeat=98), job.record("b", started=51, heartbeat=98))
+    lines = [{"rank_seconds": [9, 1], "time": START + 49}, {"rank_seconds": [0.5, 0.75], "time": START + 50}]
+    (job.folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert goodput.measure(job.paths, 60).step_times == [
+        {"name": "b", "seconds": 0.75, "slow": True},
+        {"name": "a", "seconds": 0.5, "slow": False},
+    ]
+    job.add(2, job.record("b", started=51, heartbeat=98, part="service"))
+    assert [each["name"] for each in goodput.measure(job.paths, 60).step_times] == ["rank 1", "rank 0"]
 
 
 NASTY = [

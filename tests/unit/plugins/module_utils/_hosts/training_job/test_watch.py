@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 
 
 @pytest.fixture
@@ -76,3 +80,32 @@ def test_the_logs_of_a_later_attempt_are_read_from_their_beginning(processes):
     assert found["log_offsets"] == {"attempt2/ps0": 16, "attempt2/rank1": 20}
     assert watch.read_logs(processes, {**params, "log_offsets": found["log_offsets"]}, attempt=2)["logs"] == []
     assert watch.read_logs(processes, {**params, "log_offsets": {}}, attempt=2)["logs"][0]["lines"] == ["ps0 two"]
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "measured"),
+    [
+        ("running", "never", False),
+        ("running", "ended", False),
+        ("running", "always", True),
+        ("succeeded", "never", False),
+        ("succeeded", "ended", True),
+        ("succeeded", "always", True),
+    ],
+)
+def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, measured):
+    now = time.time()
+    (tmp_path / "status").mkdir()
+    (tmp_path / "job.json").write_text(json.dumps({"launcher": "torchrun", "created": now - 100}))
+    record = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "w1", "processes": 1, "state": state}
+    record.update(started=now - 50, heartbeat=now, finished=now)
+    (tmp_path / "status/rank0.json").write_text(json.dumps(record))
+    (tmp_path / "progress.jsonl").write_text(json.dumps({"step": 1, "rank_seconds": [0.5], "time": now - 1}) + "\n")
+    params = {"name": "digits", "attempt": None, "wait": 0, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
+    found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": asked})
+    assert ("goodput" in found, "step_times" in found) == (measured, measured)
+    if measured:
+        assert found["goodput"]["buckets"]["waiting"] == pytest.approx(50, abs=1)
+        assert found["step_times"] == [{"name": "w1", "seconds": 0.5, "slow": False}]
+        assert found["lines"][-1] == "step time 0.5 s (median)"
+        assert any(line.startswith("goodput ") for line in found["lines"])

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import progress_file, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 
@@ -47,7 +47,7 @@ def test_without_times_of_its_own_a_line_was_written_when_the_file_was_that_long
     longer = len(json.dumps(lines[0])) + 1
     found = read(*lines, notes=[(START + 10, longer), (START + 30, 3 * longer)])
     assert found["curves"][0]["times"] == [10, 20, 30, 100]
-    clock = progress.Clock(START, START - 5, [])
+    clock = progress_file.Clock(START, START - 5, [])
     assert clock.time(size) == START
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_a_line_of_json_is_left_out(read):
 def test_a_job_without_progress(read, tmp_path):
     empty = {"entries": 0, "step": None, "steps": None, "curves": [], "left_out": [], "restarts": [], "throughput": None}
     assert read() == empty
-    assert progress.read(str(tmp_path / "none"), progress.read_notes(str(tmp_path / "none")), START, START) == empty
+    assert progress.read(str(tmp_path / "none"), progress_file.read_notes(str(tmp_path / "none")), START, START) == empty
 
 
 def test_values_that_are_not_finite_are_counted_and_not_drawn(read):
@@ -120,9 +120,9 @@ def test_the_lead_notes_how_the_progress_grows(tmp_path):
         (tmp_path / "progress.jsonl").write_text('{"step": 1}\n')
         watch.write()
         watch.write()
-    ((time, size),) = progress.read_notes(paths.progress_times)
+    ((time, size),) = progress_file.read_notes(paths.progress_times)
     assert size == 12
     assert time == pytest.approx(watch.record["heartbeat"], abs=60)
     with open(paths.progress_times, "a", encoding="utf-8") as file:
         file.write("17")
-    assert len(progress.read_notes(paths.progress_times)) == 1
+    assert len(progress_file.read_notes(paths.progress_times)) == 1

@@ -1,0 +1,76 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds hosts that are slower than the others, from the times that the ranks of a job need for their steps.
+
+Scripts report these times (docs/watching.md), because ranks that wait for each other take equally long for a step. The functions are pure.
+"""
+
+from __future__ import annotations
+
+import collections
+import statistics
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, StepTime
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER
+
+#: The key of a progress entry with a list of the seconds of all ranks.
+RANK_SECONDS = "rank_seconds"
+
+# A host is slow if its time exceeds the median of all hosts by this factor.
+SLOW = 1.2
+
+# The time of a rank is the median of its last reported times. Maximum number of ranks.
+LAST_TIMES, RANKS_LIMIT = 101, 1 << 13
+
+# Maximum seconds of a step: a day.
+TIME_LIMIT = 86400
+
+
+class StepTimes:
+    """The last times of all ranks."""
+
+    def __init__(self) -> None:
+        self._entries: collections.deque[Sequence[Any]] = collections.deque(maxlen=LAST_TIMES)
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry of the progress file, if it contains the times of the ranks."""
+        times = entry.get(RANK_SECONDS)
+        if isinstance(times, list) and times:
+            self._entries.append(times[:RANKS_LIMIT])
+
+    def result(self, hosts: Mapping[int, str]) -> list[StepTime]:
+        """Return the time of each host, which is that of its slowest rank. `hosts` maps ranks to hosts.
+
+        Ranks whose hosts are not known have times of their own. The slowest host comes first.
+        """
+        count = max(map(len, self._entries), default=0)
+        slowest: dict[str, float] = {}
+        for rank in range(count):
+            known = [times[rank] for times in self._entries if rank < len(times) and _is_time(times[rank])]
+            if known:
+                name = hosts.get(rank, f"rank {rank}")
+                slowest[name] = max(slowest.get(name, 0.0), statistics.median(known))
+        median = statistics.median_low(slowest.values()) if slowest else 0.0
+        found = [StepTime(name=name, seconds=seconds, slow=0 < SLOW * median < seconds) for name, seconds in slowest.items()]
+        return sorted(found, key=lambda each: -each["seconds"])
+
+
+def _is_time(value: Any) -> bool:
+    """Return whether a value is a number of seconds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= TIME_LIMIT
+
+
+def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
+    """Return the hosts of the ranks. The result is empty if the records do not tell them.
+
+    The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
+    parameter servers, the ranks of records are not those of the script.
+    """
+    found: dict[int, str] = {}
+    for process in processes:
+        if process["part"] != WORKER or not found.keys().isdisjoint(process["ranks"]):
+            return {}
+        found.update(dict.fromkeys(process["ranks"], process["host"]))
+    return found
