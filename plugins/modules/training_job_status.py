@@ -23,7 +23,7 @@ options:
   metrics_directory:
     description:
       - Directory on the controller in which the metrics of the job are written to C(deeplearning-<name>.prom), for example for the
-        textfile collector of the Prometheus node exporter. The directory must exist. Requires O(name).
+        textfile collector of the Prometheus node exporter. Missing directories are created. Requires O(name).
     type: path
     version_added: 0.2.0
 author:

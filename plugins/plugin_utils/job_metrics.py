@@ -50,9 +50,10 @@ class JobMetrics:
         return {"goodput": ALWAYS}
 
     def write(self, job: JobStatus) -> None:
-        """Replace the file, if the result of training_job_info contains the metrics. Raises OSError."""
+        """Replace the file, if the result of training_job_info contains the metrics. Missing directories are created. Raises OSError."""
         if "goodput" not in job:
             return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
             temporary.write_text("".join(line + "\n" for line in lines(metrics(job), self._labels)), encoding="utf-8")

@@ -127,12 +127,12 @@ class Cluster:
     def read(self, path):
         return self.hosts[0].ssh(f"cat {path}").stdout
 
-    def info(self, name):
+    def info(self, name, goodput="never"):
         """Return the job as reported by the module training_job_info on the first host."""
         command = ["ansible", f"{CLUSTER}-worker1", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
         output = subprocess.run(
-            [*command, "-a", f"name={name} directory=/efs/jobs"],
+            [*command, "-a", f"name={name} directory=/efs/jobs goodput={goodput}"],
             cwd=self.folder,
             env=environment,
             capture_output=True,

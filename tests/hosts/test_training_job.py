@@ -303,7 +303,7 @@ def test_a_killed_agent_leaves_no_worker(cluster):
 
 def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
     script = """
-        import os, pathlib, signal, time
+        import json, os, pathlib, signal, time
         import torch, torch.distributed as dist
         dist.init_process_group("gloo")
         rank, folder = dist.get_rank(), pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
@@ -311,27 +311,56 @@ def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
         print(f"begins with epoch {first}", flush=True)
         dist.barrier()
         for epoch in range(first, 5):
-            total = torch.ones(1)
-            dist.all_reduce(total)
+            for step in range(3 * epoch, 3 * epoch + 3):
+                total = torch.ones(1)
+                dist.all_reduce(total)
+                time.sleep(0.2)
+                if rank == 0:
+                    with open(os.environ["DEEPLEARNING_PROGRESS"], "a") as file:
+                        entry = {"step": step, "steps": 14, "time": time.time(), "rank_seconds": [0.2, 0.2, 0.3]}
+                        file.write(json.dumps({**entry, "checkpoint_seconds": 0.1} if step % 3 == 0 else entry) + "\\n")
+                dist.barrier()
+                if (rank, step, os.environ["DEEPLEARNING_ATTEMPT"]) == (1, 10, "1"):
+                    os.kill(os.getpid(), signal.SIGKILL)
             if rank == 0:
                 torch.save(total, folder / f"{epoch}.tmp")
                 (folder / f"{epoch}.tmp").rename(folder / f"{epoch}.pt")
             dist.barrier()
-            if (rank, epoch, os.environ["DEEPLEARNING_ATTEMPT"]) == (1, 2, "1"):
-                os.kill(os.getpid(), signal.SIGKILL)
         dist.destroy_process_group()
     """
-    result = cluster.train("survives", script, restarts=3)
+    result = cluster.train("survives", script, restarts=3, metrics_directory=str(cluster.folder / "metrics"))
     assert result.returncode == 0, result.stdout + result.stderr
     shown = " ".join(result.stdout.split())
     assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 ended with exit status 1" in shown
     assert "The job continues on the same hosts." in shown
     assert [cluster.read(f"/efs/jobs/survives/logs/attempt2/rank{rank}.log") for rank in range(3)] == ["begins with epoch 3\n"] * 3
-    found = cluster.info("survives")
+    found = cluster.info("survives", goodput="always")
     assert (found["state"], found["attempt"], [one["state"] for one in found["attempts"]]) == ("succeeded", 2, ["failed", "succeeded"])
     assert "begins with epoch 1" in cluster.read("/efs/jobs/survives/logs/rank1.log")
     assert cluster.processes("/efs/jobs/survives/code") == []
     assert [host.ssh("ls /run/deeplearning/jobs", check=False).stdout for host in cluster.hosts] == [""] * 3
+    check_goodput(cluster, found, shown)
+
+
+def check_goodput(cluster, found, shown):
+    """Check that the goodput of a restarted job accounts for all of its time, and that it is shown."""
+    spent = found["goodput"]
+    wall = max(process["finished"] for process in found["processes"]) - found["created"]
+    assert (spent["nodes"], spent["seconds"]) == (3, pytest.approx(wall, rel=0.01))
+    assert sum(spent["buckets"].values()) == pytest.approx(3 * wall, rel=0.01)
+    assert sorted(each["host"] for each in spent["hosts"]) == [worker["name"] for worker in cluster.workers]
+    for each in spent["hosts"]:
+        assert sum(each["buckets"].values()) == pytest.approx(wall, rel=0.01)
+    assert [bucket for bucket, seconds in spent["buckets"].items() if seconds < 0.1] in ([], ["idle"])
+    # Steps 9 and 10 are repeated. The first entry of an attempt ends its start, so only the second one is known to be recomputed.
+    assert spent["buckets"]["recomputed"] == pytest.approx(3 * 0.2, abs=1.5)
+    assert found["step_times"][0] == {"name": "deeplearning-worker3", "seconds": 0.3, "slow": True}
+    assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(found["lines"])
+    assert f"goodput {100 * spent['ratio']:.1f} % of 3 nodes" in shown
+    metrics = (cluster.folder / "metrics/deeplearning-survives.prom").read_text()
+    seconds = [float(line.split()[-1]) for line in metrics.splitlines() if line.startswith("deeplearning_job_node_seconds{")]
+    assert sum(seconds) == pytest.approx(3 * wall, rel=0.01)
+    assert "<h2>Goodput</h2>" in (cluster.folder / "reports/survives.html").read_text()
 
 
 @pytest.mark.parametrize(

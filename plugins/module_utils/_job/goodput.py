@@ -28,8 +28,8 @@ IDLE = "idle"
 #: The buckets in the order in which they are shown.
 BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
 
-# Maximum number of times at which the bucket changes while processes run. Later times stay in the last bucket.
-CHANGES_LIMIT = 1 << 16
+#: The key of a progress entry with the seconds before the entry in which a checkpoint was written.
+CHECKPOINT_SECONDS = "checkpoint_seconds"
 
 # Maximum number of hosts. Others are left out. Forged decisions can name millions.
 HOSTS_LIMIT = 1 << 14
@@ -78,53 +78,49 @@ class Meter:
         self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
         self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
-        self._left = CHANGES_LIMIT
-        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of the
-        # attempts before it and of all attempts, and whether a checkpoint is being written.
+        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, and the highest step of
+        # the attempts before it and of all attempts.
         self._time = self._created
         self._index = -1
         self._step: float | None = None
         self._highest = self._reached = -math.inf
-        self._saves = False
 
     def add(self, time: float, entry: Mapping[str, Any]) -> None:
-        """Add an entry of the progress file. The time before an entry was spent on the step of this entry."""
+        """Add an entry of the progress file. The time before an entry was spent on the step of this entry, and on a checkpoint."""
         time = _within(time, self._time, self._end)
         index = bisect.bisect_right(self._begins, time) - 1
         if index < 0:
             return
-        step = _number(entry.get("step"))
+        step, saved = _number(entry.get("step")), _number(entry.get(CHECKPOINT_SECONDS)) or 0.0
         if index == self._index:
-            self._change(self._bucket(step))
+            if saved > 0:
+                self._change(self._time, CHECKPOINT)
+            self._change(min(self._time + max(saved, 0.0), time), self._bucket(step))
         else:
             self._leave()
             self._index, self._step, self._highest = index, None, self._reached
         self._time = time
         if step is not None:
             self._step, self._reached = step, max(step, self._reached)
-        self._saves = entry.get("phase") == CHECKPOINT
 
     def _leave(self) -> None:
         """Note what the attempt of the last entry did after it, and when it failed if it hung."""
         if self._index >= 0:
-            self._change(self._bucket(None))
+            self._change(self._time, self._bucket(None))
             span = self._spans[self._index]
             if span.hung:
                 self._spans[self._index] = span._replace(failed=min(max(span.failed, self._time), span.decided))
 
     def _bucket(self, step: float | None) -> str:
         """Return the bucket of the time after the last entry, up to an entry with this step. If there is none, the step is the next one."""
-        if self._saves:
-            return CHECKPOINT
         if step is None:
             return RECOMPUTED if self._step is not None and self._step < self._highest else TRAINING
         return RECOMPUTED if step <= self._highest else TRAINING
 
-    def _change(self, bucket: str) -> None:
+    def _change(self, time: float, bucket: str) -> None:
         changes = self._changes[self._index]
-        if changes[-1][1] != bucket and self._left:
-            self._left -= 1
-            changes.append((self._time, bucket))
+        if changes[-1][1] != bucket:
+            changes.append((time, bucket))
 
     def result(self) -> Goodput:
         """Return the seconds in each bucket, of each host and of all hosts. No entry can be added afterwards."""

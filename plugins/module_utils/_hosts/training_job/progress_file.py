@@ -19,12 +19,12 @@ Entry = Dict[str, Any]
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# A sample contains this number of entries, as many of every second entry after them, and so on. Maximum numbers of its entries and of the
-# lines that are read for it, or for the recorded sizes of the progress file.
-SAMPLED, SAMPLE_LIMIT, LINES_LIMIT = 1 << 15, 1 << 18, 1 << 22
+# A sample contains this number of entries, as many of every second entry after them, and so on. Maximum number of the lines that are read
+# for it, or for the recorded sizes of the progress file.
+SAMPLED, LINES_LIMIT = 1 << 15, 1 << 22
 
-# Lines with this key are always part of a sample, because they say how the time after them is spent.
-PHASE = b'"phase"'
+# Up to a limit, lines with this key are always part of a sample.
+ALWAYS, ALWAYS_LIMIT = b'"checkpoint_seconds"', 1 << 18
 
 # The key of an entry's own time.
 TIME = "time"
@@ -82,24 +82,20 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
 
 
 def sample(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield entries like entries(), but of a long file only as many as can be read in a few seconds. More are left out towards the end.
+    """Yield entries like entries(), but of a long file only as many as can be read in a few seconds.
 
-    Entries with a phase and those after them are part of the sample.
+    More entries are left out towards the end of the file. Entries about checkpoints are not left out.
     """
-    width, count, follows = 1, 0, False
+    width, count = 1, 0
     for index, (offset, line) in enumerate(itertools.islice(_lines(path), LINES_LIMIT)):
-        has_phase = PHASE in line
-        if index % width and not (has_phase or follows):
+        if index % width and not (ALWAYS in line and count < ALWAYS_LIMIT):
             continue
-        follows = has_phase
-        entry = progress_entry(line)
-        if entry is not None:
-            yield offset, entry
         count += 1
         if count % SAMPLED == 0:
             width *= 2
-        if count == SAMPLE_LIMIT:
-            return
+        entry = progress_entry(line)
+        if entry is not None:
+            yield offset, entry
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:

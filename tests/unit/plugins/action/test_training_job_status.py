@@ -65,7 +65,8 @@ def test_metrics_are_written_on_the_controller(run, tmp_path):
 
 
 def test_metrics_that_cannot_be_written_are_an_error(run, tmp_path):
-    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*none/deeplearning-digits.prom' cannot be written: .* Use another"):
-        run(name="digits", metrics_directory=str(tmp_path / "none"))
+    (tmp_path / "file").touch()
+    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*file/deeplearning-digits.prom' cannot be written: .* Use another"):
+        run(name="digits", metrics_directory=str(tmp_path / "file"))
     with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the job is missing\. Specify its name\."):
         run(metrics_directory=str(tmp_path))

@@ -120,12 +120,13 @@ def test_metrics_are_written_every_minute_and_at_the_end(action, shown, monkeypa
 def test_metrics_that_cannot_be_written_do_not_affect_the_job(action, shown, monkeypatch, tmp_path):
     warnings = []
     monkeypatch.setattr(job_watch.display, "warning", warnings.append)
-    action._task.args["metrics_directory"] = str(tmp_path / "none")
+    (tmp_path / "file").touch()
+    action._task.args["metrics_directory"] = str(tmp_path / "file")
     ended = answer("succeeded", goodput=GOODPUT, attempt=1)
     action._execute_module = MagicMock(side_effect=[answer(goodput=GOODPUT, attempt=1), answer(goodput=GOODPUT, attempt=1), ended])
     assert not action.run(task_vars={}).get("failed")
     (warning,) = warnings
-    assert warning.startswith(f"metrics_directory: '{tmp_path}/none/deeplearning-digits.prom' cannot be written: ")
+    assert warning.startswith(f"metrics_directory: '{tmp_path}/file/deeplearning-digits.prom' cannot be written: ")
 
 
 @pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues. To watch it:")])

@@ -39,11 +39,11 @@ deeplearning_job_step_seconds{cluster="demo",training_job="digits",host="w\"1\\"
 
 
 def test_a_file_contains_the_metrics_in_the_format_of_prometheus(tmp_path):
-    file = job_metrics.JobMetrics(str(tmp_path), "digits", "demo")
+    file = job_metrics.JobMetrics(str(tmp_path / "new/metrics"), "digits", "demo")
     file.write(JOB)
-    assert file.path == tmp_path / "deeplearning-digits.prom"
+    assert file.path == tmp_path / "new/metrics/deeplearning-digits.prom"
     assert file.path.read_text() == TEXT
-    assert os.listdir(tmp_path) == ["deeplearning-digits.prom"]
+    assert os.listdir(file.path.parent) == ["deeplearning-digits.prom"]
     file.write({**JOB, "state": "failed", "step_times": []})
     assert 'deeplearning_job_running{cluster="demo",training_job="digits"} 0.0\n' in file.path.read_text()
     assert "step_seconds" not in file.path.read_text()

@@ -81,16 +81,28 @@ def test_a_step_that_is_lower_within_an_attempt_is_training():
     assert spent(found["buckets"]) == {"start": 1, "training": 99}
 
 
-def test_a_checkpoint_lasts_until_the_next_entry():
-    save = {"phase": "checkpoint"}
-    found = measure([Attempt(0, {"a": None})], [(1, 1), (2, save), (10, 2), (11, {"phase": "evaluation"}), (20, 3), (30, save)])
-    assert spent(found["buckets"]) == {"start": 1, "training": 1 + 20, "checkpoint": 8 + 70}
+def saved(seconds, **more):
+    return {"checkpoint_seconds": seconds, **more}
 
 
-def test_a_checkpoint_of_an_earlier_attempt_is_over():
+def test_a_checkpoint_was_written_at_the_beginning_of_the_time_before_an_entry():
+    entries = [(1, 1), (2, 2), (10, saved(3, step=3)), (20, {"phase": "evaluation"}), (30, saved(4)), (40, saved(80, step=4))]
+    found = measure([Attempt(0, {"a": None}, failed=23)], entries)
+    assert spent(found["buckets"]) == {"start": 1, "training": 1 + 5 + 10, "checkpoint": 3 + 3, "detection": 77}
+    found = measure([Attempt(0, {"a": None})], entries)
+    assert spent(found["buckets"]) == {"start": 1, "training": 1 + 5 + 10 + 6 + 60, "checkpoint": 3 + 4 + 10}
+
+
+def test_a_checkpoint_is_not_computed_again():
     attempts = [Attempt(0, {"a": None}, failed=10, decided=10), Attempt(10, {"a": None})]
-    found = measure(attempts, [(1, 1), (2, {"phase": "checkpoint"}), (11, {"phase": "training"}), (20, {}), (30, 1), (40, 2)])
-    assert spent(found["buckets"]) == {"start": 2, "training": 1 + 9 + 70, "checkpoint": 8, "recomputed": 10}
+    found = measure(attempts, [(1, 1), (9, 2), (15, saved(2, step=1)), (20, saved(2, step=2)), (30, 3)])
+    assert spent(found["buckets"]) == {"start": 1 + 5, "training": 9 + 80, "checkpoint": 2, "recomputed": 3}
+
+
+@pytest.mark.parametrize("seconds", [0, -5, math.nan, math.inf, True, "1", None])
+def test_what_is_no_duration_of_a_checkpoint_does_not_count(seconds):
+    found = measure([Attempt(0, {"a": None})], [(1, 1), (10, saved(seconds, step=2))])
+    assert spent(found["buckets"]) == {"start": 1, "training": 99}
 
 
 def test_entries_without_a_step_are_spent_on_the_next_step():
@@ -145,7 +157,7 @@ def test_a_host_that_takes_no_part_is_idle():
 
 def test_a_host_whose_processes_have_ended_is_idle_until_the_attempt_fails():
     attempts = [Attempt(10, {"a": None, "b": 30, "c": 15, "d": 5, "e": 70}, failed=60, decided=80), Attempt(80, BOTH)]
-    found = measure(attempts, [(20, 1), (25, {"phase": "checkpoint"}), (90, 1)])
+    found = measure(attempts, [(20, 1), (25, 2), (60, saved(35)), (90, 3)])
     start = {"waiting": 10, "start": 10}
     first = {"detection": 20, "idle": 20}
     assert of_host(found, "b") == {**start, "training": 5 + 10, "checkpoint": 5, "idle": 30, "detection": 20} | {"start": 20}
@@ -198,15 +210,9 @@ def test_times_in_the_wrong_order_are_moved():
 
 
 def test_an_entry_is_not_earlier_than_the_one_before_it_nor_later_than_the_end():
-    found = measure([Attempt(0, {"a": None}, failed=90)], [(10, 1), (30, {"phase": "checkpoint"}), (20, 2), (800, {"phase": "checkpoint"})])
-    assert spent(found["buckets"]) == {"start": 10, "training": 80, "detection": 10}
-
-
-def test_what_changes_too_often_stays_in_the_last_bucket(monkeypatch):
-    monkeypatch.setattr(goodput, "CHANGES_LIMIT", 2)
-    entries = [(time, {"phase": "checkpoint"} if time % 2 else {"step": time}) for time in range(10, 50)]
+    entries = [(10, 1), (30, 2), (20, saved(5)), (800, saved(90))]
     found = measure([Attempt(0, {"a": None})], entries)
-    assert spent(found["buckets"]) == {"start": 10, "training": 1, "checkpoint": 89}
+    assert spent(found["buckets"]) == {"start": 10, "training": 20, "checkpoint": 70}
 
 
 def test_the_number_of_hosts_is_limited(monkeypatch):
@@ -228,7 +234,7 @@ def random_attempt(noise, names):
 
 def random_entry(noise):
     entry = {"step": noise.choice([noise.randrange(20), noise.uniform(-5, 5), "x", True, None, math.nan, 10**30])}
-    return {**entry, "phase": noise.choice(["checkpoint", "evaluation", None, 7, []])} if noise.random() < 0.4 else entry
+    return saved(noise.choice([noise.uniform(-5, 60), math.inf, None, 10**17, []]), **entry) if noise.random() < 0.4 else entry
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -259,6 +265,6 @@ def test_many_hosts_that_end_one_after_the_other_and_many_changes_take_no_time()
     hosts = {f"worker{number}": 10.0 + number / 100 for number in range(1 << 14)}
     meter = Meter(0, 1e6, [Attempt(5, hosts, failed=1e5)])
     for number in range(1 << 16):
-        meter.add(6 + number / 400, {"phase": "checkpoint"} if number % 2 else {"step": number})
+        meter.add(6 + number / 400, saved(0.001, step=number))
     found = meter.result()
     assert math.isclose(sum(found["buckets"].values()), 1e6 * (1 << 14), rel_tol=1e-6)

@@ -196,9 +196,9 @@ def test_a_hang_without_steps_is_detected_from_the_last_output(job):
 
 def test_the_recorded_growth_of_the_progress_file_tells_times_that_entries_do_not(job):
     job.add(1, job.record("a", heartbeat=98))
-    (job.folder / "progress.jsonl").write_text('{"step": 1}\n{"step": 2}\nno entry\n{"phase": "checkpoint"}\n')
-    (job.folder / "status/progress").write_text(f"{START + 30} 12\n{START + 40} 24\n{START + 60} 57\n")
-    assert job.spent() == {"a": {"waiting": 10, "start": 20, "training": 30, "checkpoint": 40}}
+    (job.folder / "progress.jsonl").write_text('{"step": 1}\n{"step": 2}\nno entry\n{"checkpoint_seconds": 5}\n')
+    (job.folder / "status/progress").write_text(f"{START + 30} 12\n{START + 40} 24\n{START + 60} 58\n")
+    assert job.spent() == {"a": {"waiting": 10, "start": 20, "training": 65, "checkpoint": 5}}
 
 
 def test_of_old_attempts_only_the_decisions_are_read_if_there_are_too_many_records(job, monkeypatch):

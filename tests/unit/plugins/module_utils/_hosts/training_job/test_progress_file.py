@@ -37,15 +37,14 @@ def test_of_a_long_file_fewer_entries_are_sampled_towards_the_end(sample, monkey
     assert [entry["step"] for entry in sample({"step": step} for step in range(30))] == [0, 1, 2, 3, 4, 6, 8]
 
 
-def test_entries_with_a_phase_and_those_after_them_are_always_sampled(sample, monkeypatch):
+def test_entries_about_checkpoints_are_always_sampled(sample, monkeypatch):
+    def lines(*saved):
+        return ({"step": step, **({"checkpoint_seconds": 1} if step in saved else {})} for step in range(30))
+
     monkeypatch.setattr(progress_file, "SAMPLED", 4)
-    found = sample({"step": step, **({"phase": "checkpoint"} if step in (21, 23) else {})} for step in range(30))
-    assert [entry["step"] for entry in found] == [0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 21, 22, 23, 24]
-
-
-def test_the_size_of_a_sample_is_limited(sample, monkeypatch):
-    monkeypatch.setattr(progress_file, "SAMPLE_LIMIT", 10)
-    assert len(sample({"phase": "checkpoint"} for _unused in range(30))) == 10
+    assert [entry["step"] for entry in sample(lines(21, 23))] == [0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 21, 23, 24]
+    monkeypatch.setattr(progress_file, "ALWAYS_LIMIT", 12)
+    assert [entry["step"] for entry in sample(lines(21, 23))] == [0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 21, 24]
 
 
 @pytest.mark.parametrize(
