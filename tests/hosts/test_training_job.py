@@ -351,9 +351,7 @@ def check_goodput(cluster, found, shown):
     assert sorted(each["host"] for each in spent["hosts"]) == [worker["name"] for worker in cluster.workers]
     for each in spent["hosts"]:
         assert sum(each["buckets"].values()) == pytest.approx(wall, rel=0.01)
-    assert [bucket for bucket, seconds in spent["buckets"].items() if seconds < 0.1] in ([], ["idle"])
-    # Steps 9 and 10 are repeated. The first entry of an attempt ends its start, so only the second one is known to be recomputed.
-    assert spent["buckets"]["recomputed"] == pytest.approx(3 * 0.2, abs=1.5)
+    assert min(seconds for bucket, seconds in spent["buckets"].items() if bucket != "idle") > 0, spent
     assert found["step_times"][0] == {"name": "deeplearning-worker3", "seconds": 0.3, "slow": True}
     assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(found["lines"])
     assert f"goodput {100 * spent['ratio']:.1f} % of 3 nodes" in shown
