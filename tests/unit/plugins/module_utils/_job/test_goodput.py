@@ -111,6 +111,12 @@ def test_entries_without_a_step_are_spent_on_the_next_step():
     assert spent(found["buckets"]) == {"start": 2, "training": 9 + 87, "recomputed": 2}
 
 
+def test_the_time_after_an_entry_without_a_step_is_recomputed_if_the_first_step_is_an_old_one():
+    attempts = [Attempt(0, {"a": None}, failed=10, decided=10), Attempt(10, {"a": None})]
+    found = measure(attempts, [(1, 1), (2, 3), (11, {"phase": "training"}), (15, 3), (20, saved(1, step=4))])
+    assert spent(found["buckets"]) == {"start": 2, "training": 9 + 84, "recomputed": 4, "checkpoint": 1}
+
+
 @pytest.mark.parametrize("step", [True, math.inf, math.nan, "1", None, [1]])
 def test_a_step_that_is_no_finite_number_does_not_count(step):
     attempts = [Attempt(0, {"a": None}, failed=10, decided=10), Attempt(10, {"a": None})]
