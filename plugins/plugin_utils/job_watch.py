@@ -28,6 +28,9 @@ POLL_SECONDS = 10
 # Minimum time between two polls, in seconds. A script that reports many times per second then does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
+# Seconds that a queue needs to start the processes of a job on its hosts, and until their records are visible on another host.
+QUEUE_SECONDS = 120
+
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Runs training_job_info on the host with these arguments and returns its result."""
 
@@ -73,6 +76,7 @@ class JobWatch:
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
         self._attempts: set[int] = set()
+        self._waiting = ""
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
@@ -102,10 +106,13 @@ class JobWatch:
                 return self._settle(found)
             if left():
                 return found
+            if found["state"] == states.QUEUED:
+                began = time.monotonic()
             missing = missing_ranks(found)
-            if missing and found.get("attempt", 1) == 1 and now - began > timeout:
+            limit = timeout + (QUEUE_SECONDS if "queue" in found else 0)
+            if missing and found.get("attempt", 1) == 1 and now - began > limit:
                 raise AnsibleActionFail(
-                    f"job {found['name']}: {missing} of its processes wrote no record within {timeout} s. "
+                    f"job {found['name']}: {missing} of its processes wrote no record within {limit} s. "
                     f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
                 )
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
@@ -128,6 +135,8 @@ class JobWatch:
         if found["processes"] and self._hint:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
+        if found["state"] == states.QUEUED:
+            self._show_queue(found)
         self._show_attempts(found)
         self._write_metrics(found)
         for line in logs.log_lines(found.pop("logs", []), found["processes"]):
@@ -146,6 +155,13 @@ class JobWatch:
             except OSError as error:
                 display.warning(f"metrics_directory: {str(self._file.path)!r} cannot be written: {error}. Use another directory.")
                 self._file = None
+
+    def _show_queue(self, found: JobStatus) -> None:
+        """Show why the job waits, if that has changed since the last poll."""
+        text = formatting.waiting(found["queue"])
+        if text != self._waiting:
+            self._waiting = text
+            display.display(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
 
     def _show_attempts(self, found: JobStatus) -> None:
         """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""

@@ -264,7 +264,7 @@ JOBS = (
         "train",
         (
             "demo-master, demo-worker2, demo-worker3 differ from the definition: ",
-            "deeplearning_instance_type is 'c5.large' instead of 'c5.xlarge'",
+            "deeplearning_instance_type is 'c5.xlarge', but the nodes have 'c5.large'",
             "-e deeplearning_replace_nodes=true",
             "-e deeplearning_allow_outdated_nodes=true",
         ),

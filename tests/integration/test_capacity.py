@@ -235,8 +235,8 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
 
     (told,) = run("cluster", **{**bigger, "worker_count": 5}, allow_outdated_nodes=False, check=True)["warnings"]
     assert "Without --check, this run fails before it changes anything." in str(told)
-    assert "'c5.large' instead of 'c5.xlarge'" in str(told)
-    with pytest.raises(ModuleFailed, match=rf"{name}-master, .*-worker5 differ from .*'c5.large' instead of 'c5.xl"):
+    assert "is 'c5.xlarge', but the nodes have 'c5.large'" in str(told)
+    with pytest.raises(ModuleFailed, match=rf"{name}-master, .*-worker5 differ from .*'c5.xlarge', but the nodes have 'c5.l"):
         run("cluster", **{**bigger, "worker_count": 5}, allow_outdated_nodes=False)
     assert not run("cluster", **definition, allow_outdated_nodes=False)["changed"]
     told = run("cluster_validation", **bigger)["findings"]

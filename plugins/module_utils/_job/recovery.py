@@ -242,6 +242,15 @@ def _what(situation: Situation) -> str:
     return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
 
 
+def _in_brackets(cause: Cause) -> str:
+    return "" if cause.kind == NOT_STARTED else f" ({cause.what[:DETAIL_LIMIT]})"
+
+
+def _correction(cause: Cause) -> str:
+    """Return what to do about an error that recurs, unless messages about this kind of error say so."""
+    return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else " Correct the script or its data."
+
+
 def _numbers(situation: Situation) -> str:
     last = len(situation.attempts)
     return f"{last - 1} and {last}"
@@ -329,7 +338,8 @@ TABLE: Sequence[Rule] = (
         STOP,
         _repeats,
         lambda situation: (
-            f"{_what(situation)} ended attempts {_numbers(situation)}, with no new checkpoint in between. Correct the script or its data."
+            f"The same error{_in_brackets(situation.cause)} ended attempts {_numbers(situation)}, with no new checkpoint in between."
+            f"{_correction(situation.cause)}"
         ),
     ),
     Rule(

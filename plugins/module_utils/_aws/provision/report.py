@@ -148,14 +148,15 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
     return (
         f"{', '.join(names[:SHOWN_NODES])}{more} {'differs' if len(names) == 1 else 'differ'} from the definition: "
         f"{', '.join(differences) or 'launched from an older launch template'}. To replace outdated nodes while no job is running, add "
-        "-e deeplearning_replace_nodes=true. To use the nodes as they are, add -e deeplearning_allow_outdated_nodes=true."
+        "-e deeplearning_replace_nodes=true. To use the nodes as they are, restore the definition or add "
+        "-e deeplearning_allow_outdated_nodes=true."
     )
 
 
 def _difference(name: str, before: Any, after: Any) -> str:
     """Return a difference as part of a sentence. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
-    return f"{name} is {before!r} instead of {after!r}" if simple else name
+    return f"{name} is {after!r}, but the nodes have {before!r}" if simple else name
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:

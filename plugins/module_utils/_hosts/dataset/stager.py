@@ -440,7 +440,8 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):
         raise DataError(
-            f"dataset_unpack: {spec['source'].partition('?')[0]} contains no archive. Use a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip file."
+            f"dataset_unpack: {spec['source'].partition('?')[0]} contains no archive. Use a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip file, "
+            "or set dataset_unpack: false."
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))

@@ -43,7 +43,9 @@ def ask(source: Source) -> Remote:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
             headers, partial = answer.headers, answer.status == 206
     except (OSError, ValueError) as error:
-        raise DataError(f"dataset_source {source.shown}: download failed: {error}. Check the URL and the host's network access.") from error
+        raise DataError(
+            f"dataset_source: {source.shown}: download failed: {error}. Check the URL and the host's network access."
+        ) from error
     length = headers.get("Content-Range", "").rpartition("/")[2] if partial else headers.get("Content-Length", "")
     version = headers.get("ETag") or headers.get("Last-Modified") or ""
     return Remote(int(length) if length.isdigit() else None, version)
@@ -61,7 +63,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         elif not code or _size(path) <= before:  # if the connection broke after some progress, try again
             break
     if code:
-        raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues where this download stopped.")
+        raise DataError(f"dataset_source: {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
         raise DataError(f"dataset_source {source.shown}: the file has {size} bytes, but {_size(path)} were downloaded. Run again.")
 
@@ -128,14 +130,14 @@ def _unpack(archive: str, folder: str) -> None:
             with zipfile.ZipFile(archive) as file:
                 file.extractall(folder)
         except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {error}. {ADVICE}") from error
+            raise DataError(f"dataset_unpack: {os.path.basename(archive)} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
     with start(command) as process:
         _output, errors = process.communicate()
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
-        raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
+        raise DataError(f"dataset_unpack: {os.path.basename(archive)} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
 
 
 def _size(path: str) -> int:

@@ -570,7 +570,9 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
     }
     write(job.following, forged)
     shown = records.explain(records.read_following(job), 7)
-    assert shown == f"X{'x' * 299} ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
+    assert (
+        shown == f"The same error ({'x' * 300}) ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
+    )
     assert (
         records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1) == "The decision names no rule of the table (same_hosts)."
     )
@@ -698,4 +700,70 @@ def test_a_decision_that_is_not_valid_is_none(job, change):
 def test_the_sentence_about_a_failure_names_the_scripts_line():
     failed = {**ENDED, "exit_code": 1, "cause": {"kind": "script_error", "what": "ValueError at train.py, line 3", "message": "no"}}
     assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3: no)"
-    assert records.describe_failure({**failed, "cause": {"kind": "exit_status", "what": "x"}}) == "rank 0 on w1 ended with exit status 1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "alone", "tagged"),
+    [
+        ("exit_status", "exit status 1", "ended with exit status 1", "ended with exit status 1"),
+        ("exit_status", "exit status 3", "ended with exit status 3", "ended with exit status 1 (exit status 3 of a rank)"),
+        ("signal", "signal SIGKILL", "was killed by signal SIGKILL", "ended with exit status 1 (signal SIGKILL of a rank)"),
+        ("hang", "signal SIGKILL", "ended with exit status 1", "ended with exit status 1"),
+        ("signal", "", "ended with exit status 1", "ended with exit status 1"),
+    ],
+)
+def test_the_sentence_about_a_failure_says_how_the_script_ended(kind, what, alone, tagged):
+    """A launcher has its own exit status."""
+    failed = {**ENDED, "exit_code": 1, "cause": {"kind": kind, "what": what}}
+    assert records.describe_failure(failed) == f"rank 0 on w1 {alone}"
+    assert records.describe_failure({**failed, "tagged": True}) == f"rank 0 on w1 {tagged}"
+
+
+ENTRY = {"queue": "slurm", "id": "7", "submitted": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ENTRY),
+        ({"failure": "w1: no space", "other": 1}, {**ENTRY, "failure": "w1: no space"}),
+        ({"failure": "x" * 1001}, None),
+        ({"failure": None}, ENTRY),
+        ({"queue": "Slurm"}, None),
+        ({"queue": "x" * 41}, None),
+        ({"id": "7; true"}, None),
+        ({"id": ""}, None),
+        ({"id": "1" * 41}, None),
+        ({"id": 7}, None),
+        ({"submitted": "now"}, None),
+        ({"submitted": -1}, None),
+    ],
+)
+def test_the_entry_in_a_queue_is_read_if_it_is_valid(tmp_path, changes, expected):
+    paths = records.Paths(str(tmp_path), attempt=3)
+    assert paths.queue == str(tmp_path / "status/queue")
+    (tmp_path / "status").mkdir()
+    assert records.read_queued(paths) is None
+    (tmp_path / "status/queue").write_text(json.dumps({**ENTRY, **changes}))
+    assert records.read_queued(paths) == expected
+
+
+@pytest.mark.parametrize("key", sorted(ENTRY))
+def test_an_incomplete_entry_is_not_read(tmp_path, key):
+    (tmp_path / "status").mkdir()
+    (tmp_path / "status/queue").write_text(json.dumps({name: value for name, value in ENTRY.items() if name != key}))
+    assert records.read_queued(records.Paths(str(tmp_path))) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "entry", "expected"),
+    [
+        ("pending", {}, "queued"),
+        ("running", {}, "running"),
+        ("succeeded", {}, "succeeded"),
+        ("pending", {"failure": "w1: no space"}, "failed"),
+        ("stopped", {"failure": "w1: no space"}, "failed"),
+    ],
+)
+def test_a_job_in_a_queue_waits_until_it_has_records(state, entry, expected):
+    assert records.queued_state(state, {**ENTRY, **entry}) == expected

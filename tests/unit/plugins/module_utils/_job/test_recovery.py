@@ -102,7 +102,7 @@ def test_what_may_succeed_is_started_again(attempts):
         (
             [KILL, EXIT, EXIT],
             {},
-            "Exit status 3 ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
+            "The same error (exit status 3) ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
         ),
     ],
 )

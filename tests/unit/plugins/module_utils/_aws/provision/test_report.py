@@ -86,8 +86,8 @@ def test_what_waits_until_nodes_may_be_replaced(deferred, expected):
 
 
 ADVICE = (
-    " To replace outdated nodes while no job is running, add -e deeplearning_replace_nodes=true. To use the nodes as they are, add"
-    " -e deeplearning_allow_outdated_nodes=true."
+    " To replace outdated nodes while no job is running, add -e deeplearning_replace_nodes=true. To use the nodes as they are,"
+    " restore the definition or add -e deeplearning_allow_outdated_nodes=true."
 )
 MASTER = Address("nodes", "master")
 
@@ -113,8 +113,8 @@ MASTER = Address("nodes", "master")
                 updated(NODES, {"outdated": (3, 2)}, {"outdated": ()}),
                 updated(MASTER, {"outdated": (1,)}, {"outdated": ()}),
             ],
-            "bert-master, bert-worker2, bert-worker3 differ from the definition: instance_type is 'c5.large' instead of 'c5.xlarge',"
-            " user_data, interfaces, root_volume_size is 100 instead of 200.",
+            "bert-master, bert-worker2, bert-worker3 differ from the definition:"
+            " instance_type is 'c5.xlarge', but the nodes have 'c5.large', user_data, interfaces, root_volume_size is 200, but the nodes have 100.",
         ),
         (
             [updated(MASTER, {"outdated": (1,)}, {"outdated": ()}), updated(NODES, {"outdated": tuple(range(2, 9))}, {"outdated": ()})],
