@@ -48,7 +48,7 @@ class ActionModule(NodeAction, module="training_job"):
             return {**result, **self._print(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
-        if state == "started" and not arguments.get("instance_id"):
+        if state in ("queued", "started") and not arguments.get("instance_id"):
             arguments["instance_id"] = instance_id(variables)
         steps = arguments.pop("setup_steps", None)
         if state == "prepared" and steps:
@@ -58,6 +58,7 @@ class ActionModule(NodeAction, module="training_job"):
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
+                arguments["queue_hosts"] = play_hosts(variables)
                 arguments.update(self._code(arguments))
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
@@ -171,6 +172,12 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
     """Return the host's instance id, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None
+
+
+def play_hosts(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names that the hosts of the play have in the cluster."""
+    nodes = known_nodes(variables)
+    return [str(nodes[host]["hostname"]) for host in variables["ansible_play_hosts_all"]]
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:

@@ -36,16 +36,18 @@ options:
         a job with this name has already run.
       - V(printed) returns the processes of all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). It
         runs on the controller and starts nothing. The scripts contain the names of O(secrets), but not their values.
+      - V(queued) keeps the job's parameters on this host, in a directory of root, until O(queue) starts the job there.
       - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
-        process is still running after that.
+        process is still running after that. If a queue has the job, it is cancelled.
+      - V(submitted) submits the job to O(queue). Run the task on one of the hosts, after O(state=queued) on all of them.
     type: str
-    choices: [checked, prepared, printed, started, stopped]
+    choices: [checked, prepared, printed, queued, started, stopped, submitted]
     default: started
   directory:
     description:
       - Parent directory of the job directories, on storage that all hosts share.
-      - Required with O(state=prepared), O(state=printed) and O(state=started).
+      - Required except with O(state=checked) and O(state=stopped).
     type: path
   script:
     description:
@@ -158,7 +160,7 @@ options:
   hosts:
     description:
       - The job's hosts. Each entry is the RV(host) that O(state=prepared) returned on that host.
-      - Required with O(state=printed) and O(state=started).
+      - Required with O(state=printed), O(state=queued), O(state=started) and O(state=submitted).
     type: list
     elements: dict
     suboptions:
@@ -187,6 +189,25 @@ options:
         description: Whether the host has Elastic Fabric Adapters.
         type: bool
         default: false
+  queue:
+    description:
+      - Name of the queue that decides when the job runs, and with O(host_count) also where. The job gets whole hosts.
+      - Required with O(state=queued) and O(state=submitted). With O(state=prepared), checks the queue.
+    type: str
+    choices: [slurm]
+    version_added: 0.2.0
+  queue_hosts:
+    description:
+      - Names of the hosts that must belong to the queue. The action plugin sets this option on the first host.
+    type: list
+    elements: str
+    version_added: 0.2.0
+  host_count:
+    description:
+      - Number of hosts on which the job runs. The queue chooses them from O(hosts). V(0) means all of them.
+    type: int
+    default: 0
+    version_added: 0.2.0
   gpus:
     description:
       - Indices of the GPUs that the job may use on each host, as C(nvidia-smi) numbers them. Use this for jobs that share hosts.
@@ -375,6 +396,24 @@ EXAMPLES = r"""
     dest: scripts
   run_once: true
 
+- name: Keep the parameters of the job on all hosts until Slurm starts it
+  deeplearning.cluster.training_job: &job
+    name: digits-1
+    state: queued
+    queue: slurm
+    directory: /efs/jobs
+    script: examples/digits/train.py
+    hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
+  become: true
+  any_errors_fatal: true
+
+- name: Submit the job to Slurm
+  deeplearning.cluster.training_job:
+    <<: *job
+    state: submitted
+  become: true
+  run_once: true
+
 - name: Stop the job on every host
   deeplearning.cluster.training_job:
     name: digits-1
@@ -447,6 +486,11 @@ lines:
   returned: when O(state=printed)
   type: list
   elements: str
+queue_id:
+  description: Id of the job in the queue.
+  returned: when O(state=submitted), except in check mode for a new job
+  type: str
+  sample: "12"
 processes:
   description: The processes on this host, or on all hosts with O(state=printed).
   returned: when O(state=started) or O(state=printed)
@@ -479,11 +523,13 @@ processes:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.lifecycle import start, stop
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import prepare
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, SPECIFICATION, check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION, check
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 
 
 def main() -> None:
@@ -498,8 +544,9 @@ def main() -> None:
         if state == "checked":
             module.exit_json(changed=False)
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
-        module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
-    except (*EXPECTED, systemd.UnitError, users.UserError, users.FailedWorkError, OSError) as error:
+        actions = {"prepared": prepare, "queued": queue.install, "submitted": queue.submit}
+        module.exit_json(**actions.get(state, start)(module, paths))
+    except (*EXPECTED, QueueError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))
 
 

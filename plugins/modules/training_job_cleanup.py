@@ -96,7 +96,7 @@ jobs:
     state:
       description: The state of the job.
       type: str
-      choices: [pending, running, succeeded, failed, stopped, lost]
+      choices: [pending, queued, running, succeeded, failed, stopped, lost]
     last:
       description: Time of the job's last heartbeat, or of its preparation if no process has started, in seconds since 1970.
       type: float

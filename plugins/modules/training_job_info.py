@@ -94,9 +94,10 @@ jobs:
       description: The job's name.
       type: str
     state:
-      description: The state of the job.
+      description:
+        - The state of the job. A job that was removed from its queue before it started is V(stopped).
       type: str
-      choices: [pending, running, succeeded, failed, stopped, lost]
+      choices: [pending, queued, running, succeeded, failed, stopped, lost]
     directory:
       description: The job's directory.
       type: str
@@ -109,6 +110,39 @@ jobs:
       description: Name of the earlier job that the job continues.
       returned: when the job continues an earlier job
       type: str
+    queue:
+      description: The queue to which the job was submitted.
+      returned: when the job was submitted to a queue
+      type: dict
+      contains:
+        queue:
+          description: Name of the queue.
+          type: str
+          sample: slurm
+        id:
+          description: Id of the job in the queue.
+          type: str
+          sample: "12"
+        submitted:
+          description: Time at which the job was submitted, in seconds since 1970.
+          type: float
+        failure:
+          description: Why the job did not start when the queue had allocated its hosts.
+          returned: when it did not start
+          type: str
+        reason:
+          description: Why the job waits, according to the queue.
+          returned: while the job waits
+          type: str
+          sample: Resources
+        before:
+          description: Number of waiting jobs with a higher priority.
+          returned: while the job waits
+          type: int
+        problem:
+          description: Why the queue could not be read.
+          returned: when it could not be read
+          type: str
     export:
       description: State of the job's export to S3. See M(deeplearning.cluster.training_job_export).
       returned: when the job is or was exported
@@ -268,7 +302,7 @@ jobs:
         state:
           description: How the attempt ended. For the newest attempt, the state of the job.
           type: str
-          choices: [pending, running, succeeded, failed, stopped, lost]
+          choices: [pending, queued, running, succeeded, failed, stopped, lost]
         started:
           description: When the attempt started, in seconds since 1970.
           type: float
@@ -458,6 +492,7 @@ jobs:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, some
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import (
     ALWAYS,
@@ -467,6 +502,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     watch,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 
 
 def main() -> None:
@@ -486,14 +522,18 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
+
+    def complete(jobs: list[JobStatus]) -> None:
+        queue.complete(module.run_command, jobs)
+
     if not params["name"]:
-        jobs, problems = list_jobs(params)
+        jobs, problems = list_jobs(params, complete)
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         if params["attempt"] is not None and not 1 <= params["attempt"] <= records.newest_attempt(paths).attempt:
             raise NoProcessError("attempt: job {name} has no attempt {attempt}. Run status.yml to list its attempts.".format(**params))
-        found = watch(paths, params)
+        found = watch(paths, params, complete)
         problems = found.pop("problems")
         module.exit_json(changed=False, jobs=[found], problems=some(problems))
     except NoProcessError as error:

@@ -43,6 +43,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import (
     RefusalError,
+    check_queue,
     check_tasks,
     find_launcher,
 )
@@ -241,6 +242,8 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         if not wrong and are_known(options, "environment_by_task"):
             environments = options.get("environment_by_task", {})
             yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))
+    if are_known(options, "queue", "host_count"):
+        yield from refusal(prefix, lambda: check_queue(options.get("queue"), int(options.get("host_count", 0))))
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

@@ -73,6 +73,7 @@ class JobWatch:
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
         self._attempts: set[int] = set()
+        self._waiting = ""
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
@@ -102,6 +103,8 @@ class JobWatch:
                 return self._settle(found)
             if left():
                 return found
+            if found["state"] == states.QUEUED:
+                began = time.monotonic()
             missing = missing_ranks(found)
             if missing and found.get("attempt", 1) == 1 and now - began > timeout:
                 raise AnsibleActionFail(
@@ -128,6 +131,8 @@ class JobWatch:
         if found["processes"] and self._hint:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
+        if found["state"] == states.QUEUED:
+            self._show_queue(found)
         self._show_attempts(found)
         self._write_metrics(found)
         for line in logs.log_lines(found.pop("logs", []), found["processes"]):
@@ -146,6 +151,13 @@ class JobWatch:
             except OSError as error:
                 display.warning(f"metrics_directory: {str(self._file.path)!r} cannot be written: {error}. Use another directory.")
                 self._file = None
+
+    def _show_queue(self, found: JobStatus) -> None:
+        """Show why the job waits, if that has changed since the last poll."""
+        text = formatting.waiting(found["queue"])
+        if text != self._waiting:
+            self._waiting = text
+            display.display(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
 
     def _show_attempts(self, found: JobStatus) -> None:
         """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ QUEUE = f"/efs/slurm-{CLUSTER}"
 SLURMD_TIMEOUT = 20
 PARAMETERS = {"slurm_parameters": {"SlurmdTimeout": SLURMD_TIMEOUT}}
 GPUS = 2
+#: A script that ends when the file exists.
+UNTIL_GO = "until [ -e /efs/go ]; do sleep 0.2; done"
 ALL_IDLE = {"trust-master": "idle", "trust-worker2": "idle", "trust-worker3": "idle"}
 
 
@@ -94,12 +97,53 @@ class Queue(Project):
         self.write(3, **PARAMETERS)
         self.play(*BEFORE, "slurm")
 
+    def train(self, name: str, script: str, *arguments: str, check: bool = True, **variables: object) -> subprocess.CompletedProcess[str]:
+        """Run a shell script as a job that waits in the queue. By default, do not wait for the job."""
+        options = {
+            "name": name,
+            "command": ["bash", "-c", script],
+            "launcher": "command",
+            "queue": "slurm",
+            "wait": False,
+            "report": False,
+            "health_check": False,
+            "restarts": 0,
+            **variables,
+        }
+        given = json.dumps({f"training_job_{key}": value for key, value in options.items()})
+        return self.play("training_job", arguments=("-e", given, *arguments), check=check)
+
+    def status(self, name: str) -> str:
+        """Return the line that status.yml shows for a job."""
+        shown = self.run("deeplearning.cluster.status", ("-e", f"training_job_name={name}")).stdout
+        return next(line for line in shown.splitlines() if line.startswith(f"{name} "))
+
+    def stop(self, name: str) -> str:
+        return self.run("deeplearning.cluster.stop", ("-e", f"training_job_name={name}")).stdout
+
+    def entries(self) -> dict[str, str]:
+        """Return the names and states of root's jobs in the queue."""
+        shown = self.master.ssh("squeue --noheader --user=root --format='%j %T'").stdout
+        return dict(line.split() for line in shown.splitlines())
+
+    def wait_for_end(self, name: str) -> None:
+        """Wait until a training job has an end, and nothing of it is left in the queue."""
+        wait(lambda: self.master.ssh(f"test -e /efs/jobs/{name}/status/over", check=False).returncode == 0)
+        wait(lambda: name not in self.entries())
+
+    def left(self, name: str) -> list[str]:
+        """Return the processes of a training job, and what hosts have kept for the queue."""
+        command = (
+            f"sudo grep -lzx DEEPLEARNING_JOB={name} /proc/[0-9]*/environ 2>/dev/null; sudo find /var/lib/deeplearning-queue -name {name}"
+        )
+        return [line for host in self.hosts for line in host.ssh(command, check=False).stdout.split()]
+
     def restore(self) -> None:
         """Undo what a failed test may have left: jobs, drained nodes and removed hosts."""
         for number, host in enumerate(self.hosts, 1):
             if not self.runtime.is_alive(host.name):
                 self.replace(number)
-        self.master.ssh("scancel --user=$USER; rm -f /efs/go /efs/later", check=False)
+        self.master.ssh("scancel --user=$USER; sudo scancel --user=root; rm -f /efs/go /efs/later", check=False)
         wait(lambda: self.master.ssh("squeue --noheader", check=False).stdout == "")
         if self.nodes() != ALL_IDLE:
             self.converge()
@@ -162,6 +206,123 @@ def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Queue) -> None:
     refused = queue.master.ssh("cd / && sudo -u outsider srun --ntasks=1 true", check=False)
     assert refused.returncode != 0
     assert "not permitted to use this partition" in refused.stderr
+
+
+def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(queue: Queue) -> None:
+    queue.train("first", UNTIL_GO)
+    queue.train("second", "exit 1")
+    wait(lambda: queue.entries() == {"first": "RUNNING", "second": "PENDING"})
+    assert re.search(r"^second queued since .* UTC, in Slurm as job \d+: Resources, command bash$", queue.status("second"))
+    same = queue.sbatch("true", "--hold", "--job-name=second", "--comment=deeplearning.cluster")
+    queue.stop("second")
+    assert queue.entries() == {"first": "RUNNING"}
+    assert queue.status("second").startswith("second stopped before its start, ")
+    assert queue.left("second") == []
+    assert queue.job(same, "JobState") == "PENDING", "another user's job of the same name"
+    queue.master.ssh("touch /efs/go")
+    queue.wait_for_end("first")
+    assert queue.status("first").startswith("first succeeded after ")
+    assert queue.left("first") == []
+
+
+@pytest.mark.exhaustive
+def test_six_training_jobs_never_share_a_host(queue: Queue) -> None:
+    """Some jobs use all hosts, others run on hosts that Slurm chooses. One run waits for its job."""
+    turn = "echo $(hostname) $(date +%s.%N) >turn-$(hostname); sleep 4; date +%s.%N >>turn-$(hostname)"
+    counts = {"turn-1": 3, "turn-2": 1, "turn-3": 2, "turn-4": 1, "turn-5": 3}
+    for name, count in counts.items():
+        queue.train(name, turn, host_count=count % 3)
+    waited = queue.train("turn-6", f"echo this is the log; {turn}", wait=True, host_count=2, report=True)
+    assert "job turn-6 succeeded" in waited.stdout
+    assert "turn-6: the report is at " in waited.stdout
+    for name in counts:
+        queue.wait_for_end(name)
+    uses: dict[str, list[tuple[float, float]]] = {}
+    for name, count in {**counts, "turn-6": 2}.items():
+        turns = queue.master.ssh(f"cat /efs/jobs/{name}/code/turn-*").stdout.split()
+        assert len(turns) == 3 * count, name
+        for host, start, end in zip(turns[::3], turns[1::3], turns[2::3], strict=True):
+            uses.setdefault(host, []).append((float(start), float(end)))
+    for times in uses.values():
+        times.sort()
+        assert all(end <= start for (_start, end), (start, _end) in itertools.pairwise(times))
+    logs = queue.run("deeplearning.cluster.logs", ("-e", "training_job_name=turn-6")).stdout
+    assert logs.count("| this is the log") == 2
+    again = queue.train("turn-6", "true", check=False)
+    assert "job turn-6 has already run (succeeded)" in again.stdout
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", ["stop", "scancel", "kill"])
+def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
+    """By the playbook, by Slurm, and if Slurm loses the process that holds a host."""
+    name = f"stopped-by-{how}"
+    queue.train(name, UNTIL_GO)
+    wait(lambda: queue.entries() == {name: "RUNNING"})
+    wait(lambda: len(queue.left(name)) > 2 * len(queue.hosts))
+    if how == "stop":
+        queue.stop(name)
+        assert queue.entries() == {}
+        assert queue.left(name) == []
+    elif how == "scancel":
+        refused = queue.master.ssh(f"scancel --name={name}; squeue --noheader --name={name} --format=%T").stdout
+        assert refused == "RUNNING\n", "only root cancels training jobs with scancel"
+        queue.master.ssh(f"sudo scancel --name={name}")
+    else:
+        queue.hosts[1].ssh(f"sudo pkill --signal KILL --full /var/lib/deeplearning-queue/{name}/hold.zip")
+    queue.wait_for_end(name)
+    wait(lambda: [path for path in queue.left(name) if path.startswith("/proc")] == [])
+    assert queue.status(name).startswith(f"{name} stopped after ")
+
+
+@pytest.mark.exhaustive
+def test_a_second_run_waits_for_the_job_in_the_queue(queue: Queue) -> None:
+    queue.train("again", UNTIL_GO)
+    wait(lambda: queue.entries() == {"again": "RUNNING"})
+    queue.train("behind", "true")
+    queue.train("behind", "exit 1")
+    assert queue.entries() == {"again": "RUNNING", "behind": "PENDING"}
+    queue.master.ssh("touch /efs/go")
+    assert "job behind succeeded" in queue.train("behind", "exit 1", wait=True).stdout
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_slurm_cancels_while_it_waits_ends_the_run_that_waits_for_it(queue: Queue) -> None:
+    queue.train("holds", UNTIL_GO)
+    queue.train("cancelled", "true")
+    queue.master.ssh("sudo scancel --name=cancelled")
+    done = queue.train("cancelled", "true", wait=True, check=False)
+    assert "job cancelled was removed from the queue before it started. To submit it again, choose another name." in done.stdout
+    assert queue.left("cancelled") == []
+
+
+@pytest.mark.exhaustive
+def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Queue) -> None:
+    script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || kill -9 $$; echo $SLURM_JOB_ID attempt $DEEPLEARNING_ATTEMPT"
+    done = queue.train("restarted", script, wait=True, restarts=2)
+    assert "restarted: attempt 1 failed: " in done.stdout
+    assert queue.master.ssh("cat /efs/jobs/restarted/logs/attempt2/rank0.log").stdout == "attempt 2\n"
+
+
+@pytest.mark.exhaustive
+def test_a_job_continues_without_a_host_that_dies(queue: Queue) -> None:
+    """The allocation survives the loss of one of its hosts, even of the first one."""
+    queue.train("survivor", "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600", restarts=1, min_hosts=2, heartbeat_timeout=10)
+    wait(lambda: len(queue.left("survivor")) > 2 * len(queue.hosts))
+    queue.runtime.remove(queue.hosts[2].name)
+    queue.wait_for_end("survivor")
+    assert queue.status("survivor").startswith("survivor succeeded after ")
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_cannot_start_on_one_of_its_hosts_fails_on_all(queue: Queue) -> None:
+    queue.train("rogue", UNTIL_GO, "--limit", queue.name(2), queue="")
+    done = queue.train("refused", "sleep 600", wait=True, check=False)
+    assert re.search(r"job refused was not started: trust-worker2: job\s+rogue uses GPU 0, 1 of trust-worker2", done.stdout), done.stdout
+    assert queue.left("refused") == []
+    assert queue.entries() == {}
+    assert queue.status("refused").startswith("refused failed ")
+    queue.stop("rogue")
 
 
 @pytest.mark.exhaustive
@@ -329,5 +490,8 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
         assert host.ssh(left, check=False).stdout == ""
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
     assert set(changes(queue.play("slurm")).values()) == {0}
+    refused = queue.train("without-slurm", "true", check=False)
+    assert refused.stdout.count("Run the playbook deeplearning.cluster.slurm, or remove training_job_queue.") == 1
+    assert queue.master.ssh("ls /efs/jobs/without-slurm", check=False).returncode != 0
     queue.converge()
     queue.wait_for_nodes(ALL_IDLE)

@@ -17,8 +17,14 @@ TESTS = sorted(path.relative_to(REPOSITORY / "tests" / "unit") for path in (REPO
 COLLECTION = "ansible_collections.deeplearning.cluster.plugins."
 HOSTS = "module_utils._hosts"
 CONTROLLER = "module_utils._aws"
-BOTH = ("module_utils._job", "module_utils._launchers", "module_utils._text")
-PURE = ("module_utils._launchers", "module_utils._aws.plan.planning", "module_utils._aws.plan.resources", "module_utils._aws.iam_actions")
+BOTH = ("module_utils._job", "module_utils._launchers", "module_utils._queues", "module_utils._text")
+PURE = (
+    "module_utils._launchers",
+    "module_utils._queues",
+    "module_utils._aws.plan.planning",
+    "module_utils._aws.plan.resources",
+    "module_utils._aws.iam_actions",
+)
 SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 

@@ -151,6 +151,25 @@ class Export(_Export, total=False):
     error: str
 
 
+class _Queued(TypedDict):
+    queue: str
+    id: str
+    submitted: float
+
+
+class Queued(_Queued, total=False):
+    """The contents of status/queue: the queue in which the job waits or has waited, the id of its entry, and when it was submitted.
+
+    `failure` says why the job did not start when the queue allocated its hosts. The other keys are not in the file: `reason` says why the
+    job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be read.
+    """
+
+    failure: str
+    reason: str
+    before: int
+    problem: str
+
+
 class Code(TypedDict, total=False):
     """The origin of a job's code. The dictionary is empty if the code does not come from git."""
 
@@ -355,6 +374,7 @@ class JobStatus(_JobStatus, total=False):
 
     checkpoint_directory: str
     resume: str | None
+    queue: Queued
     export: Export
     problems: list[str]
     failure: Failure

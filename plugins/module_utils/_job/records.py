@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     Export,
     Following,
     Outcome,
+    Queued,
     Record,
     Verdict,
 )
@@ -36,6 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
     LOST,
     OF_PROCESSES,
     PENDING,
+    QUEUED,
     RUNNING,
     STOPPED,
     SUCCEEDED,
@@ -202,6 +204,14 @@ EXPORT: schema.Schema = {
     "error": optional(schema.text()),
 }
 
+#: The entry of a job in a queue, `status/queue`.
+ENTRY: schema.Schema = {
+    "queue": schema.text(40, r"[a-z0-9_]+", "the name of a queue"),
+    "id": schema.text(40, r"[0-9.]+", "the id of a job"),
+    "submitted": schema.seconds(),
+    "failure": optional(schema.text(SENTENCE_LIMIT)),
+}
+
 
 def check_name(name: str, option: str = "name") -> str:
     """Return the job's name, which is the value of `option`. Raises ValueError if the name is not valid."""
@@ -336,6 +346,11 @@ class Paths(NamedTuple):
     def export(self) -> str:
         """The state of the job's export to S3."""
         return os.path.join(self.of_attempt(1).status, "export")
+
+    @property
+    def queue(self) -> str:
+        """The entry of the job in a queue. The file exists from when the job was submitted to the queue."""
+        return os.path.join(self.of_attempt(1).status, "queue")
 
     def log(self, process: str) -> str:
         """Return the path of the file with the output of one process."""
@@ -583,6 +598,24 @@ def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
         return None
     silent = not -CLOCK_LIMIT <= time.time() - export["heartbeat"] <= heartbeat_timeout
     return {**export, "state": LOST} if silent and export["state"] in (RUNNING, WAITING) else export
+
+
+def read_queued(paths: Paths) -> Queued | None:
+    """Return the entry of a job in a queue, or None if it is missing or invalid."""
+    try:
+        return cast(Queued, schema.conform(schema.read_document(paths.queue), ENTRY))
+    except (OSError, ValueError):
+        return None
+
+
+def queued_state(state: str, queued: Queued) -> str:
+    """Return the state of a job with an entry in a queue, from the state according to its records.
+
+    Only the queue knows whether a job without records still waits (see the package `training_job` of the hosts).
+    """
+    if "failure" in queued:
+        return FAILED
+    return QUEUED if state == PENDING else state
 
 
 def _listing(directory: str) -> list[str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 # No process has started yet. Only jobs have this state.
 PENDING = "pending"
+# The job waits in a queue. Only jobs have this state.
+QUEUED = "queued"
 RUNNING = "running"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
@@ -21,9 +23,9 @@ WAITING = "waiting"
 # The final states of a job or of one of its processes.
 FINAL = (SUCCEEDED, FAILED, STOPPED, LOST)
 OF_PROCESSES = (RUNNING, *FINAL)
-OF_JOBS = (PENDING, *OF_PROCESSES)
+OF_JOBS = (PENDING, QUEUED, *OF_PROCESSES)
 
 
 def is_over(state: str) -> bool:
     """Return whether a job or process in this state has ended."""
-    return state not in (PENDING, RUNNING)
+    return state not in (PENDING, QUEUED, RUNNING)

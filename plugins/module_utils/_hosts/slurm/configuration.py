@@ -23,6 +23,8 @@ DEFAULTS = {
     "SelectTypeParameters": "CR_Core",
     # EFA pins memory, and the limit of a login shell would be too low.
     "PropagateResourceLimitsExcept": "MEMLOCK",
+    # A cancelled training job has more time than its stop_timeout, which is 30 s by default, and 10 s for systemd.
+    "KillWait": "60",
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
 WITHOUT_CGROUPS = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none"}

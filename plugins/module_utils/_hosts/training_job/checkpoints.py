@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
@@ -29,6 +30,15 @@ def directory(params: dict[str, Any], paths: records.Paths) -> str:
         return records.read_description(earlier).get("checkpoint_directory") or earlier.checkpoints
     except (OSError, ValueError) as error:
         raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. Run status.yml to list the jobs.") from error
+
+
+def keep_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
+    """Add the checkpoint directory of the earlier job to the environment, so that later attempts have it too.
+
+    Raises UserError, FailedWorkError.
+    """
+    if params["resume"]:
+        params["environment"] = {**params["environment"], VARIABLE: users.as_user(user, lambda: directory(params, paths), EXPECTED)}
 
 
 def check_resume(params: dict[str, Any], paths: records.Paths) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Collection, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, STOPPED, SUCCEEDED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
 
 DAY = 86400.0
 
@@ -71,9 +71,10 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
     newest = records.newest_attempt(paths)
     verdict = records.read_verdict(newest)
     processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    state, queued = records.attempt_state(newest, processes, heartbeat_timeout, verdict), records.read_queued(paths)
     return Job(
         name,
-        records.attempt_state(newest, processes, heartbeat_timeout, verdict),
+        records.queued_state(state, queued) if queued else state,
         description["created"],
         max([description["created"], records.last_change(paths), *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",
@@ -83,7 +84,7 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
 
 def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
     """Choose the jobs without a heartbeat since `before`, except the newest `keep` jobs and those whose files other jobs need."""
-    return _choice(jobs, directory, {job.name for job in jobs[keep:] if job.state != RUNNING and job.last < before})
+    return _choice(jobs, directory, {job.name for job in jobs[keep:] if job.state not in (RUNNING, QUEUED) and job.last < before})
 
 
 def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:

@@ -13,11 +13,12 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, Goodput, JobStatus, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, Goodput, JobStatus, Queued, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in its line.
@@ -94,14 +95,30 @@ def job_line(found: JobStatus, now: float) -> str:
             head += f" for {duration(now - begun)} (since {moment(begun)} UTC)"
         else:
             head += f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
+    elif found["state"] == QUEUED:
+        head += " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
     elif found["state"] == PENDING:
         head += " since " + moment(found["created"]) + " UTC"
+    elif "queue" in found:
+        head += " before its start"
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
     hosts = len({process["host"] for process in processes})
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
+
+
+def waiting(queued: Queued) -> str:
+    """Return what a queue says about a waiting job, such as `in Slurm as job 7: Resources, after 2 other jobs`."""
+    title = QUEUES[queued["queue"]].title if queued["queue"] in QUEUES else queued["queue"]
+    where = f"in {title} as job {queued['id']}"
+    if "problem" in queued:
+        return clean_line(f"{where}: {queued['problem']}")
+    before = queued.get("before", 0)
+    parts = [queued.get("reason", ""), "after {}".format(_count(before, "other job", "other jobs")) if before else ""]
+    details = ", ".join(part for part in parts if part)
+    return clean_line(f"{where}: {details}" if details else where)
 
 
 def attempt_table(found: JobStatus) -> list[str]:
@@ -201,6 +218,8 @@ def _count(number: int, one: str, many: str) -> str:
 def summary(found: JobStatus, metrics: Document) -> list[str]:
     """Return the lines that summarize a job, from the result of training_job_info and the last values that the job reported."""
     processes = found["processes"]
+    if not processes:
+        return [clean_line("job {} {} before its start".format(found["name"], found["state"]))]
     paths = Paths(found["directory"])
     start, end = job_span(found)
     hosts = list(dict.fromkeys(process["host"] for process in processes))
@@ -241,8 +260,18 @@ def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
 
     `command` returns the command that runs a playbook of this collection, such as `logs`.
     """
+    if "failure" not in found:
+        return not_started(found)
     lines = [failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *not_restarted(found), *_next_steps(found, command)]
     return "\n".join(lines)
+
+
+def not_started(found: JobStatus) -> str:
+    """Return why a job that was submitted to a queue has not run."""
+    failure = found.get("queue", {}).get("failure")
+    if failure:
+        return clean_line(f"job {found['name']} was not started: {failure}")
+    return clean_line(f"job {found['name']} was removed from the queue before it started. To submit it again, choose another name.")
 
 
 def not_restarted(found: JobStatus) -> list[str]:

@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import Any, Callable, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum bytes of records to read and return for a list of jobs. The controller accepts twice as many.
@@ -21,8 +22,11 @@ LISTING_LIMIT = 1 << 25
 PROBLEMS_LIMIT = 20
 
 
-def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped."""
+def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped.
+
+    `complete` completes the states of jobs that wait in a queue.
+    """
     jobs: list[dict[str, Any]] = []
     problems: list[str] = []
     left = LISTING_LIMIT
@@ -40,7 +44,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         problems += found.pop("problems")
         processes = [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]
-        job = {**found, "processes": processes, "lines": [formatting.job_line(found, time.time())]}
+        job = {**found, "processes": processes}
         size = max(len(json.dumps(job)), budget.size - budget.left)
         if size > left:
             problems.append(
@@ -49,6 +53,9 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
         else:
             jobs.append(job)
             left -= size
+    complete(cast("list[JobStatus]", jobs))
+    for job in jobs:
+        job["lines"] = [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-import pwd
+import os
 import time
 from typing import Any
 
@@ -16,13 +16,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import before_job, refusal
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, queue, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
     check_python,
     describe_host,
     read_metadata,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.launch import open_sync_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
@@ -32,6 +33,8 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError, FailedWorkError."""
     params = module.params
     check_setup(params["setup_digests"])
+    if params["queue"] and params["queue_hosts"]:
+        queue.check(module.run_command, params["queue"], params["queue_hosts"])
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     if params["sandbox"] and systemd.hidden(params["python"]):
         check_python(params)
@@ -100,17 +103,6 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     return found
 
 
-def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
-    """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
-
-    With a `user`, the directory is created if necessary. Raises DirectoryError.
-    """
-    if not params["sync_directory"]:
-        return None
-    local_code.check_directory(params["sync_directory"], paths.directory)
-    return local_code.open_directory(params["sync_directory"], user)
-
-
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix new and old results."""
     problems: list[str] = []
@@ -119,7 +111,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     if problems:
         raise RefusalError(f"job {name} may have run already: {problems[0]}. Choose another name.")
     if not found and newest.attempt == 1:
-        return "new"
+        return check_queued(name, paths)
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
@@ -133,3 +125,11 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
         f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name."
         f" To continue from its newest checkpoint, also set training_job_resume={name}"
     )
+
+
+def check_queued(name: str, paths: records.Paths) -> str:
+    """Return `running` if the job was submitted to a queue, otherwise `new`. Raises RefusalError if the queue could not start the job."""
+    queued = records.read_queued(paths)
+    if queued and "failure" in queued:
+        raise RefusalError(f"job {name} could not be started by its queue, and cannot be started again. Choose another name.")
+    return "running" if queued or os.path.lexists(paths.queue) else "new"

@@ -8,15 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
         "name": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["checked", "prepared", "printed", "started", "stopped"], "default": "started"},
+        "state": {
+            "type": "str",
+            "choices": ["checked", "prepared", "printed", "queued", "started", "stopped", "submitted"],
+            "default": "started",
+        },
         "directory": {"type": "path"},
         "script": {"type": "str"},
         "command": {"type": "list", "elements": "str", "default": []},
@@ -48,6 +54,9 @@ SPECIFICATION: dict[str, Any] = {
                 "efa": {"type": "bool", "default": False},
             },
         },
+        "queue": {"type": "str", "choices": sorted(QUEUES)},
+        "queue_hosts": {"type": "list", "elements": "str"},
+        "host_count": {"type": "int", "default": 0},
         "gpus": {"type": "list", "elements": "int"},
         "processes_per_host": {"type": "int", "default": 0},
         "time_limit": {"type": "int", "default": 0},
@@ -74,19 +83,14 @@ SPECIFICATION: dict[str, Any] = {
     "required_if": [
         ("state", "prepared", ("directory",)),
         ("state", "printed", ("directory", "hosts")),
+        ("state", "queued", ("directory", "hosts", "queue")),
         ("state", "started", ("directory", "hosts")),
+        ("state", "submitted", ("directory", "hosts", "queue")),
     ],
 }
 
 # The shortest time without activity, in seconds, that can be told from the delay with which supervisors report activity.
 HANG_TIMEOUT_MIN = 30
-
-
-class RefusalError(Exception):
-    """This host cannot run the job. The message states the reason and the remedy."""
-
-
-EXPECTED = (RefusalError, local_code.DirectoryError, ValueError)
 
 
 def check(params: dict[str, Any]) -> None:
@@ -97,6 +101,7 @@ def check(params: dict[str, Any]) -> None:
     if not (params["script"] or params["command"]):
         raise RefusalError("script: is missing. Specify the training script, or a command.")
     check_restarts(params)
+    check_queue(params["queue"], params["host_count"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))
 
 
@@ -116,6 +121,16 @@ def check_restarts(params: dict[str, Any]) -> None:
     both = sorted(set(stop) & set(restart))
     if both:
         raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove it from one of them.")
+
+
+def check_queue(queue: str | None, count: int) -> None:
+    """Raise RefusalError unless the options of the queue are valid."""
+    if queue and queue not in QUEUES:
+        raise RefusalError("queue: {!r} is unknown. Use one of {}.".format(queue, ", ".join(sorted(QUEUES))))
+    if count < 0:
+        raise RefusalError(f"host_count: {count} is negative. Use 0 or more.")
+    if count and not queue:
+        raise RefusalError(f"host_count: {count} has no effect without a queue. Set queue, or remove this option.")
 
 
 def find_launcher(params: dict[str, Any]) -> Launcher:

@@ -34,7 +34,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
 
     The processes are those of the newest attempt, or of `attempt`. Invalid records and records beyond the size budget are skipped and
-    reported in `problems`.
+    reported in `problems`. For a job that waits in a queue, queue.complete() completes the result.
     """
     description = records.read_description(paths)
     problems: list[str] = []
@@ -47,6 +47,9 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     verdict = records.read_verdict(newest, problems)
     found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
     state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
+    queued = records.read_queued(paths)
+    if queued:
+        state = records.queued_state(state, queued)
     attempts = read_attempts(newest, found, state, budget)
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
@@ -74,6 +77,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     following = records.read_following(newest)
     judged = following["failure"] if following and "failure" in following else verdict["failure"] if verdict else None
     first = records.cause(processes, judged) if verdict else records.first_failure(processes)
+    if queued:
+        result["queue"] = queued
     export = records.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export

@@ -13,7 +13,7 @@ import time
 from typing import Any, BinaryIO
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 # The group is that of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, goodput, logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import QUEUED, is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum bytes of all logs together in one response, and the smallest limit for a single log in bytes.
@@ -23,16 +23,24 @@ LOG_LIMIT = 1 << 12
 NEVER, ENDED, ALWAYS = "never", "ended", "always"
 
 
+# Seconds between two polls of a job, and of a job in a queue.
+INTERVAL, QUEUE_INTERVAL = 0.5, 5.0
+
+
 class NoProcessError(Exception):
     """The job has no process with the given name. The message lists the job's processes."""
 
 
-def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
-    """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds."""
+def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> JobStatus:
+    """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds.
+
+    `complete` completes the states of jobs that wait in a queue.
+    """
     end = time.monotonic() + params["wait"]
     while True:
         # Read the status before the progress, so that the progress of a finished job is complete.
         result = read_status(paths, params["heartbeat_timeout"], attempt=params["attempt"])
+        complete([result])
         result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
             new = read_logs(result["processes"], params, result["attempt"])
@@ -51,7 +59,7 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
             if "export" in result:
                 result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
             return result
-        time.sleep(0.5)
+        time.sleep(QUEUE_INTERVAL if result["state"] == QUEUED else INTERVAL)
 
 
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:

@@ -41,6 +41,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     delete,
     newest_attempt,
     read_records,
+    read_queued,
     read_verdict,
     with_state,
     write_json,
@@ -303,11 +304,15 @@ class Exporter:
 
 
 def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
-    """Return whether a job is over and all of its processes have ended, or None if no process has started."""
+    """Return whether a job is over and all of its processes have ended, or None if no process has started.
+
+    A job that was submitted to a queue may start at any time, unless its start has failed.
+    """
     now, newest = time.time(), newest_attempt(paths)
     processes = [with_state(record, now, heartbeat_timeout) for record in read_records(newest)]
     if not processes and newest.attempt == 1:
-        return None
+        queued = read_queued(newest)
+        return "failure" in queued if queued else None
     if any(process["state"] == RUNNING for process in processes):
         return False
     return states.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))

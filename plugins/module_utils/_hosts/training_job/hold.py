@@ -1,0 +1,215 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The program that a queue runs as root on each host that it has allocated to a job. It holds the host until the job has ended there.
+
+``hold DIRECTORY`` starts the job's processes on this host as the module training_job would have started them, waits until none is left,
+and stops them if the queue ends the job. ``failed DIRECTORY STATUS`` runs on the first host if that fails on one of the hosts.
+
+The controller has put the job's parameters into the directory, which belongs to root. Users of the queue can neither write to it nor run
+this program with root's privileges. It is copied to the hosts with the files that it imports, and needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+HELD = "/var/lib/deeplearning-queue"
+"""The directory with a directory for each job that was submitted to a queue from this cluster. Only root can read it."""
+
+PARAMETERS = "parameters.json"
+
+# Seconds between two checks whether the job's units have ended.
+INTERVAL = 1.0
+
+# Seconds within which the job's user must have written to the shared storage.
+PATIENCE = 60.0
+
+ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)
+
+# If the program is killed, this ends the job's processes, because the queue then gives the host to other jobs.
+GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
+
+
+class Job(NamedTuple):
+    """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job."""
+
+    directory: str
+    queue: str
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.parameters["name"])
+
+    @property
+    def paths(self) -> records.Paths:
+        return records.Paths(os.path.join(self.parameters["directory"], self.name))
+
+
+def directory(job: str) -> str:
+    """Return the directory of a job that was submitted to a queue."""
+    return os.path.join(HELD, job)
+
+
+def read_job(place: str) -> Job | None:
+    """Return the job of a directory, or None if there is none."""
+    found = records.read_json(os.path.join(place, PARAMETERS))
+    return Job(place, found["queue"], found["parameters"]) if found else None
+
+
+def run(command: list[str]) -> tuple[int, str, str]:
+    """Run a command, and return its exit status, output and errors."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        return 127, "", f"{command[0]}: {error.strerror}"
+    return done.returncode, done.stdout, done.stderr
+
+
+def warn(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+class Holder:
+    """Runs a job on this host for as long as the queue allows it."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.cancelled = threading.Event()
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.cancelled.set())
+        try:
+            start_guard(self.job.name)
+            if not self.cancelled.is_set():
+                self.start()
+        except ERRORS as error:
+            warn(str(error))
+            report(self.job, f"{os.uname().nodename}: {error}")
+            self.stop()
+            return 1
+        self.wait()
+        records.delete([self.job.directory])  # it may contain secrets
+        return 0
+
+    def start(self) -> None:
+        """Start the processes of this host unless they are running. Raises the ERRORS."""
+        params = {**self.job.parameters, "hosts": allocated_hosts(self.job)}
+        params["min_hosts"] = params["min_hosts"] or len(params["hosts"])
+        metadata = read_metadata(params["metadata_directory"], "")
+        check_addresses(params["hosts"], metadata["workers"])
+        own = [host["name"] for host in params["hosts"] if host["number"] == metadata["number"]]
+        specs = plan_specs(params, self.job.paths, own)
+        user = users.ensure(run, params["user"], make=True)
+        with systemd.exclusive():
+            stop_former_jobs(self.job.name)
+            if not systemd.active_units(run, self.job.name):
+                launch.start_processes(run, warn, params, self.job.paths, user, specs, metadata["gpu_count"])
+
+    def wait(self) -> None:
+        """Wait until no process of the job is left on this host. Stop the processes if the queue ends the job."""
+        while has_processes(self.job.name):
+            if self.cancelled.wait(INTERVAL):
+                self.stop()
+                time.sleep(INTERVAL)  # only if a process is left
+
+    def stop(self) -> None:
+        try:
+            systemd.stop(run, self.job.name)
+        except systemd.UnitError as error:
+            warn(str(error))
+
+
+def start_guard(job: str) -> None:
+    """Start a unit that ends the job's processes on this host as soon as this process has ended. Raises UnitError."""
+    unit = f"deeplearning_queue-{job}.service"
+    run(["systemctl", "stop", unit])  # if the queue has started this program a second time
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job}"]
+    status, _unused, error = run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), records.slice_name(job)])
+    if status:
+        raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
+
+
+def allocated_hosts(job: Job) -> list[dict[str, Any]]:
+    """Return the descriptions of the hosts that the queue has allocated. Raises RefusalError."""
+    command = QUEUES[job.queue].allocation(os.environ)
+    status, output, error = run(command)
+    names = output.split()
+    found = [host for host in job.parameters["hosts"] if host["name"] in names]
+    if status or not names or len(found) < len(names):
+        shown = ", ".join(names) or error.strip()
+        raise RefusalError(f"the queue has allocated hosts that the job was not submitted for: {shown}. Submit it again with another name.")
+    return found
+
+
+def check_addresses(hosts: list[dict[str, Any]], workers: list[dict[str, Any]]) -> None:
+    """Raise RefusalError if one of the job's hosts has been replaced since the job was submitted."""
+    present = {(worker["name"], worker["address"]) for worker in workers}
+    for host in hosts:
+        if (host["name"], host["address"]) not in present:
+            raise RefusalError(
+                f"{host['name']} is no longer the host {host['address']} for which the job was submitted."
+                " Submit it again with another name."
+            )
+
+
+def stop_former_jobs(job: str) -> None:
+    """Stop what other jobs of the queue have left on this host, which the queue has allocated to this job alone. Raises UnitError."""
+    for other in os.listdir(HELD):
+        if other != job and records.JOB_NAME.fullmatch(other) and has_processes(other):
+            systemd.stop(run, other)
+
+
+def has_processes(job: str) -> bool:
+    """Return whether a unit or a process of the job is left on this host."""
+    return bool(records.runtime_directories(job) or systemd.processes(job))
+
+
+def report(job: Job, failure: str, only_if: Any = None) -> None:
+    """Record, as the job's user, why the job did not start. `only_if` returns whether to do so."""
+    paths = job.paths
+
+    def write() -> None:
+        found: Queued = records.read_queued(paths) or {"queue": job.queue, "id": "0", "submitted": time.time()}
+        if "failure" not in found and (only_if is None or only_if()):
+            records.write_json(paths.queue, {**found, "failure": failure[: records.SENTENCE_LIMIT]})
+
+    try:
+        users.as_user(users.ensure(run, job.parameters["user"], make=False), write, patience=PATIENCE)
+    except (users.UserError, users.FailedWorkError, OSError, KeyError) as error:
+        warn(f"cannot write {paths.queue}: {error}")
+
+
+def failed(job: Job, status: str) -> int:
+    """Record why a job has not started if no host has done so, and delete its parameters."""
+    text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the messages in the hosts' journals."
+    report(job, text, lambda: not records.read_records(job.paths))
+    records.delete([job.directory])
+    return 1
+
+
+def main(arguments: list[str]) -> int:
+    action, place, rest = arguments[0], arguments[1], arguments[2:]
+    os.umask(0o022)
+    job = read_job(place)
+    if job is None:
+        warn(f"{place} contains no job")
+        return 1
+    return Holder(job).run() if action == "hold" else failed(job, *rest)

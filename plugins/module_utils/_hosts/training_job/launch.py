@@ -1,0 +1,98 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Starts a job's processes on this host. This code also runs on hosts without Ansible, when a queue starts a job."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from typing import Any, Callable, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+
+Warn = Callable[[str], None]
+"""A function, such as AnsibleModule.warn, that shows a warning."""
+
+
+def start_processes(
+    run: users.Run, warn: Warn, params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd, specs: Sequence[Spec], gpu_count: int
+) -> None:
+    """Start the processes that the specs describe. The caller holds systemd.exclusive(), and the job has no active units on this host.
+
+    `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError, FailedWorkError.
+    """
+    check_place(params["name"], specs)
+    code = open_sync_directory(params, paths, user)
+    users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
+    systemd.make_devices(run, gpu_count)
+    hindrance = systemd.refuse_nfs(run, user)
+    if hindrance:
+        warn(
+            f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. So they"
+            " can read and write everything on an EFS file system. Install nftables on this host."
+        )
+    place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+    systemd.start(run, params["name"], place, specs)
+
+
+def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
+    """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
+
+    With a `user`, the directory is created if necessary. Raises DirectoryError.
+    """
+    if not params["sync_directory"]:
+        return None
+    local_code.check_directory(params["sync_directory"], paths.directory)
+    return local_code.open_directory(params["sync_directory"], user)
+
+
+def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Spec], code: int | None) -> None:
+    """As the job's user, check that the processes can start on this host, and copy the code to sync_directory.
+
+    Raises RefusalError, DirectoryError.
+    """
+    status = os.stat(paths.status)
+    if status.st_uid != os.geteuid():
+        raise RefusalError(
+            f"user {params['user']!r} has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."
+            " Specify a user with the same uid on all hosts."
+        )
+    for spec in specs:
+        if os.path.lexists(paths.record(spec["name"])):
+            raise RefusalError("{} of job {} has already run. Choose another name.".format(records.title(spec["name"]), params["name"]))
+    if code is not None:
+        local_code.check_contents(params["sync_directory"], code)
+        local_code.copy(paths.code, code)
+
+
+def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
+    """Return the paths that the processes may read or write even if the paths are inside home directories."""
+    interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
+    return systemd.Visible(
+        read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
+        write=[user.pw_dir, params["sync_directory"] or "/", local_code.mount_point(paths.directory)],
+    )
+
+
+def check_place(name: str, specs: Sequence[Spec]) -> None:
+    """Raise RefusalError if another job uses the GPUs or the directory of one of the processes."""
+    for spec in specs:
+        for other in systemd.other_jobs(name):
+            shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
+            if shared:
+                raise RefusalError(
+                    "job {} uses GPU {} of {}. Wait until that job ends, stop it, or give each job its own gpus.".format(
+                        other["job"], ", ".join(str(gpu) for gpu in shared), spec["host"]
+                    )
+                )
+            if local_code.overlap(spec["cwd"], other["cwd"]):
+                raise RefusalError(
+                    "job {} runs in {} on {}. Wait until that job ends, stop it, or give each job its own sync_directory.".format(
+                        other["job"], other["cwd"], spec["host"]
+                    )
+                )

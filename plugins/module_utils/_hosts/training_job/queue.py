@@ -1,0 +1,219 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Submits jobs to a queue, shows what the queue says about them, and cancels them.
+
+Each host of a job keeps the job's parameters in a directory of root, with the program that the queue runs there (see hold.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from typing import Any, Mapping, Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    checkpoints,
+    hold,
+    host,
+    launch,
+    local_code,
+    refusal,
+    systemd,
+    users,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.supervisor import write_private
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, WAITING, Entry, Queue, QueueError, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+# The modules that run on hosts without Ansible.
+PROGRAM = (
+    *systemd.PROGRAM,
+    *(hold, host, launch, local_code, metadata, mounts, refusal, systemd, users),
+    *(base, registry, slurm),
+)
+
+# Where the packages install the commands of queues.
+SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
+
+# Seconds for one command of the queue. The commands retry while the queue's service does not respond.
+COMMAND_TIMEOUT = "30"
+
+# Seconds that the queue needs beyond the time limit of a job to start and to end it.
+EXTRA_SECONDS = 300
+
+# Seconds within which a run submits a job after it has kept the job's parameters on the hosts.
+SUBMISSION_TIMEOUT = 3600
+
+# Seconds beyond the stop timeout of a cancelled job until its hosts are free.
+CANCEL_SECONDS = 60.0
+
+
+def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
+    """Return the output of a command of the queue. Raises QueueError."""
+    status, output, error = run(["timeout", COMMAND_TIMEOUT, *command])
+    if status:
+        text = (error or output).strip().rstrip(".") or f"it ended with exit status {status}"
+        raise QueueError(f"queue: {command[0]} of {queue.title} failed: {text}.")
+    return output
+
+
+def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
+    """Raise RefusalError unless the queue runs and all hosts belong to it."""
+    queue = QUEUES[name]
+    configure = f"Run the playbook deeplearning.cluster.{queue.playbook}, or remove training_job_queue."
+    if not all(shutil.which(program, path=SEARCH) for program in queue.programs):
+        raise RefusalError(f"queue: {queue.title} is not installed on this host. {configure}")
+    try:
+        known = ask(run, queue, queue.show_hosts).split()
+    except QueueError as error:
+        raise RefusalError(f"{error} {configure}") from error
+    missing = [each for each in hosts if each not in known]
+    if missing:
+        raise RefusalError(f"queue: {', '.join(missing)} cannot be used, because {queue.title} does not know them. {configure}")
+
+
+def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
+    """Return the training jobs in the queue, by name. Raises QueueError."""
+    return queue.read_entries(ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting))
+
+
+def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+    """Keep the job's parameters on this host until the queue starts the job. Raises LaunchError, RefusalError, QueueError, UserError."""
+    params = module.params
+    user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
+    host.read_metadata(params["metadata_directory"], params["generation"])
+    checkpoints.keep_directory(params, paths, user)
+    chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
+    plan({**params, "hosts": chosen}, paths)  # raises the errors of the launcher
+    if not module.check_mode:
+        prune(module.run_command, QUEUES[params["queue"]])
+        place = hold.directory(params["name"])
+        os.makedirs(hold.HELD, mode=0o700, exist_ok=True)
+        records.delete([place])
+        os.mkdir(place, 0o700)
+        with open(os.path.join(place, "hold.zip"), "wb") as file:
+            file.write(systemd.program(PROGRAM, hold))
+        start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
+        write_private(os.path.join(place, "hold"), start)
+        kept = {key: params[key] for key in (*PARAMETERS, "directory", "metadata_directory", "user")}
+        write_private(os.path.join(place, hold.PARAMETERS), json.dumps({"queue": params["queue"], "parameters": kept}))
+    return {"changed": True, "processes": [], "job_directory": paths.directory}
+
+
+def host_count(params: Mapping[str, Any]) -> int:
+    """Return the number of hosts that the job gets. Raises RefusalError if there are fewer."""
+    count = params["host_count"] or len(params["hosts"])
+    if count > len(params["hosts"]):
+        raise RefusalError("host_count: {} is more than the {} hosts of the job. Use a smaller number.".format(count, len(params["hosts"])))
+    return int(count)
+
+
+def prune(run: users.Run, queue: Queue) -> None:
+    """Delete the parameters of jobs that have left the queue without a start on this host. Raises QueueError."""
+    before = time.time() - SUBMISSION_TIMEOUT
+    active = {name for name, entry in entries(run, queue).items() if entry.is_active}
+    for name in os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else []:
+        place = hold.directory(name)
+        job = hold.read_job(place)
+        is_of_queue = job is None or QUEUES.get(job.queue) is queue
+        if is_of_queue and name not in active and os.stat(place).st_mtime < before and not hold.has_processes(name):
+            records.delete([place])
+
+
+def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+    """Submit the job to the queue unless it is there. Raises RefusalError, QueueError, UserError, FailedWorkError, UnitError."""
+    params, run = module.params, module.run_command
+    queue, name = QUEUES[params["queue"]], params["name"]
+    user = users.ensure(run, params["user"], make=not module.check_mode)
+    with systemd.exclusive():
+        found = entries(run, queue).get(name)
+        if found and found.is_active:
+            return {"changed": False, "queue_id": found.id}
+        if module.check_mode:
+            return {"changed": True}
+        identity = base.read_id(ask(run, queue, queue.submit(request(run, params, queue))))
+    note: Queued = {"queue": params["queue"], "id": identity, "submitted": time.time()}
+    try:
+        users.as_user(user, lambda: records.write_new_json(paths.queue, note), EXPECTED)
+    except (users.UserError, users.FailedWorkError):
+        ask(run, queue, queue.cancel([identity]))
+        raise
+    return {"changed": True, "queue_id": identity}
+
+
+def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
+    """Return what the job requests of the queue. Raises RefusalError, QueueError."""
+    hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
+    known = sorted(set(ask(run, queue, queue.show_hosts).split()))
+    limit = params["time_limit"] and params["time_limit"] + params["stop_timeout"] + EXTRA_SECONDS
+    program = ["systemd-cat", f"--identifier=deeplearning_queue-{params['name']}", "/bin/sh", f"{hold.directory(params['name'])}/hold"]
+    return Request(
+        job=params["name"],
+        hosts=hosts,
+        excluded=[each for each in known if each not in hosts],
+        host_count=host_count(params),
+        hold=[*program, "hold"],
+        clean_up=[*program, "failed"],
+        minutes=-(-limit // 60),
+    )
+
+
+def cancel(run: users.Run, job: hold.Job) -> None:
+    """Cancel a job on behalf of one of its hosts, and wait until it has left the queue. Raises QueueError."""
+    queue = QUEUES[job.queue]
+    end = time.monotonic() + job.parameters["stop_timeout"] + CANCEL_SECONDS
+    is_cancelled = False
+    while True:
+        entry = entries(run, queue).get(job.name)
+        if not entry or not entry.is_active:
+            return
+        if not is_cancelled:
+            ask(run, queue, queue.cancel([entry.id]))
+            is_cancelled = True
+        if time.monotonic() > end:
+            raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
+        time.sleep(hold.INTERVAL)
+
+
+def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
+    """Complete the states of jobs that wait in a queue with what the queue says about them."""
+    for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
+        waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
+        queue = QUEUES.get(name)
+        installed = queue and shutil.which(queue.show_own[0], path=SEARCH)
+        try:
+            found = entries(run, queue) if queue and installed else {}
+        except QueueError as error:
+            for job in waiting:
+                job["queue"]["problem"] = str(error)
+        else:
+            for job in waiting:
+                complete_job(job, found.get(job["name"]))
+
+
+def complete_job(job: JobStatus, entry: Entry | None) -> None:
+    """Complete the state of a job without records from its entry in the queue.
+
+    A job whose hosts have been allocated is about to start. Its first records become visible on this host after a while.
+    """
+    if entry is not None and entry.stage == WAITING:
+        job["queue"] = {**job["queue"], "id": entry.id, "reason": entry.reason, "before": entry.before}
+        return
+    job["state"] = STOPPED if entry is None or entry.stage == CANCELLED else PENDING
+    for attempt in job["attempts"]:
+        attempt["state"] = job["state"]

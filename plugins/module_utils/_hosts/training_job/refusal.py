@@ -1,0 +1,15 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The errors of a host that cannot run a job. This code also runs on hosts without Ansible."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
+
+
+class RefusalError(Exception):
+    """This host cannot run the job. The message states the reason and the remedy."""
+
+
+EXPECTED = (RefusalError, local_code.DirectoryError, ValueError)

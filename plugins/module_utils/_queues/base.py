@@ -1,0 +1,93 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The types of queues. A queue decides when and on which hosts a job runs. A launcher decides what runs there.
+
+The entry of a job in the queue belongs to root and holds whole hosts. When the queue allocates them, it runs a program of this collection
+as root on each of them, which starts the job's units and ends after them. Users of the queue cannot run that program.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, List, Mapping, NamedTuple, Sequence
+
+Command = List[str]
+
+#: The user of all entries.
+USER = "root"
+
+#: The id of an entry.
+ID = r"[0-9]{1,18}"
+
+# Maximum number of characters of a reason. The queue writes it, but users of the queue can influence some reasons.
+REASON_LIMIT = 200
+
+
+#: The stages of an entry: it waits, it has hosts, it had hosts, or it was cancelled while it waited.
+WAITING, ALLOCATED, ENDED, CANCELLED = "waiting", "allocated", "ended", "cancelled"
+
+
+class QueueError(Exception):
+    """A queue refuses a job or does not respond. The message states the reason and the remedy."""
+
+
+class Request(NamedTuple):
+    """What a job requests of a queue: `host_count` whole hosts, which must be some of `hosts`.
+
+    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. After the failure of one of them, `clean_up`
+    runs on the first host, with the exit status as a further argument. Both are words that a shell does not change. The queue ends the job
+    after `minutes`, or never if it is 0.
+    """
+
+    job: str
+    hosts: Sequence[str]
+    excluded: Sequence[str]
+    host_count: int
+    hold: Sequence[str]
+    clean_up: Sequence[str]
+    minutes: int
+
+
+class Entry(NamedTuple):
+    """A job in the queue. `before` is the number of waiting jobs with a higher priority, or 0 if this job does not wait.
+
+    An entry that has ended stays visible for a few minutes.
+    """
+
+    id: str
+    stage: str
+    reason: str
+    before: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the job waits for hosts or has them."""
+        return self.stage in (WAITING, ALLOCATED)
+
+
+class Queue(NamedTuple):
+    """A queue: its commands, and the functions that read their output.
+
+    `title` is its name in messages, and `playbook` configures it. `show_own` shows the entries of USER, and `show_waiting` the waiting
+    entries of all users. `allocation` returns the command that shows the allocated hosts, from the environment of a program on one of them.
+    """
+
+    title: str
+    playbook: str
+    programs: Sequence[str]
+    show_hosts: Command
+    submit: Callable[[Request], Command]
+    show_own: Command
+    show_waiting: Command
+    read_entries: Callable[[str, str], dict[str, Entry]]
+    cancel: Callable[[Sequence[str]], Command]
+    allocation: Callable[[Mapping[str, str]], Command]
+
+
+def read_id(output: str) -> str:
+    """Return the id of the entry from the output of the command that submits a job. Raises QueueError."""
+    found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
+    if not found:
+        raise QueueError(f"the queue has not shown the id of the job, but {output.strip()[:REASON_LIMIT]!r}. Check the queue.")
+    return found[1]

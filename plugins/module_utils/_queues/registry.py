@@ -1,0 +1,13 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All queues by name. To add a queue, create its Python file in this folder and add it to `QUEUES`."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Queue
+
+QUEUES: dict[str, Queue] = {
+    "slurm": slurm.QUEUE,
+}

@@ -1,0 +1,116 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Slurm: the commands that submit, show and cancel jobs. Sources: sbatch(1), srun(1), squeue(1), scancel(1) and scontrol(1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+    ALLOCATED,
+    CANCELLED,
+    ENDED,
+    ID,
+    REASON_LIMIT,
+    USER,
+    WAITING,
+    Command,
+    Entry,
+    Queue,
+    Request,
+)
+
+#: Distinguishes training jobs from other jobs of root.
+COMMENT = "deeplearning.cluster"
+
+# Slurm has chosen all parts that precede the reason, or has checked them. The reason may contain anything.
+ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]*)> (.*)")
+
+#: The state of a job that waits, and the states of a job that has ended.
+PENDING = "PENDING"
+FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+
+# The environment of the job, in place of that of the user who submits it.
+PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def submit(request: Request) -> Command:
+    """Return the command that submits a job and prints its id.
+
+    The job keeps its allocation if it loses hosts, because its supervisors decide what follows. Slurm never starts a job a second time.
+    """
+    hosts = [f"--nodelist={','.join(request.hosts)}"]
+    if request.host_count < len(request.hosts):
+        hosts = [f"--exclude={','.join(request.excluded)}"] if request.excluded else []
+    return [
+        *("sbatch", "--parsable", f"--job-name={request.job}", f"--comment={COMMENT}"),
+        *(f"--nodes={request.host_count}", *hosts, "--ntasks-per-node=1", "--exclusive", "--no-kill", "--no-requeue"),
+        *([f"--time={request.minutes}"] if request.minutes else []),
+        *(f"--export={PATH}", "--chdir=/", "--input=/dev/null", "--output=/dev/null"),
+        f"--wrap={script(request)}",
+    ]
+
+
+def script(request: Request) -> str:
+    """Return the commands that run on the first of the allocated hosts."""
+    step = [
+        "srun",
+        f"--nodes={request.host_count}",
+        f"--ntasks={request.host_count}",
+        "--ntasks-per-node=1",
+        "--no-kill",
+        "--kill-on-bad-exit=1",
+    ]
+    step += ["--mpi=none", "--cpu-bind=none", "--input=none", "--output=none", *request.hold]
+    return "{} || {} $?".format(" ".join(step), " ".join(request.clean_up))
+
+
+def read_entries(own: str, waiting: str) -> dict[str, Entry]:
+    """Return the training jobs in the queue, by name, from the output of the two commands that show jobs.
+
+    Of several entries with the same name, the newest counts.
+    """
+    order = {identity: place for place, identity in enumerate(waiting.split())}
+    found: dict[str, Entry] = {}
+    for words in filter(None, map(ENTRY.fullmatch, own.splitlines())):
+        identity, state, job, hosts, reason = words.groups()
+        if job in found and int(found[job].id) > int(identity):
+            continue
+        before = order.get(identity, 0) if state == PENDING else 0
+        found[job] = Entry(identity, stage(state, hosts), reason.strip()[:REASON_LIMIT], before)
+    return found
+
+
+def stage(state: str, hosts: str) -> str:
+    """Return the stage of an entry with this state and these allocated hosts."""
+    if state == PENDING:
+        return WAITING
+    if state not in FINAL:
+        return ALLOCATED
+    return ENDED if hosts else CANCELLED
+
+
+def cancel(ids: Sequence[str]) -> Command:
+    """Return the command that cancels entries."""
+    return ["scancel", *ids]
+
+
+def allocation(environment: Mapping[str, str]) -> Command:
+    """Return the command that shows the names of the allocated hosts, one per line."""
+    return ["scontrol", "show", "hostnames", environment.get("SLURM_JOB_NODELIST", "")]
+
+
+QUEUE = Queue(
+    title="Slurm",
+    playbook="slurm",
+    programs=("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"),
+    show_hosts=["sinfo", "--noheader", "--Node", "--format=%N"],
+    submit=submit,
+    show_own=["squeue", "--noheader", f"--user={USER}", "--states=all", "--format=%i %T %k %j <%N> %r"],
+    show_waiting=["squeue", "--noheader", f"--states={PENDING}", "--sort=-p,i", "--format=%i"],
+    read_entries=read_entries,
+    cancel=cancel,
+    allocation=allocation,
+)
