@@ -58,7 +58,8 @@ class ActionModule(NodeAction, module="training_job"):
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
-                arguments["queue_hosts"] = play_hosts(variables)
+                if arguments.get("queue"):
+                    arguments["queue_hosts"] = play_hosts(variables)
                 arguments.update(self._code(arguments))
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
@@ -177,7 +178,7 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
     """Return the names that the hosts of the play have in the cluster."""
     nodes = known_nodes(variables)
-    return [str(nodes[host]["hostname"]) for host in variables["ansible_play_hosts_all"]]
+    return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:

@@ -472,6 +472,12 @@ other_jobs:
   type: list
   elements: str
   sample: [digits-0]
+queues:
+  description: Names of the queues that can start jobs on this host while this job, which no queue has, is running there.
+  returned: when O(state=prepared)
+  type: list
+  elements: str
+  sample: [slurm]
 job_directory:
   description: The job's directory on the shared storage.
   returned: when O(state=prepared) or O(state=started)

@@ -489,6 +489,7 @@ jobs:
       elements: str
 """
 
+import functools
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -502,7 +503,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     watch,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 
 
 def main() -> None:
@@ -521,11 +521,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
-
-    def complete(jobs: list[JobStatus]) -> None:
-        queue.complete(module.run_command, jobs)
-
+    params, complete = module.params, functools.partial(queue.complete, module.run_command)
     if not params["name"]:
         jobs, problems = list_jobs(params, complete)
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))

@@ -75,9 +75,11 @@ path:
   sample: /efs/jobs/digits-1/report.html
 """
 
+import functools
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.collect import collect
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.publish import put
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -100,7 +102,8 @@ def main() -> None:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         if params["page"]:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
-        module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
+        report = collect(paths, params["heartbeat_timeout"], functools.partial(queue.complete, module.run_command))
+        module.exit_json(changed=False, report=report)
     except FileNotFoundError:
         message = "job {!r} does not exist in {}. To list the jobs, run the playbook deeplearning.cluster.status."
         module.fail_json(msg=message.format(params["name"], params["directory"]))

@@ -28,6 +28,9 @@ POLL_SECONDS = 10
 # Minimum time between two polls, in seconds. A script that reports many times per second then does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
+# Seconds that a queue needs to start the processes of a job on its hosts, and until their records are visible on another host.
+QUEUE_SECONDS = 120
+
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Runs training_job_info on the host with these arguments and returns its result."""
 
@@ -106,9 +109,10 @@ class JobWatch:
             if found["state"] == states.QUEUED:
                 began = time.monotonic()
             missing = missing_ranks(found)
-            if missing and found.get("attempt", 1) == 1 and now - began > timeout:
+            limit = timeout + (QUEUE_SECONDS if "queue" in found else 0)
+            if missing and found.get("attempt", 1) == 1 and now - began > limit:
                 raise AnsibleActionFail(
-                    f"job {found['name']}: {missing} of its processes wrote no record within {timeout} s. "
+                    f"job {found['name']}: {missing} of its processes wrote no record within {limit} s. "
                     f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
                 )
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))

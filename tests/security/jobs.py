@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import listing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, listing, queue
 
 DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
 RECORD = {
@@ -21,6 +22,9 @@ RECORD = {
     "finished": 1790000009.0,
     "exit_code": 1,
 }
+
+#: Completes the states of jobs in queues, as on a host without queues.
+COMPLETE = functools.partial(queue.complete, hold.run)
 
 
 class Jobs:
@@ -40,5 +44,5 @@ class Jobs:
         return folder
 
     def list(self):
-        jobs, problems = listing.list_jobs({"directory": str(self.directory), "heartbeat_timeout": 60})
+        jobs, problems = listing.list_jobs({"directory": str(self.directory), "heartbeat_timeout": 60}, COMPLETE)
         return {job["name"]: job for job in jobs}, problems

@@ -43,6 +43,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
+from .jobs import COMPLETE
+
 SEEDS = range(35)
 SECONDS = 5
 
@@ -152,7 +154,7 @@ def is_harmless(line: str) -> bool:
 
 # Job files
 
-DOCUMENTS = ["job.json", "status/agent0.json", "status/over", "status/next"]
+DOCUMENTS = ["job.json", "status/agent0.json", "status/over", "status/next", "status/queue"]
 DESCRIPTION = {
     "name": "bad",
     "script": "train.py",
@@ -217,6 +219,7 @@ def jobs(tmp_path):
         "status/over": json.dumps({"state": "failed", "failure": RECORD, "restartable": True}),
         "status/next": json.dumps(FOLLOWING),
         "status/progress": NOTES,
+        "status/queue": json.dumps({"queue": "slurm", "id": "7", "submitted": 1790000000.0}),
         "logs/agent0.log": LOG,
         "progress.jsonl": PROGRESS,
     }
@@ -230,7 +233,7 @@ def jobs(tmp_path):
 
 def see(jobs):
     """Read the jobs in all available ways. Verify that the honest job is intact and that the output contains no control characters."""
-    found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60})
+    found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60}, COMPLETE)
     shown = [*listing.some(problems), *(line for job in found for line in job["lines"])]
     honest = next(job for job in found if job["name"] == "honest")
     assert honest["failure"]["how"] == "reached its time limit of 5 s"
@@ -248,13 +251,13 @@ def see(jobs):
         "goodput": watch.ALWAYS,
     }
     with contextlib.suppress(OSError, ValueError):
-        job = watch.watch(paths, params)
+        job = watch.watch(paths, params, COMPLETE)
         spent = job["goodput"]
         assert sum(spent["buckets"].values()) == pytest.approx(spent["nodes"] * spent["seconds"], abs=0.1)
         shown += [*job["lines"], *logs.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
         shown += formatting.failure_message(job, str).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
-        report = collect.collect(paths, 60)
+        report = collect.collect(paths, 60, COMPLETE)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
     with contextlib.suppress(specification.RefusalError):
         prepare.check_job("bad", paths, 60)

@@ -69,13 +69,20 @@ class Entry(NamedTuple):
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
-    `title` is its name in messages, and `playbook` configures it. `show_own` shows the entries of USER, and `show_waiting` the waiting
-    entries of all users. `allocation` returns the command that shows the allocated hosts, from the environment of a program on one of them.
+    `title` is its name in messages, and `playbook` configures it. While its `service` runs on a host, `show_host` shows the state of the
+    host with this name, and `is_open` returns whether jobs can start on a host in this state.
+
+    `show_own` shows the entries of USER, and `show_waiting` the waiting entries of all users. `allocation` returns the command that shows
+    the allocated hosts, and `identity` returns the id of the entry, both from the environment of a program on one of these hosts. The
+    first of the hosts tells the queue that the job has ended.
     """
 
     title: str
     playbook: str
     programs: Sequence[str]
+    service: str
+    show_host: Callable[[str], Command]
+    is_open: Callable[[str], bool]
     show_hosts: Command
     submit: Callable[[Request], Command]
     show_own: Command
@@ -83,6 +90,7 @@ class Queue(NamedTuple):
     read_entries: Callable[[str, str], dict[str, Entry]]
     cancel: Callable[[Sequence[str]], Command]
     allocation: Callable[[Mapping[str, str]], Command]
+    identity: Callable[[Mapping[str, str]], str]
 
 
 def read_id(output: str) -> str:

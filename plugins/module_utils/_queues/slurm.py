@@ -36,6 +36,16 @@ FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+def show_host(name: str) -> Command:
+    """Return the command that shows the state of a host."""
+    return ["sinfo", "--noheader", "--format=%T", f"--nodes={name}"]
+
+
+def is_open(output: str) -> bool:
+    """Return whether jobs can start on a host in this state. Slurm starts none on hosts that are drained or down."""
+    return not output.startswith(("drain", "down"))
+
+
 def submit(request: Request) -> Command:
     """Return the command that submits a job and prints its id.
 
@@ -102,10 +112,18 @@ def allocation(environment: Mapping[str, str]) -> Command:
     return ["scontrol", "show", "hostnames", environment.get("SLURM_JOB_NODELIST", "")]
 
 
+def identity(environment: Mapping[str, str]) -> str:
+    """Return the id of the entry."""
+    return environment.get("SLURM_JOB_ID", "")
+
+
 QUEUE = Queue(
     title="Slurm",
     playbook="slurm",
     programs=("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"),
+    service="slurmd.service",
+    show_host=show_host,
+    is_open=is_open,
     show_hosts=["sinfo", "--noheader", "--Node", "--format=%N"],
     submit=submit,
     show_own=["squeue", "--noheader", f"--user={USER}", "--states=all", "--format=%i %T %k %j <%N> %r"],
@@ -113,4 +131,5 @@ QUEUE = Queue(
     read_entries=read_entries,
     cancel=cancel,
     allocation=allocation,
+    identity=identity,
 )

@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
@@ -36,6 +37,9 @@ PARAMETERS = "parameters.json"
 
 # Seconds between two checks whether the job's units have ended.
 INTERVAL = 1.0
+
+# Seconds for one command of the queue. The commands retry while the queue's service does not respond.
+COMMAND_TIMEOUT = "30"
 
 # Seconds within which the job's user must have written to the shared storage.
 PATIENCE = 60.0
@@ -106,6 +110,7 @@ class Holder:
             self.stop()
             return 1
         self.wait()
+        self.release()
         records.delete([self.job.directory])  # it may contain secrets
         return 0
 
@@ -130,6 +135,35 @@ class Holder:
                 self.stop()
                 time.sleep(INTERVAL)  # only if a process is left
 
+    def release(self) -> None:
+        """Cancel the entry if its first host is lost, because only that host tells the queue that the job has ended."""
+        try:
+            while not self.cancelled.wait(INTERVAL):
+                states = self.states_of_first_host()
+                if LOST in states:
+                    queue = QUEUES[self.job.queue]
+                    run(["timeout", COMMAND_TIMEOUT, *queue.cancel([queue.identity(os.environ)])])
+                elif RUNNING not in states:
+                    return
+        except ERRORS as error:
+            warn(str(error))
+
+    def states_of_first_host(self) -> list[str]:
+        """Return the states of the job's processes on the first of its hosts, in its last attempt there. Raises the ERRORS."""
+        first, timeout = allocated_hosts(self.job)[0]["name"], self.job.parameters["heartbeat_timeout"]
+
+        def read() -> list[str]:
+            for attempt in range(records.newest_attempt(self.job.paths).attempt, 0, -1):
+                paths = self.job.paths.of_attempt(attempt)
+                os.utime(paths.status)  # makes an NFS client fetch the records again
+                found = [record for record in records.read_records(paths) if record["host"] == first]
+                if found:
+                    return [records.process_state(record, time.time(), timeout) for record in found]
+            return []
+
+        user = users.ensure(run, self.job.parameters["user"], make=False)
+        return list(users.as_user(user, read, EXPECTED, patience=PATIENCE))
+
     def stop(self) -> None:
         try:
             systemd.stop(run, self.job.name)
@@ -148,11 +182,12 @@ def start_guard(job: str) -> None:
 
 
 def allocated_hosts(job: Job) -> list[dict[str, Any]]:
-    """Return the descriptions of the hosts that the queue has allocated. Raises RefusalError."""
+    """Return the descriptions of the hosts that the queue has allocated, in its order. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
     status, output, error = run(command)
     names = output.split()
-    found = [host for host in job.parameters["hosts"] if host["name"] in names]
+    described = {host["name"]: host for host in job.parameters["hosts"]}
+    found = [described[name] for name in names if name in described]
     if status or not names or len(found) < len(names):
         shown = ", ".join(names) or error.strip()
         raise RefusalError(f"the queue has allocated hosts that the job was not submitted for: {shown}. Submit it again with another name.")

@@ -50,7 +50,8 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         if readings:
             refuse_unhealthy(module, readings.findings())
     others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
-    return {"changed": unpack, **found, "job_directory": paths.directory, "other_jobs": others}
+    queues = [] if params["queue"] else queue.queues_of_host(module.run_command, found["host"]["name"])
+    return {"changed": unpack, **found, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
 
 
 def check_setup(digests: dict[str, str]) -> None:

@@ -50,9 +50,6 @@ PROGRAM = (
 # Where the packages install the commands of queues.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# Seconds for one command of the queue. The commands retry while the queue's service does not respond.
-COMMAND_TIMEOUT = "30"
-
 # Seconds that the queue needs beyond the time limit of a job to start and to end it.
 EXTRA_SECONDS = 300
 
@@ -65,7 +62,7 @@ CANCEL_SECONDS = 60.0
 
 def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
     """Return the output of a command of the queue. Raises QueueError."""
-    status, output, error = run(["timeout", COMMAND_TIMEOUT, *command])
+    status, output, error = run(["timeout", hold.COMMAND_TIMEOUT, *command])
     if status:
         text = (error or output).strip().rstrip(".") or f"it ended with exit status {status}"
         raise QueueError(f"queue: {command[0]} of {queue.title} failed: {text}.")
@@ -85,6 +82,17 @@ def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
     missing = [each for each in hosts if each not in known]
     if missing:
         raise RefusalError(f"queue: {', '.join(missing)} cannot be used, because {queue.title} does not know them. {configure}")
+
+
+def queues_of_host(run: users.Run, name: str) -> list[str]:
+    """Return the names of the queues that can start jobs on this host, whose name is `name`."""
+    found = []
+    for each, queue in QUEUES.items():
+        if run(["systemctl", "is-active", "--quiet", queue.service])[0] == 0:
+            status, output, _error = run(["timeout", hold.COMMAND_TIMEOUT, *queue.show_host(name)])
+            if status == 0 and queue.is_open(output):
+                found.append(each)
+    return found
 
 
 def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
@@ -150,7 +158,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     note: Queued = {"queue": params["queue"], "id": identity, "submitted": time.time()}
     try:
         users.as_user(user, lambda: records.write_new_json(paths.queue, note), EXPECTED)
-    except (users.UserError, users.FailedWorkError):
+    except (users.UserError, users.FailedWorkError, OSError):
         ask(run, queue, queue.cancel([identity]))
         raise
     return {"changed": True, "queue_id": identity}

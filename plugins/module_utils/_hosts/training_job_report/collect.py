@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Callable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import goodput, progress_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
 
-def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return the data for the report on a job. Raises OSError or ValueError if the directory is not a job directory."""
+def collect(paths: records.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
+    """Return the data for the report on a job. `complete` completes the state of a job that waits in a queue.
+
+    Raises OSError or ValueError if the directory is not a job directory.
+    """
     # Read the status before the progress, so that the progress of a finished job is complete.
     job = read_status(paths, heartbeat_timeout)
+    complete([job])
     processes = job["processes"]
     over = is_over(job["state"])
     starts = [attempt["started"] for attempt in job["attempts"] if attempt["started"]]

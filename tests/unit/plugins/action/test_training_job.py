@@ -34,6 +34,13 @@ def test_the_lowest_number_in_the_play_gets_the_code():
     assert action.is_first(variables(ansible_play_hosts_all=["c-10", "c-2"]))
 
 
+def test_the_queue_must_know_the_hosts_of_the_play():
+    table = {f"c-{n}": {"number": n, "hostname": f"node{n}", "private_ip": "10.0.0.1"} for n in (1, 2, 3)}
+    hostvars = {**variables()["hostvars"], "localhost": {"deeplearning_nodes": table}}
+    assert action.play_hosts(variables(hostvars=hostvars, ansible_play_hosts_all=["c-3", "c-1"])) == ["node3", "node1"]
+    assert action.play_hosts(variables(ansible_play_hosts_all=["c-10", "c-1"])) == ["c-10", "c-1"], "a hand-written inventory"
+
+
 def printed(tmp_path, *, check_mode=False, **changes):
     host = {"name": "c-1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5"}
     arguments = {

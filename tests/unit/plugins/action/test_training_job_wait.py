@@ -67,6 +67,29 @@ def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
 
 
+def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action, shown, monkeypatch):
+    clock = iter(range(0, 10000, 30))
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+    entry = {"queue": "slurm", "id": "7", "submitted": 5.0, "reason": "Resources", "before": 1}
+    none = {"processes": [], "process_count": 0}
+    looks = [
+        *[answer("queued", queue=entry, **none) for _ in range(3)],
+        answer("queued", queue={**entry, "before": 0}, **none),
+        answer("pending", queue=entry, **none),
+        answer("pending", queue=entry, **none),
+        answer("succeeded"),
+        answer("succeeded"),
+    ]
+    action._execute_module = MagicMock(side_effect=looks)
+    assert not action.run(task_vars={}).get("failed")
+    assert [line.partition(";")[0] for line in shown[:2]] == [
+        "digits: queued in Slurm as job 7: Resources, after 1 other job",
+        "digits: queued in Slurm as job 7: Resources",
+    ]
+    assert "; the job continues" in shown[0]
+    assert shown[2].startswith("digits: 1 processes, ")
+
+
 def test_the_end_of_an_attempt_is_shown_once(action, shown):
     ended = {
         "attempt": 1,

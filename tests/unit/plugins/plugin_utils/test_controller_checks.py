@@ -68,6 +68,9 @@ def test_all_findings_come_at_once(errors, tmp_path):
         job(launcher="mxnet", environment_by_task={"server": {"PS_VERBOSE": 1}}),
         job(launcher=UNKNOWN, environment_by_task={"ps": {"A": 1}}),
         job(report_directory="train.py", report=False),
+        job(queue="slurm", host_count="2"),
+        job(queue=UNKNOWN, host_count=2),
+        job(queue="", host_count=0),
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
         {**job(), "python_environment_name": UNKNOWN, "python_environment_requirements": UNKNOWN},
@@ -76,6 +79,18 @@ def test_all_findings_come_at_once(errors, tmp_path):
 )
 def test_what_is_good_or_not_known_is_not_refused(errors, values):
     assert errors(**values) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"queue": "pbs"}, "training_job_queue: 'pbs' is unknown. Use one of slurm."),
+        ({"queue": "slurm", "host_count": -1}, "training_job_host_count: -1 is negative. Use 0 or more."),
+        ({"host_count": 2}, "training_job_host_count: 2 has no effect without a queue. Set queue, or remove this option."),
+    ],
+)
+def test_options_of_the_queue(errors, values, message):
+    assert message in errors(**job(**values))
 
 
 def test_a_job_needs_a_script_only_where_one_is_to_run(errors):

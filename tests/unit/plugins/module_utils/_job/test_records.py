@@ -699,3 +699,53 @@ def test_the_sentence_about_a_failure_names_the_scripts_line():
     failed = {**ENDED, "exit_code": 1, "cause": {"kind": "script_error", "what": "ValueError at train.py, line 3", "message": "no"}}
     assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3: no)"
     assert records.describe_failure({**failed, "cause": {"kind": "exit_status", "what": "x"}}) == "rank 0 on w1 ended with exit status 1"
+
+
+ENTRY = {"queue": "slurm", "id": "7", "submitted": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ENTRY),
+        ({"failure": "w1: no space", "other": 1}, {**ENTRY, "failure": "w1: no space"}),
+        ({"failure": "x" * 1001}, None),
+        ({"failure": None}, ENTRY),
+        ({"queue": "Slurm"}, None),
+        ({"queue": "x" * 41}, None),
+        ({"id": "7; true"}, None),
+        ({"id": ""}, None),
+        ({"id": "1" * 41}, None),
+        ({"id": 7}, None),
+        ({"submitted": "now"}, None),
+        ({"submitted": -1}, None),
+    ],
+)
+def test_the_entry_in_a_queue_is_read_if_it_is_valid(tmp_path, changes, expected):
+    paths = records.Paths(str(tmp_path), attempt=3)
+    assert paths.queue == str(tmp_path / "status/queue")
+    (tmp_path / "status").mkdir()
+    assert records.read_queued(paths) is None
+    (tmp_path / "status/queue").write_text(json.dumps({**ENTRY, **changes}))
+    assert records.read_queued(paths) == expected
+
+
+@pytest.mark.parametrize("key", sorted(ENTRY))
+def test_an_incomplete_entry_is_not_read(tmp_path, key):
+    (tmp_path / "status").mkdir()
+    (tmp_path / "status/queue").write_text(json.dumps({name: value for name, value in ENTRY.items() if name != key}))
+    assert records.read_queued(records.Paths(str(tmp_path))) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "entry", "expected"),
+    [
+        ("pending", {}, "queued"),
+        ("running", {}, "running"),
+        ("succeeded", {}, "succeeded"),
+        ("pending", {"failure": "w1: no space"}, "failed"),
+        ("stopped", {"failure": "w1: no space"}, "failed"),
+    ],
+)
+def test_a_job_in_a_queue_waits_until_it_has_records(state, entry, expected):
+    assert records.queued_state(state, {**ENTRY, **entry}) == expected

@@ -9,17 +9,18 @@ from ansible_collections.deeplearning.cluster.plugins.modules import training_jo
 
 
 @pytest.mark.parametrize("state", states.OF_JOBS)
-def test_a_job_is_over_unless_it_is_pending_or_running(state):
-    assert states.is_over(state) == (state not in ("pending", "running"))
+def test_a_job_is_over_unless_it_is_pending_queued_or_running(state):
+    assert states.is_over(state) == (state not in ("pending", "queued", "running"))
 
 
 @pytest.mark.parametrize("state", states.OF_JOBS)
 def test_verdicts_and_records_hold_the_states_that_they_can_have(state):
     assert records.VERDICT["state"].accepts(state) == states.is_over(state)
-    assert records.RECORD["state"].accepts(state) == (state != "pending")
+    assert records.RECORD["state"].accepts(state) == (state not in ("pending", "queued"))
 
 
 def test_the_documentation_names_every_state():
     jobs = yaml.safe_load(training_job_info.RETURN)["jobs"]["contains"]
     assert jobs["state"]["choices"] == list(states.OF_JOBS)
+    assert jobs["attempts"]["contains"]["state"]["choices"] == list(states.OF_JOBS)
     assert jobs["processes"]["contains"]["state"]["choices"] == list(states.OF_PROCESSES)

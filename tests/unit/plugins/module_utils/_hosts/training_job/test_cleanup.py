@@ -57,6 +57,13 @@ def test_jobs_that_ended_long_ago_go(job, tmp_path):
     assert not run(tmp_path)["changed"]
 
 
+def test_a_job_that_waits_in_a_queue_stays(job, tmp_path):
+    folder = job("waiting", 90)
+    (folder / "status/rank0.json").unlink()
+    (folder / "status/queue").write_text('{"queue": "slurm", "id": "7", "submitted": 5.0}')
+    assert run(tmp_path)["kept"] == ["waiting"]
+
+
 def test_the_newest_stay_whatever_their_age(job, tmp_path):
     for days in (40, 50, 60):
         job(f"job-{days}", days)

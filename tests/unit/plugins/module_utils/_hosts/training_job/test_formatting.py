@@ -36,6 +36,7 @@ def job(**changes):
     return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
 
 
+ENTRY = {"queue": "slurm", "id": "7", "submitted": 5.0}
 DAY = "1970-01-01 00"
 
 
@@ -56,6 +57,11 @@ def running(**changes):
         ),
         (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
         (
+            job(state="queued", processes=[], queue={**ENTRY, "reason": "Resources", "before": 2}),
+            "digits queued since 1970-01-01 00:00:05 UTC, in Slurm as job 7: Resources, after 2 other jobs, torchrun train.py",
+        ),
+        (job(state="stopped", processes=[], queue=ENTRY), "digits stopped before its start, torchrun train.py"),
+        (
             running(script=None, command=["bash", "x"], launcher="command"),
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, command bash",
         ),
@@ -66,6 +72,29 @@ def running(**changes):
 def test_a_job_in_one_line(found, line):
     told = formatting.job_line(found, 120.0)
     assert told == line or (line.startswith(", ") and told.endswith(line))
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({}, "in Slurm as job 7"),
+        ({"reason": "", "before": 0}, "in Slurm as job 7"),
+        ({"reason": "Priority", "before": 1}, "in Slurm as job 7: Priority, after 1 other job"),
+        ({"reason": "a\nb", "before": 0}, "in Slurm as job 7: a b"),
+        ({"problem": "squeue failed.", "reason": "Priority"}, "in Slurm as job 7: squeue failed."),
+        ({"queue": "other"}, "in other as job 7"),
+    ],
+)
+def test_what_a_queue_says_about_a_waiting_job(entry, text):
+    assert formatting.waiting({**ENTRY, **entry}) == text
+
+
+def test_a_job_that_did_not_start_has_a_summary_and_a_reason():
+    removed = job(state="stopped", processes=[], queue=ENTRY)
+    assert formatting.summary(removed, {}) == ["job digits stopped before its start"]
+    assert formatting.failure_message(removed, str).startswith("job digits was removed from the queue before it started. ")
+    failed = job(state="failed", processes=[], queue={**ENTRY, "failure": "w1: no\nspace"})
+    assert formatting.failure_message(failed, str) == "job digits was not started: w1: no space"
 
 
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():

@@ -46,6 +46,19 @@ def test_a_job_that_has_ended_is_refused(paths, states, word):
         prepare.check_job("digits", paths, 60)
 
 
+def test_a_job_in_a_queue_is_waited_for(paths):
+    os.makedirs(paths.status)
+    records.write_json(paths.queue, {"queue": "slurm", "id": "7", "submitted": 5.0})
+    assert prepare.check_job("digits", paths, 60) == "running"
+
+
+def test_a_job_that_its_queue_could_not_start_is_refused(paths):
+    os.makedirs(paths.status)
+    records.write_json(paths.queue, {"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "no space"})
+    with pytest.raises(specification.RefusalError, match=r"job digits could not be started by its queue.*Choose another name"):
+        prepare.check_job("digits", paths, 60)
+
+
 def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
     monkeypatch.setattr(prepare, "read_metadata", lambda directory, generation: {"number": 2, "workers": [worker], "gpu_count": 8})
@@ -83,6 +96,9 @@ class Readings:
         return [each for each in self._findings if chosen(SimpleNamespace(per_mount=each.check == "storage"))]
 
 
+FOUND = {"host": {"name": "w1"}}
+
+
 @pytest.fixture
 def prepared(monkeypatch, paths):
     """Returns a function that prepares a job on a host with the given findings, and returns the completed steps."""
@@ -91,10 +107,18 @@ def prepared(monkeypatch, paths):
         steps = []
         account = SimpleNamespace(pw_name="deeplearning")
         params = {"user": "deeplearning", "name": "digits", "directory": "/efs/jobs", "metadata_directory": "/opt/deeplearning"}
-        params |= {"health_check": health_check, "archive": "code.tar", "sandbox": False, "sync_directory": "", "setup_digests": {}}
+        params |= {
+            "health_check": health_check,
+            "archive": "code.tar",
+            "sandbox": False,
+            "sync_directory": "",
+            "setup_digests": {},
+            "queue": None,
+        }
         module = SimpleNamespace(params=params, check_mode=False, run_command=None)
+        monkeypatch.setattr(prepare.queue, "queues_of_host", lambda _run, _name: [])
         monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
-        monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or {"job_state": job_state, "host": {}})
+        monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or FOUND | {"job_state": job_state})
         monkeypatch.setattr(prepare, "install_code", lambda *_arguments: steps.append("install"))
         monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, name: list(active))
         monkeypatch.setattr(prepare, "before_job", lambda *arguments: steps.append(arguments) or Readings(*findings))
