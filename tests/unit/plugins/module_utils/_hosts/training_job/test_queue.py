@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import pwd
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 
 from .conftest import parameters
 
+REPOSITORY = Path(__file__).parents[6]
 SLURM = QUEUES["slurm"]
 HOSTS = ["deeplearning-worker1", "deeplearning-worker12", "deeplearning-worker3"]
 SHOWN_HOSTS = "\n".join(HOSTS)
@@ -249,3 +253,9 @@ def test_a_job_of_a_queue_that_does_not_exist_is_stopped(installed, name):
     job = status(queue=name)
     queue.complete(Slurm(errors=("squeue",)), [job])
     assert job["state"] == "stopped"
+
+
+def test_every_queue_is_in_the_documentation_and_the_role():
+    assert yaml.safe_load(training_job.DOCUMENTATION)["options"]["queue"]["choices"] == sorted(QUEUES)
+    assert f"select('in', {sorted(QUEUES)!r})" in (REPOSITORY / "roles/training_job/vars/main.yml").read_text()
+    assert [name for name, each in QUEUES.items() if not (REPOSITORY / "playbooks" / f"{each.playbook}.yml").is_file()] == []
