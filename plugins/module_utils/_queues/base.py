@@ -35,9 +35,9 @@ class QueueError(Exception):
 class Request(NamedTuple):
     """What a job requests of a queue: `host_count` whole hosts, which must be some of `hosts`.
 
-    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. After the failure of one of them, `clean_up`
-    runs on the first host, with the exit status as a further argument. Both are words that a shell does not change. The queue ends the job
-    after `minutes`, or never if it is 0.
+    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. When it has ended on all hosts, `finish` runs on
+    the first one, with the highest exit status as a further argument, or CANCELLED. Both are words that a shell does not change. The queue
+    ends the job after `minutes`, or never if it is 0.
     """
 
     job: str
@@ -45,7 +45,7 @@ class Request(NamedTuple):
     excluded: Sequence[str]
     host_count: int
     hold: Sequence[str]
-    clean_up: Sequence[str]
+    finish: Sequence[str]
     minutes: int
 
 

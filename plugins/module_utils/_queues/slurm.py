@@ -74,7 +74,8 @@ def script(request: Request) -> str:
         "--kill-on-bad-exit=1",
     ]
     step += ["--mpi=none", "--cpu-bind=none", "--input=none", "--output=none", *request.hold]
-    return "{} || {} $?".format(" ".join(step), " ".join(request.clean_up))
+    # Slurm sends SIGTERM to the shell too if the job is cancelled. The shell continues when srun has ended.
+    return "trap 'end={}' TERM; {}; status=$?; {} ${{end:-$status}}".format(CANCELLED, " ".join(step), " ".join(request.finish))
 
 
 def read_entries(own: str, waiting: str) -> dict[str, Entry]:

@@ -4,7 +4,8 @@
 """The program that a queue runs as root on each host that it has allocated to a job. It holds the host until the job has ended there.
 
 ``hold DIRECTORY`` starts the job's processes on this host as the module training_job would have started them, waits until none is left,
-and stops them if the queue ends the job. ``failed DIRECTORY STATUS`` runs on the first host if that fails on one of the hosts.
+and stops them if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest exit status of
+all hosts, or ``cancelled``.
 
 The controller has put the job's parameters into the directory, which belongs to root. Users of the queue can neither write to it nor run
 this program with root's privileges. It is copied to the hosts with the files that it imports, and needs only the standard library.
@@ -28,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
@@ -37,6 +39,9 @@ PARAMETERS = "parameters.json"
 
 # Seconds between two checks whether the job's units have ended.
 INTERVAL = 1.0
+
+# Seconds between two checks whether the job has ended on its first host.
+RELEASE_INTERVAL = 2.0
 
 # Seconds for one command of the queue. The commands retry while the queue's service does not respond.
 COMMAND_TIMEOUT = "30"
@@ -86,6 +91,11 @@ def run(command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def own_name() -> str:
+    """Return the name that this host has in the cluster."""
+    return os.uname().nodename.partition(".")[0]
+
+
 def warn(text: str) -> None:
     sys.stderr.write(text + "\n")
 
@@ -106,13 +116,16 @@ class Holder:
                 self.start()
         except ERRORS as error:
             warn(str(error))
-            report(self.job, f"{os.uname().nodename}: {error}")
+            report(self.job, f"{own_name()}: {error}")
             self.stop()
             return 1
-        self.wait()
-        self.release()
-        records.delete([self.job.directory])  # it may contain secrets
-        return 0
+        else:
+            self.wait()
+            self.release()
+            return 0
+        finally:
+            if own_name() != self.first_host():
+                records.delete([self.job.directory])  # it may contain secrets
 
     def start(self) -> None:
         """Start the processes of this host unless they are running. Raises the ERRORS."""
@@ -138,19 +151,27 @@ class Holder:
     def release(self) -> None:
         """Cancel the entry if its first host is lost, because only that host tells the queue that the job has ended."""
         try:
-            while not self.cancelled.wait(INTERVAL):
+            while not self.cancelled.is_set():
                 states = self.states_of_first_host()
                 if LOST in states:
                     queue = QUEUES[self.job.queue]
                     run(["timeout", COMMAND_TIMEOUT, *queue.cancel([queue.identity(os.environ)])])
                 elif RUNNING not in states:
                     return
+                self.cancelled.wait(RELEASE_INTERVAL)
         except ERRORS as error:
             warn(str(error))
 
+    def first_host(self) -> str:
+        """Return the name of the host on which `finish` runs, or an empty string if it is not known."""
+        try:
+            return str(allocated_hosts(self.job)[0]["name"])
+        except RefusalError:
+            return ""
+
     def states_of_first_host(self) -> list[str]:
         """Return the states of the job's processes on the first of its hosts, in its last attempt there. Raises the ERRORS."""
-        first, timeout = allocated_hosts(self.job)[0]["name"], self.job.parameters["heartbeat_timeout"]
+        first, timeout = self.first_host(), self.job.parameters["heartbeat_timeout"]
 
         def read() -> list[str]:
             for attempt in range(records.newest_attempt(self.job.paths).attempt, 0, -1):
@@ -232,12 +253,13 @@ def report(job: Job, failure: str, only_if: Any = None) -> None:
         warn(f"cannot write {paths.queue}: {error}")
 
 
-def failed(job: Job, status: str) -> int:
-    """Record why a job has not started if no host has done so, and delete its parameters."""
-    text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the messages in the hosts' journals."
-    report(job, text, lambda: not records.read_records(job.paths))
+def finish(job: Job, status: str) -> int:
+    """Delete the job's parameters. If the queue failed to start the job and no host has recorded why, record that."""
+    if status not in ("0", CANCELLED):
+        text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the messages in the hosts' journals."
+        report(job, text, lambda: not records.read_records(job.paths))
     records.delete([job.directory])
-    return 1
+    return 0
 
 
 def main(arguments: list[str]) -> int:
@@ -247,4 +269,4 @@ def main(arguments: list[str]) -> int:
     if job is None:
         warn(f"{place} contains no job")
         return 1
-    return Holder(job).run() if action == "hold" else failed(job, *rest)
+    return Holder(job).run() if action == "hold" else finish(job, *rest)

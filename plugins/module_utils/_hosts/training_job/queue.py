@@ -176,7 +176,7 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
         excluded=[each for each in known if each not in hosts],
         host_count=host_count(params),
         hold=[*program, "hold"],
-        clean_up=[*program, "failed"],
+        finish=[*program, "finish"],
         minutes=-(-limit // 60),
     )
 

@@ -8,10 +8,11 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import slurm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import ALLOCATED, CANCELLED, ENDED, WAITING, Entry, Request
 
-REQUEST = Request("digits-1", ["w1", "w2", "w3"], ["w9"], 3, ["/bin/sh", "/x/hold", "hold"], ["/bin/sh", "/x/hold", "failed"], 0)
+REQUEST = Request("digits-1", ["w1", "w2", "w3"], ["w9"], 3, ["/bin/sh", "/x/hold", "hold"], ["/bin/sh", "/x/hold", "finish"], 0)
 STEP = (
+    "trap 'end=cancelled' TERM; "
     "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --no-kill --kill-on-bad-exit=1 --mpi=none --cpu-bind=none --input=none"
-    " --output=none /bin/sh /x/hold hold || /bin/sh /x/hold failed $?"
+    " --output=none /bin/sh /x/hold hold; status=$?; /bin/sh /x/hold finish ${{end:-$status}}"
 )
 COMMON = ["sbatch", "--parsable", "--job-name=digits-1", "--comment=deeplearning.cluster"]
 OPTIONS = ["--ntasks-per-node=1", "--exclusive", "--no-kill", "--no-requeue"]
@@ -33,15 +34,18 @@ def test_a_job_requests_whole_hosts(changes, count, hosts, limit):
     assert command == [*COMMON, f"--nodes={count}", *hosts, *OPTIONS, *limit, *REST, f"--wrap={STEP.format(count)}"]
 
 
-def test_the_script_cleans_up_only_after_a_failure(tmp_path):
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [("exit 0", "finish 0\n"), ("exit 9", "finish 9\n"), ("kill -TERM $PPID; exit 143", "finish cancelled\n")],
+)
+def test_the_script_finishes_the_job_with_its_status(tmp_path, program, output):
     srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\nexit ${CODE}\n")
+    srun.write_text(f"#!/bin/sh\n{program}\n")
     srun.chmod(0o755)
-    script = slurm.script(REQUEST._replace(hold=["hold"], clean_up=["echo", "failed"]))
-    for code, output in ((0, ""), (9, "failed 9\n")):
-        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CODE": str(code)}
-        done = subprocess.run(["/bin/sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == output
+    script = slurm.script(REQUEST._replace(hold=["hold"], finish=["echo", "finish"]))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["/bin/sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == output
 
 
 def test_entries_are_read_with_their_places_in_the_queue():

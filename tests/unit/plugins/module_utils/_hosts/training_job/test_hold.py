@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pwd
 import subprocess
@@ -73,15 +72,17 @@ def test_a_failure_keeps_the_entry_and_is_cut(job):
     assert records.read_queued(job.paths) == {"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "x" * records.SENTENCE_LIMIT}
 
 
-@pytest.mark.parametrize("has_started", [False, True])
-def test_the_queue_could_not_start_the_job(job, tmp_path, has_started):
+@pytest.mark.parametrize(
+    ("status", "has_started", "is_reported"), [("127", False, True), ("127", True, False), ("0", False, False), ("cancelled", False, False)]
+)
+def test_a_queue_that_could_not_start_the_job_is_recorded(job, tmp_path, status, has_started, is_reported):
     place = tmp_path / "held"
     place.mkdir()
     if has_started:
-        (tmp_path / "jobs/digits/status/rank0.json").write_text(json.dumps(record("rank0", "w1", "stopped")))
-    assert hold.failed(job._replace(directory=str(place)), "127") == 1
+        records.write_json(job.paths.record("rank0"), record("rank0", "w1", "stopped"))
+    assert hold.finish(job._replace(directory=str(place)), status) == 0
     failure = (records.read_queued(job.paths) or {}).get("failure", "")
-    assert ("exit status 127" in failure) != has_started
+    assert ("exit status 127" in failure) == is_reported
     assert not place.exists()
 
 

@@ -142,7 +142,7 @@ def test_what_a_job_requests(changes, count, excluded, minutes):
     assert found.hosts == ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
     assert (found.job, found.host_count, found.excluded, found.minutes) == ("digits", count, excluded, minutes)
     assert found.hold[-2:] == [f"{hold.HELD}/digits/hold", "hold"]
-    assert found.clean_up[-2:] == [f"{hold.HELD}/digits/hold", "failed"]
+    assert found.finish[-2:] == [f"{hold.HELD}/digits/hold", "finish"]
 
 
 def test_more_hosts_than_there_are_are_refused():
