@@ -68,6 +68,6 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     newest = jobs[0]["processes"]
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
         lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
-    if arguments.get("name") and "failure" in jobs[0]:
+    if arguments.get("name") and ("failure" in jobs[0] or "failure" in jobs[0].get("queue", {})):
         lines.append(formatting.failure_message(jobs[0], playbook_command))
     return lines

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,10 @@ class Queue(Project):
 
     def identity(self, name: str) -> str:
         return self.master.ssh(f"squeue --noheader --user=root --name={name} --format=%i").stdout.strip()
+
+    def wait_for_start(self, name: str, count: int) -> None:
+        """Wait until all processes of a training job have records."""
+        wait(lambda: len(self.master.ssh(f"ls /efs/jobs/{name}/status/rank*.json", check=False).stdout.split()) == count)
 
     def wait_for_end(self, name: str) -> None:
         """Wait until a training job has an end, and nothing of it is left in the queue."""
@@ -262,7 +267,7 @@ def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
     name = f"stopped-by-{how}"
     queue.train(name, UNTIL_GO)
     wait(lambda: queue.entries() == {name: "RUNNING"})
-    wait(lambda: len(queue.left(name)) > 2 * len(queue.hosts))
+    queue.wait_for_start(name, 3)
     if how == "stop":
         queue.stop(name)
         assert queue.entries() == {}
@@ -272,7 +277,7 @@ def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
         assert refused == "RUNNING\n", "only root cancels training jobs with scancel"
         queue.master.ssh(f"sudo scancel --name={name}")
     else:
-        queue.hosts[1].ssh(f"sudo pkill --signal KILL --full /var/lib/deeplearning-queue/{name}/hold.zip")
+        queue.hosts[1].ssh(f"sudo pkill --signal KILL --full /var/lib/deeplearning-queue/{name}/[h]old.zip")
     queue.wait_for_end(name)
     wait(lambda: [path for path in queue.left(name) if path.startswith("/proc")] == [])
     assert queue.status(name).startswith(f"{name} stopped after ")
@@ -282,11 +287,15 @@ def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
 def test_a_second_run_waits_for_the_job_in_the_queue(queue: Queue) -> None:
     queue.train("again", UNTIL_GO)
     wait(lambda: queue.entries() == {"again": "RUNNING"})
-    queue.train("behind", "true")
+    queue.train("behind", "until [ -e /efs/later ]; do sleep 0.2; done")
     queue.train("behind", "exit 1")
     assert queue.entries() == {"again": "RUNNING", "behind": "PENDING"}
-    queue.master.ssh("touch /efs/go")
-    assert "job behind succeeded" in queue.train("behind", "exit 1", wait=True).stdout
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(queue.train, "behind", "exit 1", wait=True)
+        wait(lambda: queue.master.ssh("pgrep --full '[t]raining_job_info'", check=False).stdout)
+        queue.master.ssh("touch /efs/go /efs/later")
+    assert "behind: queued in Slurm as job " in waiting.result().stdout
+    assert "job behind succeeded" in waiting.result().stdout
 
 
 @pytest.mark.exhaustive
@@ -313,7 +322,7 @@ def test_a_job_continues_without_its_first_host(queue: Queue) -> None:
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     others = ("--limit", f"{queue.name(2)},{queue.name(3)}")
     queue.train("survivor", script, *others, restarts=1, min_hosts=1, heartbeat_timeout=30)
-    wait(lambda: len(queue.left("survivor")) > 2 * 2)
+    queue.wait_for_start("survivor", 2)
     assert queue.job(queue.identity("survivor"), "BatchHost") == queue.name(2)
     queue.runtime.remove(queue.hosts[1].name)
     queue.wait_for_end("survivor")
@@ -497,7 +506,9 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3
     assert set(changes(queue.play("slurm")).values()) == {0}
     refused = queue.train("without-slurm", "true", check=False)
-    assert refused.stdout.count("Run the playbook deeplearning.cluster.slurm, or remove training_job_queue.") == 1
+    fatal = [line for line in refused.stdout.splitlines() if line.startswith("fatal: ")]
+    assert len(fatal) == 1
+    assert "Run the playbook deeplearning.cluster.slurm, or remove training_job_queue." in fatal[0]
     assert queue.master.ssh("ls /efs/jobs/without-slurm", check=False).returncode != 0
     queue.converge()
     queue.wait_for_nodes(ALL_IDLE)

@@ -260,14 +260,14 @@ def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
 
     `command` returns the command that runs a playbook of this collection, such as `logs`.
     """
-    if "failure" not in found:
+    if "failure" not in found or "failure" in found.get("queue", {}):
         return not_started(found)
     lines = [failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *not_restarted(found), *_next_steps(found, command)]
     return "\n".join(lines)
 
 
 def not_started(found: JobStatus) -> str:
-    """Return why a job that was submitted to a queue has not run."""
+    """Return why a job that was submitted to a queue has not started, or has not started on all of its hosts."""
     failure = found.get("queue", {}).get("failure")
     if failure:
         return clean_line(f"job {found['name']} was not started: {failure}")

@@ -82,7 +82,12 @@ def test_other_jobs_are_not_read(line):
 def test_the_newest_entry_of_a_name_counts(ids):
     states = {7: "CANCELLED", 12: "PENDING"}
     own = "".join(f"{identity} {states[identity]} deeplearning.cluster digits <> Priority\n" for identity in ids)
-    assert slurm.read_entries(own, "12") == {"digits": Entry("12", WAITING, "Priority", 0)}
+    own += "5 RUNNING deeplearning.cluster other <w1> None\n"
+    assert slurm.read_entries(own, "3\n12") == {"digits": Entry("12", WAITING, "Priority", 1), "other": Entry("5", ALLOCATED, "None", 0)}
+
+
+def test_a_job_that_has_begun_to_wait_since_has_no_place_yet():
+    assert slurm.read_entries("7 PENDING deeplearning.cluster digits <> None\n", "3\n")["digits"].before == 0
 
 
 def test_a_long_reason_is_cut():

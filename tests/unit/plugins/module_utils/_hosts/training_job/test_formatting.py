@@ -95,6 +95,8 @@ def test_a_job_that_did_not_start_has_a_summary_and_a_reason():
     assert formatting.failure_message(removed, str).startswith("job digits was removed from the queue before it started. ")
     failed = job(state="failed", processes=[], queue={**ENTRY, "failure": "w1: no\nspace"})
     assert formatting.failure_message(failed, str) == "job digits was not started: w1: no space"
+    stopped = {**failed, "processes": job()["processes"], "failure": {"name": "rank0"}}
+    assert formatting.failure_message(stopped, str) == "job digits was not started: w1: no space", "on all of its hosts"
 
 
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
