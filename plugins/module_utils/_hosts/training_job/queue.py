@@ -50,7 +50,7 @@ PROGRAM = (
 # Where the packages install the commands of queues.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# Seconds that the queue needs beyond the time limit of a job to start and to end it.
+# Seconds that the queue needs to start and to end a job, beyond the time limit with which the job ends itself.
 EXTRA_SECONDS = 300
 
 # Seconds within which a run submits a job after it has kept the job's parameters on the hosts.
@@ -168,7 +168,7 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
     """Return what the job requests of the queue. Raises RefusalError, QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(ask(run, queue, queue.show_hosts).split()))
-    limit = params["time_limit"] and params["time_limit"] + params["stop_timeout"] + EXTRA_SECONDS
+    limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
     program = ["systemd-cat", f"--identifier=deeplearning_queue-{params['name']}", "/bin/sh", f"{hold.directory(params['name'])}/hold"]
     return Request(
         job=params["name"],

@@ -133,7 +133,7 @@ def test_a_job_that_cannot_be_recorded_leaves_the_queue(paths):
     ("changes", "count", "excluded", "minutes"),
     [
         ({"time_limit": 0}, 3, ["stranger"], 0),
-        ({"time_limit": 3600, "stop_timeout": 30, "host_count": 2}, 2, ["stranger"], 66),
+        ({"time_limit": 3600, "stop_timeout": 30, "host_count": 2}, 2, ["stranger"], 67),
     ],
 )
 def test_what_a_job_requests(changes, count, excluded, minutes):
