@@ -284,17 +284,18 @@ def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_second_run_waits_for_the_job_in_the_queue(queue: Queue) -> None:
+def test_a_second_run_waits_for_the_job_in_the_queue(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queue.train("again", UNTIL_GO)
     wait(lambda: queue.entries() == {"again": "RUNNING"})
     queue.train("behind", "until [ -e /efs/later ]; do sleep 0.2; done")
     queue.train("behind", "exit 1")
     assert queue.entries() == {"again": "RUNNING", "behind": "PENDING"}
+    log = tmp_path / "log"
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(log))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.train, "behind", "exit 1", wait=True)
-        wait(lambda: queue.master.ssh("pgrep --full '[t]raining_job_info'", check=False).stdout)
+        wait(lambda: log.exists() and "behind: queued in Slurm as job " in log.read_text())
         queue.master.ssh("touch /efs/go /efs/later")
-    assert "behind: queued in Slurm as job " in waiting.result().stdout
     assert "job behind succeeded" in waiting.result().stdout
 
 

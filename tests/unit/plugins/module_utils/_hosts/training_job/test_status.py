@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths, write_json
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
 TORCHRUN = """[rank 2] step 1
@@ -152,3 +152,16 @@ def test_of_many_attempts_the_first_and_the_last_are_shown(tmp_path):
     assert [each["attempt"] for each in found] == [*range(1, 51), *range(71, 121)]
     assert (found[-1]["state"], found[-2]["state"]) == ("running", "failed")
     assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running", Budget())] == list(range(1, 100))
+
+
+@pytest.mark.parametrize(("entry", "state"), [({}, "queued"), ({"failure": "no space"}, "failed")])
+def test_a_job_in_a_queue_has_its_entry(tmp_path, entry, state):
+    paths = Paths(str(tmp_path / "digits"))
+    (tmp_path / "digits/status").mkdir(parents=True)
+    (tmp_path / "digits/job.json").write_text('{"launcher": "command", "created": 1.0}')
+    assert status.read_status(paths, 60)["state"] == "pending"
+    written = {"queue": "slurm", "id": "7", "submitted": 5.0, **entry}
+    write_json(paths.queue, written)
+    found = status.read_status(paths, 60)
+    assert (found["state"], found["queue"], found["attempts"][0]["state"]) == (state, written, state)
+    assert "failure" not in found

@@ -302,6 +302,14 @@ def test_a_job_that_does_not_start_is_not_followed_for_ever(job, bucket, monkeyp
     assert job.run(follow=True)["state"] == "succeeded"
 
 
+def test_a_job_in_a_queue_may_start_at_any_time(job):
+    assert exporter.is_over(job.paths, 60) is None
+    job.write("status/queue", '{"queue": "slurm", "id": "7", "submitted": 5.0}')
+    assert exporter.is_over(job.paths, 60) is False
+    job.write("status/queue", '{"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "no space"}')
+    assert exporter.is_over(job.paths, 60) is True
+
+
 def test_the_program_prints_the_plan(job, bucket, tmp_path, capsys, monkeypatch):
     job.write("job.json", "{}")
     spec = tmp_path / "spec.json"
