@@ -190,9 +190,8 @@ def cancel(run: users.Run, job: hold.Job) -> None:
         entry = entries(run, queue).get(job.name)
         if not entry or not entry.is_active:
             return
-        if not is_cancelled:
-            ask(run, queue, queue.cancel([entry.id]))
-            is_cancelled = True
+        # This fails if the job has just ended, or if another host has cancelled it.
+        is_cancelled = is_cancelled or run(["timeout", hold.COMMAND_TIMEOUT, *queue.cancel([entry.id])])[0] == 0
         if time.monotonic() > end:
             raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
         time.sleep(hold.INTERVAL)

@@ -190,6 +190,16 @@ def test_a_cancelled_job_has_left_the_queue():
     assert slurm.called("scancel") == [["scancel", "7"]]
 
 
+def test_a_failed_attempt_to_cancel_is_repeated():
+    slurm, failures = Slurm("7 RUNNING deeplearning.cluster digits <w1> None\n"), [1]
+
+    def run(command):
+        return (failures.pop(), "", "busy") if "scancel" in command and failures else slurm(command)
+
+    queue.cancel(run, held())
+    assert slurm.called("scancel") == [["scancel", "7"]]
+
+
 def test_nothing_is_cancelled_twice():
     slurm = Slurm("7 CANCELLED deeplearning.cluster digits <> None\n")
     queue.cancel(slurm, held())
