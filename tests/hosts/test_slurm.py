@@ -221,7 +221,7 @@ def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(que
     queue.train("second", "exit 1")
     wait(lambda: queue.entries() == {"first": "RUNNING", "second": "PENDING"})
     assert re.search(r"^second queued since .* UTC, in Slurm as job \d+: Resources, command bash$", queue.status("second"))
-    kept = queue.master.ssh("sudo stat -c '%U %a' /var/lib/deeplearning-queue /var/lib/deeplearning-queue/*").stdout
+    kept = queue.master.ssh("sudo find /var/lib/deeplearning-queue -type d -printf '%u %m\\n'").stdout
     assert set(kept.splitlines()) == {"root 700"}, "they contain secrets, and the program that root runs"
     same = queue.sbatch("true", "--hold", "--job-name=second", "--comment=deeplearning.cluster")
     queue.stop("second")
