@@ -102,7 +102,7 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
     (tmp_path / "status/rank0.json").write_text(json.dumps(record))
     (tmp_path / "progress.jsonl").write_text(json.dumps({"step": 1, "rank_seconds": [0.5], "time": now - 1}) + "\n")
     params = {"name": "digits", "attempt": None, "wait": 0, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
-    found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": asked})
+    found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": asked}, lambda jobs: None)
     assert ("goodput" in found, "step_times" in found) == (measured, measured)
     if measured:
         assert found["goodput"]["buckets"]["waiting"] == pytest.approx(50, abs=1)
