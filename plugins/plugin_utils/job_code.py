@@ -131,7 +131,8 @@ def check_script(script: str | None, root: str, place: str) -> None:
     """Raise AnsibleActionFail if a script is specified but is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
         raise AnsibleActionFail(
-            f"script: {script!r} is not a file in {place}. Specify the relative path of an existing file, or remove training_job_{place.split()[0]}."
+            f"script: {script!r} is not a file in {place}. Specify the relative path of an existing file, or remove "
+            f"training_job_{place.split()[0]}."
         )
 
 

@@ -148,7 +148,7 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         ({"script": "project"}, "script: 'project' is not a file"),
         ({"script": "train.py", "source": "none"}, "source: 'none' is not a directory"),
         ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Specify the relative path of an existing file, or remove source"),
+        ({"script": "/etc/passwd", "source": "project"}, "Specify the relative path of an existing file, or remove training_job_source"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):

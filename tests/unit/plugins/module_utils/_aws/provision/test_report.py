@@ -113,8 +113,8 @@ MASTER = Address("nodes", "master")
                 updated(NODES, {"outdated": (3, 2)}, {"outdated": ()}),
                 updated(MASTER, {"outdated": (1,)}, {"outdated": ()}),
             ],
-            "bert-master, bert-worker2, bert-worker3 differ from the definition:"
-            " instance_type is 'c5.xlarge', but the nodes have 'c5.large', user_data, interfaces, root_volume_size is 200, but the nodes have 100.",
+            "bert-master, bert-worker2, bert-worker3 differ from the definition: instance_type is 'c5.xlarge', but the nodes have"
+            " 'c5.large', user_data, interfaces, root_volume_size is 200, but the nodes have 100.",
         ),
         (
             [updated(MASTER, {"outdated": (1,)}, {"outdated": ()}), updated(NODES, {"outdated": tuple(range(2, 9))}, {"outdated": ()})],
