@@ -301,7 +301,7 @@ def _read_repository(value: Mapping[str, Any], _bases: Sequence[str]) -> dict[st
     if version.startswith("-"):
         raise _WrongError(f"version: {clean_line(version)!r} is not a branch, tag or commit. Use the name of one.")
     if value.get("path") is None:
-        raise _WrongError("path: is missing. Specify the directory on the nodes for the clone.")
+        raise _WrongError("path: missing. Specify the directory on the nodes into which the repository is cloned.")
     path = _text(value["path"], "path")
     if not path.startswith("/") or os.path.normpath(path) != path.rstrip("/") or path != clean_line(path):
         raise _WrongError(f"path: {clean_line(path)!r} is not an absolute path below /. Specify the directory on the nodes for the clone.")

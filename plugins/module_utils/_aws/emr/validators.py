@@ -131,7 +131,7 @@ def _check_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _check_duplicates(option: str, names: Sequence[str]) -> Iterator[str]:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        yield f"{option}: {', '.join(map(repr, repeated))} is named more than once. Names identify entries. Use each name once."
+        yield f"{option}: {', '.join(map(repr, repeated))} occurs more than once. Use each name only once."
 
 
 class EmrLogBucket(Validator):

@@ -24,7 +24,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = 
     check_min_hosts(params)
     specs = plan_specs({**params, "min_hosts": params["min_hosts"] or len(hosts)}, paths, own)
     if any(spec["daemons"] for spec in specs) and not params["key"]:
-        raise RefusalError("key: is missing. Launcher {!r} needs the same random string on all hosts.".format(params["launcher"]))
+        raise RefusalError("key: missing. Launcher {!r} needs the same random string on all hosts.".format(params["launcher"]))
     return specs
 
 

@@ -99,7 +99,7 @@ def check(params: dict[str, Any]) -> None:
     if params["resume"]:
         records.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
-        raise RefusalError("script: is missing. Specify the training script, or a command.")
+        raise RefusalError("script: missing. Specify the training script, or a command.")
     check_restarts(params)
     check_queue(params["queue"], params["host_count"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))

@@ -392,7 +392,7 @@ class Supervisor:
             self.watch.stop()
 
     def is_late(self, margin: float = 0) -> bool:
-        """Return whether the job reached its time limit `margin` seconds ago."""
+        """Return whether the job reached its time limit at least `margin` seconds ago."""
         return time.monotonic() >= self.time_limit_at + margin
 
     def decline(self, rule: str) -> None:

@@ -110,8 +110,8 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         destination = export["destination"]
         if not destination.endswith(f"/{params['name']}/"):
             raise ExportError(
-                f"training_job_export: the record of the last export has the destination {destination}, which is not a prefix of this job."
-                " Set it to s3://bucket/prefix."
+                f"training_job_export: the destination of the last export, {destination}, is not a prefix that belongs to this job. Set "
+                "training_job_export to s3://bucket/prefix."
             )
     return {
         "directory": paths.directory,

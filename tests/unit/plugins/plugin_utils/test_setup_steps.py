@@ -135,7 +135,7 @@ def test_all_errors_come_at_once(wrong):
         ({"command": [["x"]]}, "command: the value is not a list of texts. Write it in quotes."),
         ({"command": {"x": 1}}, "command: the value is not text. Write it in quotes."),
         ({"command": "a\0b"}, "command: the value contains a NUL character."),
-        ({"repository": "https://example.com/x.git"}, "path: is missing."),
+        ({"repository": "https://example.com/x.git"}, "path: missing."),
         ({"repository": "https://example.com/x.git", "path": "src"}, "path: 'src' is not an absolute path below /."),
         ({"repository": "https://example.com/x.git", "path": "/"}, "path: '/' is not an absolute path below /."),
         ({"repository": "https://example.com/x.git", "path": "/opt/../etc"}, "path: '/opt/../etc' is not an absolute path below /."),

@@ -221,7 +221,7 @@ def test_a_forged_plan_does_not_replace_other_values(unit, paths):
 def test_a_recorded_destination_of_another_job_is_refused(unit, paths):
     write(paths, "succeeded", finished=1.0, began=1.0, destination="s3://results/team/other/")
     with pytest.raises(
-        call.ExportError, match=r"s3://results/team/other/, which is not a prefix of this job\. Set it to s3://bucket/prefix"
+        call.ExportError, match=r"s3://results/team/other/, is not a prefix that belongs to this job\. Set training_job_export to"
     ):
         run(paths, destination=None)
     assert unit.specs == []
