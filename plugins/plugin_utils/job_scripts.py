@@ -75,7 +75,7 @@ def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             "#!/bin/bash",
-            f"# Starts the processes of job {first['job']} on {first['host']} in the background, as the launcher {params['launcher']} does.",
+            f"# Starts the processes of job {first['job']} on {first['host']} in the background, as launcher {params['launcher']} does.",
             f"# Run this script as user {params['user']}. The processes are not part of a job: the playbook stop does not stop them.",
             "source /etc/profile",
             f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
