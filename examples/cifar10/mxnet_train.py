@@ -1,4 +1,4 @@
-"""Trains a residual network on CIFAR-10 or on images like those (see data.py) with MXNet, in one process or on many hosts in parallel.
+"""Trains a residual network on CIFAR-10 or on similar images (see data.py) with MXNet, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
 Servers and the scheduler also run this script: they do their work in `import mxnet`, and exit there.

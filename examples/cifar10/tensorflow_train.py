@@ -1,4 +1,4 @@
-"""Trains a residual network on CIFAR-10 or on images like those (see data.py) with TensorFlow, in one process or on many hosts in parallel.
+"""Trains a residual network on CIFAR-10 or on similar images (see data.py) with TensorFlow, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
 the average of all workers' gradients in each step. Without --sync, they apply each worker's gradients as they arrive. Servers and

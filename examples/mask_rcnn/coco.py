@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 SIZE = 256  # pixels, in both directions
-MOST = 20  # maximum number of objects in one image, which are the largest ones
-SMALLEST = 4  # pixels of a scaled object in each direction. Smaller objects are left out
+MOST = 20  # maximum number of objects in one image. Only the largest ones are used
+SMALLEST = 4  # minimum pixels of a scaled object in each direction. Smaller objects are left out
 SPLITS = ("train2017", "val2017")
 
 

@@ -248,7 +248,7 @@ progress:
       returned: when it is known
       type: int
     source:
-      description: Number of the source that the stage is about.
+      description: Number of the source to which the stage belongs.
       returned: while one of several sources is staged
       type: int
       sample: 2

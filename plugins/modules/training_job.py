@@ -36,10 +36,10 @@ options:
         a job with this name has already run.
       - V(printed) returns the processes of all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). It
         runs on the controller and starts nothing. The scripts contain the names of O(secrets), but not their values.
-      - V(queued) keeps the job's parameters on this host, in a directory of root, until O(queue) starts the job there.
+      - V(queued) keeps the job's parameters on this host, in a directory that only root can read, until O(queue) starts the job there.
       - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
-        process is still running after that. If a queue has the job, it is cancelled.
+        process is still running after that. A job in a queue is cancelled.
       - V(submitted) submits the job to O(queue). Run the task on one of the hosts, after O(state=queued) on all of them.
     type: str
     choices: [checked, prepared, printed, queued, started, stopped, submitted]
@@ -191,7 +191,7 @@ options:
         default: false
   queue:
     description:
-      - Name of the queue that decides when the job runs, and with O(host_count) also where. The job gets whole hosts.
+      - Name of the queue that decides when the job runs and, with O(host_count), on which hosts. The job does not share its hosts.
       - Required with O(state=queued) and O(state=submitted). With O(state=prepared), checks the queue.
     type: str
     choices: [slurm]
@@ -473,7 +473,7 @@ other_jobs:
   elements: str
   sample: [digits-0]
 queues:
-  description: Names of the queues that can start jobs on this host while this job, which no queue has, is running there.
+  description: Names of the queues that can start other jobs on this host while this job runs there without a queue.
   returned: when O(state=prepared)
   type: list
   elements: str

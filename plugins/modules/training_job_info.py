@@ -47,7 +47,7 @@ options:
     description:
       - When to return RV(jobs[].goodput) and RV(jobs[].step_times). With V(ended), they are returned if the job has ended. Used
         only with O(name).
-      - This reads the whole progress file, which takes some seconds if the file has millions of lines.
+      - To compute them, the module reads the whole progress file, which takes some seconds if the file has millions of lines.
     type: str
     choices: [never, ended, always]
     default: never

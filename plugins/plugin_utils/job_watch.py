@@ -28,7 +28,7 @@ POLL_SECONDS = 10
 # Minimum time between two polls, in seconds. A script that reports many times per second then does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
-# Seconds that a queue needs to start the processes of a job on its hosts, and until their records are visible on another host.
+# Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
 QUEUE_SECONDS = 120
 
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]

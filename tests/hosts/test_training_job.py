@@ -331,7 +331,7 @@ def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
     result = cluster.train("survives", script, restarts=3, metrics_directory=str(cluster.folder / "metrics"))
     assert result.returncode == 0, result.stdout + result.stderr
     shown = " ".join(result.stdout.split())
-    assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 ended with exit status 1" in shown
+    assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 was killed by signal SIGKILL" in shown
     assert "The job continues on the same hosts." in shown
     assert [cluster.read(f"/efs/jobs/survives/logs/attempt2/rank{rank}.log") for rank in range(3)] == ["begins with epoch 3\n"] * 3
     found = cluster.info("survives", goodput="always")

@@ -46,8 +46,7 @@ def test_stopping_asks_no_storage():
         (
             [{"changed": False, "running": ["other", "third"]}, {"changed": False, "running": []}],
             "mine",
-            'no process of job "mine" is running on any host, so there is nothing to stop. '
-            "Running jobs: bert-worker2: other, third.",
+            'no process of job "mine" is running on any host, so there is nothing to stop. Running jobs: bert-worker2: other, third.',
         ),
         ([{"changed": False, "running": []}] * 2, "mine", "Running jobs: none."),
         ([{"changed": False, "running": []}] * 2, "", "training_job_name: no job is specified"),

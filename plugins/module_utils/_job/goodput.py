@@ -3,8 +3,8 @@
 
 """Measures what the hosts of a job spent their time on. docs/watching.md defines the buckets.
 
-Each moment of each host, from the creation of the job to its end, is in exactly one bucket. The functions are pure: they depend on what
-the job's files say. Files may be forged, so times in the wrong order are moved, and the buckets still add up.
+Each moment of each host's time, from the creation of the job to its end, belongs to exactly one bucket. The functions are pure: they
+depend only on the contents of the job's files. Files may be forged, so times in the wrong order are adjusted, and the buckets still add up.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ Change = Tuple[float, str]
 class Attempt(NamedTuple):
     """An attempt of a job. All times are in seconds since 1970.
 
-    `began` is when its first process started, and `complete` when its last one did. `hosts` maps the hosts of the attempt to the time at
-    which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the attempt hung, it
-    failed with its last progress entry, or at `failed` if this is later. `decided` is when the hosts decided what follows, or None.
+    `began` is when its first process started, and `complete` is when its last process started. `hosts` maps the hosts of the
+    attempt to the time at which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the
+    attempt hung, it failed with its last progress entry, or at `failed` if this is later. `decided` is when the hosts decided what follows,
+    or None.
     """
 
     began: float
@@ -104,7 +105,7 @@ class Meter:
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
-        """Note what the attempt of the last entry did after it, and when it failed if it hung."""
+        """Record the bucket after the last entry and, if the attempt of this entry hung, the time at which it failed."""
         if self._index >= 0:
             self._change(self._time, self._bucket(None))
             span = self._spans[self._index]
@@ -112,7 +113,7 @@ class Meter:
                 self._spans[self._index] = span._replace(failed=min(max(span.failed, self._time), span.decided))
 
     def _bucket(self, step: float | None) -> str:
-        """Return the bucket of the time after the last entry, up to an entry with this step. If there is none, the step is the next one."""
+        """Return the bucket of the time after the last entry, up to an entry with this step. Without one, the next step is assumed."""
         if step is None:
             return RECOMPUTED if self._step is not None and self._step < self._highest else TRAINING
         return RECOMPUTED if step <= self._highest else TRAINING
@@ -180,7 +181,7 @@ def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str,
 
 
 def _goodput(spent: Mapping[str, dict[str, float]], seconds: float) -> Goodput:
-    """Return the result, in milliseconds' precision."""
+    """Return the result, rounded to milliseconds."""
     total = {bucket: sum(buckets[bucket] for buckets in spent.values()) for bucket in BUCKETS}
     paid = sum(total.values())
     return {

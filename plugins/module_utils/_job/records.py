@@ -349,7 +349,7 @@ class Paths(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """The entry of the job in a queue. The file exists from when the job was submitted to the queue."""
+        """The entry of the job in a queue. The file exists once the job has been submitted to the queue."""
         return os.path.join(self.of_attempt(1).status, "queue")
 
     def log(self, process: str) -> str:

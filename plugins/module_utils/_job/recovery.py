@@ -247,7 +247,7 @@ def _in_brackets(cause: Cause) -> str:
 
 
 def _correction(cause: Cause) -> str:
-    """Return what to do about an error that recurs, unless messages about this kind of error say so."""
+    """Return what to do about an error that recurs, unless the message about this kind of error already says it."""
     return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else " Correct the script or its data."
 
 

@@ -63,7 +63,7 @@ def _is_time(value: Any) -> bool:
 
 
 def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
-    """Return the hosts of the ranks. The result is empty if the records do not tell them.
+    """Return the hosts of the ranks. The result is empty if the records do not show them.
 
     The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
     parameter servers, the ranks of records are not those of the script.

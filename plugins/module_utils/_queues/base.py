@@ -36,8 +36,8 @@ class Request(NamedTuple):
     """What a job requests of a queue: `host_count` whole hosts, which must be some of `hosts`.
 
     `excluded` are the other hosts of the queue. `hold` is the command that holds one host. When it has ended on all hosts, `finish` runs on
-    the first one, with the highest exit status as a further argument, or CANCELLED. Both are words that a shell does not change. The queue
-    ends the job after `minutes`, or never if it is 0.
+    the first one, with the highest exit status as a further argument, or CANCELLED. Both are lists of words that a shell does not expand.
+    The queue ends the job after `minutes`, or never if it is 0.
     """
 
     job: str

@@ -29,7 +29,7 @@ class Delays:
     block_end: float = 1800.0
     """From the termination of instances in a Capacity Block to the end of the block."""
     clock_lag: float = 0.0
-    """By which the clock of Auto Scaling and of responses is behind the clock of this machine."""
+    """Seconds by which the clock of Auto Scaling and of responses is behind the clock of this machine."""
     forget: float = 600.0
     """Until terminated instances and deleted NAT gateways are no longer listed."""
 

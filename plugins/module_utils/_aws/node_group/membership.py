@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by a tag that only AWS can set, and checks their other tags and those of what launched them. Pure."""
+"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def with_storage_tags(instance: Instance, tags: Mapping[str, str]) -> Instance:
-    """Return the instance with the storage tags of what launched it in place of its own.
+    """Return the instance with the storage tags of its Auto Scaling group or EMR cluster in place of its own.
 
     Others may be allowed to change tags of instances, but not those of Auto Scaling groups or EMR clusters. New nodes inherit these tags,
     and they stay the same while nodes that mount this storage are running.
@@ -76,7 +76,7 @@ def problems(cluster: str, instances: Iterable[Instance], service: NodeService) 
 
 
 def check(cluster: str, instances: Collection[Instance], service: NodeService) -> None:
-    """Raise MembershipError if the cluster's running instances have problems. Their storage tags are those of what launched them."""
+    """Raise MembershipError if the cluster's running instances have problems. Storage tags are those of the group or EMR cluster."""
     found = [*problems(cluster, instances, service), *_storage_problems(cluster, instances, service)]
     if found:
         raise MembershipError("\n".join(found))

@@ -124,7 +124,7 @@ class Progress:
         self._write({"stage": stage, "done": done, "total": total, **self._part})
 
     def part(self, number: int, count: int) -> None:
-        """Report which of several sources the next stages are about. With a count of 0, they are about the whole data set."""
+        """Report to which of several sources the next stages belong. With a count of 0, they belong to the whole data set."""
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:

@@ -23,7 +23,7 @@ DEFAULTS = {
     "SelectTypeParameters": "CR_Core",
     # EFA pins memory, and the limit of a login shell would be too low.
     "PropagateResourceLimitsExcept": "MEMLOCK",
-    # A cancelled training job has more time than its stop_timeout, which is 30 s by default, and 10 s for systemd.
+    # More than the stop_timeout of a training job (30 s by default) and 10 s for systemd, so that cancelled jobs end in time.
     "KillWait": "60",
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}

@@ -134,7 +134,7 @@ def failed_at(one: Known) -> float | None:
     if not is_hang(one.failure):
         return last_moment(one.failure)
     if hangs.WITH_MEDIAN_STEP in (one.failure.get("reason") or ""):
-        return 0.0  # output does not count, so the last step does
+        return 0.0  # output is not a sign of progress, so the last step counts
     return max(process.get("active", 0.0) for process in (one.failure, *one.processes))
 
 

@@ -3,7 +3,7 @@
 
 """The program that a queue runs as root on each host that it has allocated to a job. It holds the host until the job has ended there.
 
-``hold DIRECTORY`` starts the job's processes on this host as the module training_job would have started them, waits until none is left,
+``hold DIRECTORY`` starts the job's processes on this host in the same way as the module training_job. It waits until none is left,
 and stops them if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest exit status of
 all hosts, or ``cancelled``.
 
@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
-"""The directory with a directory for each job that was submitted to a queue from this cluster. Only root can read it."""
+"""The directory that contains a directory for each job that was submitted to a queue from this cluster. Only root can read it."""
 
 PARAMETERS = "parameters.json"
 
@@ -46,7 +46,7 @@ RELEASE_INTERVAL = 2.0
 # Seconds for one command of the queue. The commands retry while the queue's service does not respond.
 COMMAND_TIMEOUT = "30"
 
-# Seconds within which the job's user must have written to the shared storage.
+# Seconds within which an operation of the job's user on the shared storage must be complete.
 PATIENCE = 60.0
 
 ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)
@@ -227,7 +227,7 @@ def check_addresses(hosts: list[dict[str, Any]], workers: list[dict[str, Any]]) 
 
 
 def stop_former_jobs(job: str) -> None:
-    """Stop what other jobs of the queue have left on this host, which the queue has allocated to this job alone. Raises UnitError."""
+    """Stop the remaining processes of other queued jobs, because the queue has allocated this host to this job alone. Raises UnitError."""
     for other in os.listdir(HELD):
         if other != job and records.JOB_NAME.fullmatch(other) and has_processes(other):
             systemd.stop(run, other)

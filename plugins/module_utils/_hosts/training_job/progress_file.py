@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the whole progress file of a job, and when its entries were written."""
+"""Reads the whole progress file of a job, and estimates when its entries were written."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Entry = Dict[str, Any]
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# A sample contains this number of entries, as many of every second entry after them, and so on. Maximum number of the lines that are read
-# for it, or for the recorded sizes of the progress file.
+# A sample contains this number of consecutive entries, then the same number from every second entry, and so on. The second value is the
+# maximum number of lines that are read for a sample, or for the recorded sizes of the progress file.
 SAMPLED, LINES_LIMIT = 1 << 15, 1 << 22
 
 # Up to a limit, lines with this key are always part of a sample.

@@ -53,7 +53,7 @@ SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/us
 # Seconds that the queue needs to start and to end a job, beyond the time limit with which the job ends itself.
 EXTRA_SECONDS = 300
 
-# Seconds within which a run submits a job after it has kept the job's parameters on the hosts.
+# Seconds within which a run submits a job after it has written the job's parameters to the hosts.
 SUBMISSION_TIMEOUT = 3600
 
 # Seconds beyond the stop timeout of a cancelled job until its hosts are free.
@@ -132,7 +132,7 @@ def host_count(params: Mapping[str, Any]) -> int:
 
 
 def prune(run: users.Run, queue: Queue) -> None:
-    """Delete the parameters of jobs that have left the queue without a start on this host. Raises QueueError."""
+    """Delete the parameters of jobs that have left the queue without starting on this host. Raises QueueError."""
     before = time.time() - SUBMISSION_TIMEOUT
     active = {name for name, entry in entries(run, queue).items() if entry.is_active}
     for name in os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else []:

@@ -91,7 +91,7 @@ def _broken_text_rule(shape: Any, value: str) -> str | None:
 @cache
 def expression(pattern: str) -> re.Pattern[str] | None:
     """Return a pattern from the models as a Python pattern, or None if it cannot be translated. Without Unicode classes, `\\w` is ASCII."""
-    # In the pattern for ARNs of placement groups, the start of the name is marked like the start of the text
+    # The pattern for ARNs of placement groups contains `^` at the start of the name, where it cannot match
     text = pattern.replace("placement-group/^", "placement-group/")
     for theirs, ours in SPELLINGS:
         text = text.replace(theirs, ours)
