@@ -198,7 +198,11 @@ def hidden(path: str) -> bool:
 
 
 def sandbox(visible: Visible) -> list[str]:
-    """Return the properties of a unit that can neither gain privileges nor read home directories outside the visible paths."""
+    """Return the properties of a unit that can neither gain privileges nor read home directories outside the visible paths.
+
+    Create the directory of MUNGE, because only directories that exist can be hidden, and MUNGE may be started later.
+    """
+    os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
     found = list(SANDBOX)
     for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
         for path in sorted(set(paths)):
@@ -226,8 +230,6 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
 def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
     """Start the job's processes on this host as the specs describe. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
-    # The sandbox hides only directories that exist. Jobs must not see MUNGE's directory even if MUNGE is installed or started later.
-    os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
         raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
