@@ -33,7 +33,7 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"training_job_launcher": "torchrum"}, "launcher 'torchrum': is unknown. Use one of"),
+        ({"training_job_launcher": "torchrum"}, "launcher: 'torchrum' is unknown. Use one of"),
         (
             {"training_job_launcher_options": {"restart": 3}},
             "launcher_options: torchrun has no option 'restart'. Use one of max_restarts, min_hosts.",
@@ -64,7 +64,7 @@ def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
     assert refused.returncode != 0
     assert message in " ".join(refused.stdout.replace("\\", "").split())
     assert refused.stdout.count("fatal:") == 1
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
 def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play: Run) -> None:
@@ -82,10 +82,10 @@ def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play
     assert told.returncode != 0
     output = " ".join(told.stdout.split())
     assert "Unknown variable 'trainning_job_name'. Did you mean 'training_job_name'?" in output.replace("''", "'")
-    for message in ("script: 'nope.py'", "launcher 'torchrum'", "requirements: 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
+    for message in ("script: 'nope.py'", "launcher: 'torchrum'", "requirements: 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
         assert message in output.replace("''", "'"), message
     assert told.stdout.count("fatal:") == 1
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
 def test_messages_name_the_variables_that_users_set(play: Run) -> None:
@@ -108,7 +108,7 @@ def test_variables_without_the_prefix_are_refused(cloud: LocalCloud, play: Run, 
     for name in ("replace_nodes", "worker_count"):
         assert f"Unknown variable '{name}'. Did you mean 'deeplearning_{name}'?" in output
     assert "'instance_type'" not in output
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
 def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
@@ -185,7 +185,7 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
     output = " ".join(told.stdout.split()).replace("''", "'")
     assert "dataset_source: '/nowhere/at/all' does not exist on the controller." in output
     assert "dataset_name: 'a b' is not a valid name" in output
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
 @pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard"])

@@ -179,7 +179,7 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "No errors and 1 warning" in " ".join(validate(allowed, worker_cuont=3).split())
     both = validate({"training_job_script": "train.py", "training_job_launcher": "torchrum"}, key_name="nobody")
     assert "key_name: there is no key pair 'nobody'" in both
-    assert "training_job_launcher 'torchrum': is unknown" in both.replace("''", "'")
+    assert "training_job_launcher: 'torchrum' is unknown" in both.replace("''", "'")
     assert both.count("fatal:") == 1, "there is only one list"
     assert "fs-0123456789abcdef0" in validate(file_system_id="fs-0123456789abcdef0")
     former = " ".join(validate({"deeplearning_file_system": "fs-0123456789abcdef0", "provision_key_name": "nobody"}).split())

@@ -33,3 +33,4 @@ def test_a_local_zone_has_subnets_but_no_file_systems(account: Account) -> None:
     with pytest.raises(ClientError) as caught:
         account.efs.create_mount_target(FileSystemId=identifier, SubnetId=subnet["SubnetId"])
     assert caught.value.response["Error"]["Code"] == "UnsupportedAvailabilityZone"
+    account.ec2.delete_subnet(SubnetId=subnet["SubnetId"])  # moto treats the first subnet of a zone as its default subnet
