@@ -570,7 +570,8 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
     }
     write(job.following, forged)
     shown = records.explain(records.read_following(job), 7)
-    assert shown.startswith(f"The same error ({'x' * 300}) ended attempts 6 and 7, with no new checkpoint in between. Correct the")
+    what = f"The same error ({'x' * 300})"
+    assert shown == f"{what} ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
     assert (
         records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1) == "The decision names no rule of the table (same_hosts)."
     )
