@@ -397,7 +397,7 @@ EXAMPLES = r"""
   run_once: true
 
 - name: Keep the parameters of the job on all hosts until Slurm starts it
-  deeplearning.cluster.training_job: &job
+  deeplearning.cluster.training_job:
     name: digits-1
     state: queued
     queue: slurm
@@ -409,8 +409,12 @@ EXAMPLES = r"""
 
 - name: Submit the job to Slurm
   deeplearning.cluster.training_job:
-    <<: *job
+    name: digits-1
     state: submitted
+    queue: slurm
+    directory: /efs/jobs
+    script: examples/digits/train.py
+    hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
   become: true
   run_once: true
 

@@ -210,7 +210,10 @@ def test_a_job_that_does_not_leave_the_queue_is_reported(monkeypatch):
     monkeypatch.setattr(queue, "CANCEL_SECONDS", -10)
     slurm = Slurm("7 RUNNING deeplearning.cluster digits <w1> None\n")
     monkeypatch.setattr(slurm, "outputs", {**slurm.outputs})
-    stubborn = lambda command: (0, "", "") if "scancel" in command else slurm(command)  # noqa: E731
+
+    def stubborn(command):
+        return (0, "", "") if "scancel" in command else slurm(command)
+
     with pytest.raises(QueueError, match="queue: timed out waiting for job 7 to leave Slurm"):
         queue.cancel(stubborn, held())
 
