@@ -42,7 +42,9 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it;
 	rm -rf .cache/policies
 	python tools/iam_policies.py --cluster demo --output .cache/policies
 	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
-		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
+		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS) && status=0 || status=$$?
+	echo 'The commands above use the local cloud in the shell that `make shell` opens.'
+	exit $$status
 
 # The relative path names a configuration only in this folder. In the folder of another project, Ansible uses that project's ansible.cfg.
 .PHONY: shell

@@ -11,7 +11,7 @@ from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, PRIVATE_KEY, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import result_of_run
 
@@ -32,6 +32,8 @@ class ActionModule(NormalAction):
         findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
         result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
         if errors:
-            errors += [result["msg"]] if result.get("failed") else []
+            # The module fails because of the same value
+            is_wrong_type = any(finding.validator == VALUE_TYPE for finding in own)
+            errors += [result["msg"]] if result.get("failed") and not is_wrong_type else []
             result.update(failed=True, valid=False, msg="\n".join(errors))
         return result

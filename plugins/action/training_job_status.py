@@ -39,8 +39,8 @@ class ActionModule(NodeAction, module="training_job_info"):
         result.update(job_info(self, arguments, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):
-                if self._task.args.get("name"):
-                    result["jobs"] = [with_gone_hosts(job, gone_hosts(job, node_table(task_vars or {}))) for job in result["jobs"]]
+                newest = [with_gone_hosts(job, gone_hosts(job, node_table(task_vars or {}))) for job in result["jobs"][:1]]
+                result["jobs"][:1] = newest
                 lines = shown(result["jobs"], arguments)
                 if directory and not self._task.check_mode:
                     write_metrics(directory, result["jobs"][0], task_vars or {})
@@ -68,6 +68,9 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     newest = jobs[0]["processes"]
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
         lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
+    if not arguments.get("name") and "failure" in jobs[0]:
+        more = f"{playbook_command('status')} -e training_job_name={jobs[0]['name']}"
+        lines.append(f"{formatting.failure_cause(jobs[0])} For details, run: {more}")
     if arguments.get("name") and ("failure" in jobs[0] or "failure" in jobs[0].get("queue", {})):
         lines.append(formatting.failure_message(jobs[0], playbook_command))
     return lines

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ENDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
@@ -73,7 +73,8 @@ class ActionModule(NodeAction, module="training_job_info"):
         with self.reading(task_vars):
             lines = formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
-                result.update(failed=True, msg=formatting.failure_message(found, playbook_command))
+                message = formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
+                result.update(failed=True, msg=message)
         for line in lines:
             display.display(line)
         return {**result, "summary": lines}

@@ -57,7 +57,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 
 
@@ -68,7 +68,8 @@ def job_failure(
     unreachable: Collection[str] = (),
 ) -> str:
     """Return a message that states why the job failed."""
-    return formatting.failure_message(with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable)), playbook_command)
+    found = with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable))
+    return formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
 
 
 class FilterModule:

@@ -12,12 +12,18 @@ short_description: Returns the command that runs a playbook of this collection
 description:
   - Returns the command that runs a playbook of this collection for the inventory and the cluster of this run.
   - The command repeats the options C(-i) and C(-e @FILE) of this run. It also repeats the variables C(deeplearning_cluster) and
-    C(deeplearning_region) if C(-e) sets them. It does not repeat any other variables.
+    C(deeplearning_region) if C(-e) sets them. It repeats other variables only if O(variables) is set.
+positional: variables
 options:
   _input:
     description: Name of the playbook without the name of the collection.
     type: str
     required: true
+  variables:
+    description:
+      - Variables that the command sets. It then also repeats all other variables that C(-e) sets for this run.
+      - The values of variables and keys that may be secret, such as C(training_job_secrets), are replaced by V(AS_BEFORE).
+    type: dict
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -26,6 +32,10 @@ EXAMPLES = r"""
 - name: Show how to delete the cluster
   ansible.builtin.debug:
     msg: "To delete the cluster, run {{ 'destroy' | deeplearning.cluster.playbook_command }}."
+
+- name: Show how to repeat this run with another name for the job
+  ansible.builtin.debug:
+    msg: "Run {{ 'train' | deeplearning.cluster.playbook_command({'training_job_name': 'bert-2'}) }}."
 """
 
 RETURN = r"""

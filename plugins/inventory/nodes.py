@@ -115,7 +115,12 @@ from ansible import constants, context
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.utils.display import Display
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, connection_advice, sdk_problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    NO_CREDENTIALS,
+    ClusterError,
+    connection_advice,
+    sdk_problem,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
@@ -239,9 +244,7 @@ class InventoryModule(AWSInventoryBase):
         try:
             return self._service.instances(_Reader(cluster, partial(self.client, region=valid_region(region))))
         except NoCredentialsError:
-            raise AnsibleParserError(
-                "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
-            ) from None
+            raise AnsibleParserError(NO_CREDENTIALS) from None
         except (ValueError, ClusterError) as error:
             raise AnsibleParserError(str(error)) from None
         except (BotoCoreError, ClientError) as error:

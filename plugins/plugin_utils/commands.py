@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
@@ -18,11 +19,27 @@ from ansible.parsing.splitter import parse_kv
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 #: The variables that select a cluster, with their former names.
 CLUSTER = ("deeplearning_cluster", "deeplearning_cluster_name", "deeplearning_region", "provision_cluster_name", "provision_region")
+#: The names of variables and of keys in them whose values messages do not repeat.
+SECRET = re.compile(r"secret|passw|token|credential|(access|api|private)_?key", re.IGNORECASE)
+#: Stands for a secret value in a command. No option of the collection accepts it in place of a secret.
+NOT_SHOWN = "AS_BEFORE"
 
 
-def playbook_command(playbook: str) -> str:
-    """Return the command that runs a playbook of this collection, such as `logs`, with the options from `run_options`."""
-    return f"ansible-playbook {run_options()}deeplearning.cluster.{playbook}"
+def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) -> str:
+    """Return the command that runs a playbook of this collection, such as `logs`, with the options from `run_options`.
+
+    If `variables` is not None, the command sets these variables, and also repeats all other variables that `-e` sets for this run. Secret
+    values are replaced by a placeholder.
+    """
+    if variables is None:
+        return f"ansible-playbook {run_options()}deeplearning.cluster.{playbook}"
+    given = [*_variables(context.CLIARGS.get("extra_vars") or (), without=variables), *map(_assignment, variables.items())]
+    return f"ansible-playbook {_join(_inventories())}deeplearning.cluster.{playbook} {_join(given)}".rstrip()
+
+
+def continuing_command(job: str) -> str:
+    """Return the command that repeats this run of `train` and continues a job. The user replaces the placeholder for the name."""
+    return playbook_command("train", {"training_job_name": "ANOTHER_NAME", "training_job_resume": job})
 
 
 def with_run_options(text: str) -> str:
@@ -36,7 +53,10 @@ def run_options() -> str:
     These are the options `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
     from the configuration is omitted, because it is the default of all commands. So are other variables, which may be secret.
     """
-    options = [*_inventories(), *_variables(context.CLIARGS.get("extra_vars") or ())]
+    return _join([*_inventories(), *_variables(context.CLIARGS.get("extra_vars") or (), names=CLUSTER)])
+
+
+def _join(options: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{name} {shlex.quote(value)} " for name, value in options)
 
 
@@ -46,16 +66,32 @@ def _inventories() -> Iterator[tuple[str, str]]:
         yield from (("-i", source if "," in source else _path(source)) for source in sources)
 
 
-def _variables(given: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the variable files and the variables that `-e` sets, restricted to `names` if there are any, and `without` some."""
     for text in given:
         if text.startswith("@"):
             yield "-e", f"@{_path(text[1:])}"
             continue
         values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # like Ansible, which refuses everything else
-        for name in CLUSTER:
-            if name in values:
-                value = str(values[name])
-                yield "-e", f"{name}={value}" if re.fullmatch(r"[\w.-]+", value) else json.dumps({name: value})
+        for name in values if names is None else names:
+            if name in values and name not in without:
+                yield _assignment((name, values[name]))
+
+
+def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
+    """Return the option that sets a variable. Without JSON, Ansible would make a string of each value."""
+    name, value = variable[0], _without_secrets(*variable)
+    if isinstance(value, str) and re.fullmatch(r"[\w./:@,+-]+", value):
+        return "-e", f"{name}={value}"
+    return "-e", json.dumps({name: value}, default=str)
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if SECRET.search(name):
+        return NOT_SHOWN
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(str(key), each) for key, each in value.items()}
+    return value
 
 
 def _path(path: str) -> str:

@@ -58,7 +58,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variab
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
 
 JOB, DATASET, EXPORT = "job", "dataset", "export"
-PRIVATE_KEY, UNUSED_VARIABLES = "private_key", "unused_variables"
+PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
 #: The roles whose variables a run uses, by the purpose of the run.
 ROLES = {
     JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
@@ -112,6 +112,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
     if kind == JOB:
+        found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in host_errors(controller, variables)]
         if nodes is not None:
@@ -119,6 +120,17 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
             found += [Finding(kind, Level.ERROR, message) for message in image_errors(nodes, controller)]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def definition_errors(controller: NodeVariables) -> Iterator[str]:
+    """Return an error message for each variable of the cluster's definition that has the wrong type or is not one of its choices.
+
+    The modules report wrong keys of dictionaries.
+    """
+    for option in options_of():
+        value = controller.get(option.variable)
+        if value not in (None, "", UNKNOWN):
+            yield from value_errors(option.variable, option.spec, value, unchanged=False)
 
 
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:
@@ -176,18 +188,22 @@ def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, 
         value = nodes.get(name)
         if value is UNKNOWN:
             given[name] = value
-        elif spec.get("elements") == "str" and is_one_string(value, unchanged=name in ARGUMENTS):
-            wrong.append(list_error(name, value))
-            given[name] = UNKNOWN
         elif value is not None:
-            validation = ArgumentSpecValidator({name: spec}).validate({name: value})
-            checked = validation.validated_parameters[name]
-            if validation.error_messages:
-                wrong.append(f"{name}: {type_error(spec, value)}")
-                given[name] = UNKNOWN
-            elif checked or isinstance(checked, (bool, int)):
+            errors = value_errors(name, spec, value, unchanged=name in ARGUMENTS)
+            checked = UNKNOWN if errors else ArgumentSpecValidator({name: spec}).validate({name: value}).validated_parameters[name]
+            wrong += errors
+            if checked or isinstance(checked, (bool, int)):
                 given[name] = checked
     return given, wrong
+
+
+def value_errors(name: str, spec: Mapping[str, Any], value: Any, *, unchanged: bool) -> list[str]:
+    """Return an error message if a variable's value has the wrong type or is not one of the choices in its argument spec."""
+    if spec.get("elements") == "str" and is_one_string(value, unchanged=unchanged):
+        return [list_error(name, value)]
+    if not ArgumentSpecValidator({name: dict(spec)}).validate({name: value}).error_messages:
+        return []
+    return [f"{name}: {type_error(spec, value)}"]
 
 
 def type_error(spec: Mapping[str, Any], value: Any) -> str:

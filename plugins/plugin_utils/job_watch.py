@@ -16,6 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
@@ -30,6 +31,9 @@ PAUSE_SECONDS = 1.0
 
 # Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
 QUEUE_SECONDS = 120
+
+# Seconds without a new heartbeat after which a line names the host. Processes send a heartbeat every 5 s.
+SILENCE_SECONDS = 15
 
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Runs training_job_info on the host with these arguments and returns its result."""
@@ -76,6 +80,8 @@ class JobWatch:
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
         self._attempts: set[int] = set()
+        # The last heartbeat of each process, and when this controller saw it for the first time.
+        self._heard: dict[str, tuple[float, float]] = {}
         self._waiting = ""
         self._problems: set[str] = set()
 
@@ -145,6 +151,7 @@ class JobWatch:
             self.metrics.update(entry)
         if progress:
             display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
+        self._show_silence(found)
         return found
 
     def _write_metrics(self, found: JobStatus) -> None:
@@ -170,6 +177,20 @@ class JobWatch:
                 self._attempts.add(one["attempt"])
                 cause = f" failed: {one['cause']}." if one.get("cause") else " failed."
                 display.display(clean_line(f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}"))
+
+    def _show_silence(self, found: JobStatus) -> None:
+        """Show which hosts have sent no heartbeat for a while. Only the controller's clock is used."""
+        now, silent = time.monotonic(), dict[str, float]()
+        for process in found["processes"]:
+            heartbeat, since = self._heard.get(process["name"], (None, now))
+            if heartbeat != process["heartbeat"]:
+                self._heard[process["name"]] = (process["heartbeat"], now)
+            elif process["state"] == states.RUNNING and now - since >= SILENCE_SECONDS:
+                silent[process["host"]] = max(now - since, silent.get(process["host"], 0.0))
+        if silent:
+            hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
+            line = f"{found['name']}: no heartbeat from {hosts} for {seconds:.0f} s. After {timeout} s, a host counts as lost."
+            display.display(ProgressLine(clean_line(line)))
 
     def _settle(self, found: JobStatus) -> JobStatus:
         """Poll a failed job once more, because the record of an earlier failure may be written a moment later."""

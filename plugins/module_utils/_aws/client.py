@@ -87,6 +87,10 @@ DONE_BEFORE = (
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+NO_CREDENTIALS = (
+    "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
+    " For the local cloud, run `make shell` first."
+)
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
@@ -427,9 +431,7 @@ def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> lis
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
     """Fail the module with a single message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
-        module.fail_json(
-            msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
-        )
+        module.fail_json(msg=NO_CREDENTIALS, **result)
     if error_code(error) in ACCESS_REFUSED:
         module.fail_json_aws(
             error,

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 import textwrap
 import threading
@@ -22,6 +23,8 @@ INDENT = "  "
 NUMBER = re.compile(r"\d+")
 # Minimum time between two progress lines if lines cannot be rewritten, in seconds and as a share of the task's run time.
 PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
+# Seconds without output after which the name of the running task is shown with its run time: in a new line, or in the progress line.
+SILENCE_SECONDS, REWRITE_SECONDS = 20.0, 3.0
 
 
 class Screen:
@@ -33,13 +36,15 @@ class Screen:
         self._rewrites = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._has_progress = False
         self._heading, self._is_headed = "", False
-        self._task_began, self._told = time.monotonic(), dict[str, float]()
+        self._task, self._task_began, self._told = "", time.monotonic(), dict[str, float]()
+        self._shows_task, self._written = False, time.monotonic()
 
     def install(self) -> None:
         """Replace the method `display`, so that this object receives every line of output."""
         if self._display.display != self.display:
             self._display.display = self.display
             atexit.register(self.clear)
+            threading.Thread(target=self._watch, daemon=True).start()
 
     def stage(self, heading: str) -> None:
         """Begin a stage. The heading is written before the first line of the stage."""
@@ -48,14 +53,15 @@ class Screen:
 
     def task(self, name: str) -> None:
         """Begin a task. On a terminal, the task's name is shown as the progress line."""
-        self._task_began, self._told = time.monotonic(), {}
-        if self._rewrites:
-            with self._lock:
-                self._rewrite(f"{INDENT}{name}" if self._is_headed else f"{self._heading}: {name}")
+        with self._lock:
+            self._task, self._task_began, self._told = name, time.monotonic(), {}
+            if self._rewrites:
+                self._rewrite_task(name)
 
     def end(self, line: str, **options: Any) -> None:
-        """Write a line that does not belong to a stage."""
+        """Write a line that does not belong to a stage, after the last task."""
         with self._lock:
+            self._task = ""
             self.clear()
             self._write(line, **options)
 
@@ -89,12 +95,40 @@ class Screen:
     def clear(self) -> None:
         """Remove the progress line."""
         with self._lock:
+            self._shows_task = False
             if self._has_progress:
                 self._has_progress = False
                 self._write(CLEAR_LINE, newline=False, screen_only=True)
                 self._flush()
 
+    def break_silence(self) -> None:
+        """Show the name of the running task and its run time if nothing has been written for a while.
+
+        Do nothing while Ansible waits for an answer to a question, which locks its display.
+        """
+        with self._lock:
+            if not self._display._lock.acquire(blocking=False):
+                return
+            try:
+                now = time.monotonic()
+                elapsed, silent = now - self._task_began, now - self._written
+                line = f"{self._task}, {elapsed:.0f} s"
+                if self._shows_task and elapsed >= REWRITE_SECONDS:
+                    self._rewrite_task(line)
+                elif self._task and not self._rewrites and silent >= max(SILENCE_SECONDS, elapsed * PROGRESS_SHARE):
+                    self._write_progress(line)
+            finally:
+                self._display._lock.release()
+
+    def _watch(self) -> None:
+        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake it up.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        while True:
+            time.sleep(1)
+            self.break_silence()
+
     def _progress(self, line: str) -> None:
+        self._shows_task = False
         if self._rewrites:
             self._write(line, log_only=True)
             self._write_heading()
@@ -105,9 +139,16 @@ class Screen:
         pause = max(PROGRESS_SECONDS, (now - self._task_began) * PROGRESS_SHARE)
         if subject not in self._told or now - self._told[subject] >= pause:
             self._told[subject] = now
-            self._write_heading()
-            self._write(INDENT + line)
-            self._flush()
+            self._write_progress(line)
+
+    def _write_progress(self, line: str) -> None:
+        self._write_heading()
+        self._write(INDENT + line)
+        self._flush()
+
+    def _rewrite_task(self, line: str) -> None:
+        self._rewrite(f"{INDENT}{line}" if self._is_headed else f"{self._heading}: {line}")
+        self._shows_task = True
 
     def _rewrite(self, line: str) -> None:
         width = shutil.get_terminal_size().columns - 1
@@ -121,7 +162,7 @@ class Screen:
             self.clear()
             self._write(self._heading)
 
-    @staticmethod
-    def _flush() -> None:
+    def _flush(self) -> None:
+        self._written = time.monotonic()
         with contextlib.suppress(OSError):
             sys.stdout.flush()

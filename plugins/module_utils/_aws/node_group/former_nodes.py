@@ -62,21 +62,24 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
     """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
 
     `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
-    instance that the group launched later, or an empty string if there is none yet. No two former instances have the same replacement.
+    instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
+    replacement. Instances whose departure the group has not noticed yet come last.
     """
-    moments, causes, launches = dict[str, datetime](), dict[str, str](), list[tuple[datetime, str]]()
+    launches, leaves = dict[str, datetime](), dict[str, tuple[datetime, str]]()
     for activity in found:
         description = activity.get("Description", "")
         if match := LAUNCHES.match(description):
-            launches.append((activity["StartTime"], match[1]))
-            moments.setdefault(match[1], activity["StartTime"])
+            launches[match[1]] = activity["StartTime"]
         elif match := LEAVES.match(description):
-            moments[match[1]], causes[match[1]] = activity["StartTime"], activity.get("Cause", "")
-    later = sorted(launch for launch in launches if launch[1] in running and launch[1] not in former)
+            leaves[match[1]] = activity["StartTime"], activity.get("Cause", "")
+    later = sorted((moment, each) for each, moment in launches.items() if each in running and each not in former)
     result = []
-    for instance in sorted(former & moments.keys(), key=lambda each: (moments[each], each)):
-        next_one = next((launch for launch in later if launch[0] >= moments[instance]), None)
-        if next_one:
-            later.remove(next_one)
-        result.append({"instance_id": instance, "cause": causes.get(instance, ""), "replacement": next_one[1] if next_one else ""})
-    return result
+    for instance in sorted(leaves.keys() & former, key=lambda each: (leaves[each][0], each)):
+        moment, cause = leaves[instance]
+        replacement = next((launch for launch in later if launch[0] >= moment), None)
+        if replacement:
+            later.remove(replacement)
+        result.append({"instance_id": instance, "cause": cause, "replacement": replacement[1] if replacement else ""})
+    # Until a group records that an instance has left, it launches no replacement.
+    unnoticed = sorted((moment, each) for each, moment in launches.items() if each in former and each not in leaves)
+    return result + [{"instance_id": each, "cause": "", "replacement": ""} for _moment, each in unnoticed]

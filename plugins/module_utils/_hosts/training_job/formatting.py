@@ -131,8 +131,8 @@ def attempt_table(found: JobStatus) -> list[str]:
         if one["attempt"] > before + 1:
             lines.append(f"attempts {before + 1} to {one['attempt'] - 1} are not shown")
         before = one["attempt"]
-        ended = f"to {moment(one['ended'])}" if one.get("ended") else "until now" if one["state"] == RUNNING else ""
-        head = "attempt {} {} on {}, {} {} UTC".format(
+        ended = f" to {moment(one['ended'])} UTC" if one.get("ended") else " UTC until now" if one["state"] == RUNNING else " UTC"
+        head = "attempt {} {} on {}, {}{}".format(
             one["attempt"], one["state"], _count(one["hosts"], "host", "hosts"), moment(one["started"]), ended
         )
         lines.append(clean_line(f"{head}: {one['cause']}" if one.get("cause") else head))
@@ -255,14 +255,20 @@ def export(found: Export) -> str:
     return f"{text}: {found['error']}" if found.get("error") else text
 
 
-def failure_message(found: JobStatus, command: Callable[[str], str]) -> str:
+def failure_message(found: JobStatus, command: Callable[[str], str], again: str = "") -> str:
     """Return why a job did not succeed, the last log lines of the process that failed first, and what to do next.
 
-    `command` returns the command that runs a playbook of this collection, such as `logs`.
+    `command` returns the command that runs a playbook of this collection, such as `logs`. `again` is the command that continues the job.
+    Without it, the message contains a command that lacks the job's variables.
     """
     if "failure" not in found or "failure" in found.get("queue", {}):
         return not_started(found)
-    lines = [failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), *not_restarted(found), *_next_steps(found, command)]
+    lines = [
+        failure_sentence(found),
+        *map(logs.log_line, found["failure"]["lines"]),
+        *not_restarted(found),
+        *_next_steps(found, command, again),
+    ]
     return "\n".join(lines)
 
 
@@ -286,7 +292,7 @@ def not_restarted(found: JobStatus) -> list[str]:
     return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{because}. {last['why']}")]
 
 
-def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str]:
+def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:
     """Yield sentences about what to do after a job has ended without success, with complete commands."""
     failure, name = found["failure"], found["name"]
     how, host = clean_line(failure["how"]), clean_line(failure["host"])
@@ -313,16 +319,24 @@ def _next_steps(found: JobStatus, command: Callable[[str], str]) -> Iterator[str
     yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if missing:
         return
-    again = f"{command('train')} -e training_job_name=ANOTHER_NAME -e training_job_resume={name}"
-    yield f"To continue from the newest checkpoint, if there is one, add the job's other variables to this command: {again}"
+    what = "To continue from the newest checkpoint, if there is one,"
+    if again:
+        yield f"{what} run: {again}"
+    else:
+        again = f"{command('train')} -e training_job_name=ANOTHER_NAME -e training_job_resume={name}"
+        yield f"{what} add the job's other variables to this command: {again}"
+
+
+def failure_cause(found: JobStatus) -> str:
+    """Return a sentence about the process that made a job fail, without its log. If a host is gone, name the host instead."""
+    failure = found["failure"]
+    what = failure["gone"] if "gone" in failure else "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
+    return clean_line("job {} {}: {}".format(found["name"], found["state"], what))
 
 
 def failure_sentence(found: JobStatus) -> str:
     """Return a sentence about the process that made a job fail: its host, how it ended, and the location of its log."""
     failure = found["failure"]
-    if "gone" in failure:
-        text = "job {} {}: {} The logs are in {}"
-        return clean_line(text.format(found["name"], found["state"], failure["gone"], Paths(found["directory"]).logs))
-    head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
-    rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs
-    return clean_line(f"{head}. {rest}")
+    lines = failure["lines"] and "gone" not in failure
+    rest = "The end of {}:".format(failure["log"]) if lines else "The logs are in " + Paths(found["directory"]).logs
+    return clean_line(f"{failure_cause(found)} {rest}")

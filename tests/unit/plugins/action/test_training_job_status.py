@@ -25,6 +25,15 @@ def test_a_list_has_the_processes_of_the_newest_job_unless_they_are_many(count, 
     assert not lines or told[2] == "processes of new, the newest job:"
 
 
+def test_a_list_names_the_cause_of_the_newest_jobs_failure():
+    failed = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": "/l", "lines": ["boom"]}
+    jobs = [{**job(name, 0), "state": "failed", "failure": failed} for name in ("new", "old")]
+    assert shown(jobs, {"directory": "/efs/jobs"})[2:] == [
+        "job new failed: rank 1 on w2 ended with exit status 1. For details, run: "
+        "ansible-playbook deeplearning.cluster.status -e training_job_name=new"
+    ]
+
+
 def test_one_job_has_its_own_lines_alone():
     assert shown([job("new", 2)], {"directory": "/efs/jobs", "name": "new"}) == ["new running"]
 

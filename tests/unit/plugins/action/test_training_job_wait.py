@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_wa
 
 
 def answer(state="running", **more):
-    process = {"name": "rank0", "host": "w1", "started": 0.0, "heartbeat": 5.0}
+    process = {"name": "rank0", "host": "w1", "state": "running", "started": 0.0, "heartbeat": 5.0}
     job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
     return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
 
@@ -105,6 +105,23 @@ def test_the_end_of_an_attempt_is_shown_once(action, shown):
     assert not action.run(task_vars={}).get("failed")
     assert [line for line in shown if "attempt" in line and "failed" in line] == [
         "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIGKILL. It continues."
+    ]
+
+
+def test_a_host_without_a_heartbeat_is_named_while_its_time_runs(action, shown, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: clock.now)
+
+    def look(*_arguments, **_options):
+        clock.now += 10
+        first = {"name": "rank0", "host": "w1", "state": "running", "started": 0.0, "heartbeat": clock.now}
+        silent = {"name": "rank1", "host": "w2", "state": "running", "started": 0.0, "heartbeat": min(clock.now, 20.0)}
+        return answer("running" if clock.now < 70 else "succeeded", processes=[first, silent], process_count=2)
+
+    action._execute_module = look
+    assert not action.run(task_vars={}).get("failed")
+    assert [line for line in shown if "heartbeat" in line] == [
+        f"digits: no heartbeat from w2 for {seconds} s. After 60 s, a host counts as lost." for seconds in (20, 30, 40, 50)
     ]
 
 

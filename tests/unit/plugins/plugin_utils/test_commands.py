@@ -60,6 +60,36 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
     assert FilterModule().filters()["playbook_command"]("logs") == f"ansible-playbook {expected}deeplearning.cluster.logs"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), ""),
+        (("deeplearning_worker_count=3 training_job_name=x",), "-e deeplearning_worker_count=3 "),
+        (
+            ("@my.yml", '{"deeplearning_worker_count": 3, "plain": "a b"}'),
+            """-e @my.yml -e '{"deeplearning_worker_count": 3}' -e '{"plain": "a b"}' """,
+        ),
+        (('{"training_job_arguments": ["--epochs", "3"]}',), """-e '{"training_job_arguments": ["--epochs", "3"]}' """),
+        (("training_job_script=src/train.py training_job_resume=newest",), "-e training_job_script=src/train.py "),
+        (("my_api_key=abc",), "-e my_api_key=AS_BEFORE "),
+        (('{"training_job_secrets": {"TOKEN": "abc"}}',), "-e training_job_secrets=AS_BEFORE "),
+        (
+            ('{"training_job_environment": {"WANDB_API_KEY": "abc", "A": "b"}}',),
+            """-e '{"training_job_environment": {"WANDB_API_KEY": "AS_BEFORE", "A": "b"}}' """,
+        ),
+    ],
+)
+def test_a_command_that_continues_a_job_repeats_the_variables_of_the_run(run, given, expected):
+    run(extra_vars=given, inventory=("my.yml",))
+    command = commands.continuing_command("digits-1")
+    fixed = "-e training_job_name=ANOTHER_NAME -e training_job_resume=digits-1"
+    assert command == f"ansible-playbook -i my.yml deeplearning.cluster.train {expected}{fixed}"
+    assert (
+        FilterModule().filters()["playbook_command"]("train", {}).split(" -e ")[0]
+        == "ansible-playbook -i my.yml deeplearning.cluster.train"
+    )
+
+
 def test_the_commands_in_a_message_are_completed(run):
     here = run()
     run(inventory=(f"{here}/nodes.yml",))

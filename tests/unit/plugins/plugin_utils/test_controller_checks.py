@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import (
     argument_spec,
+    definition_errors,
     errors_of_run,
     host_errors,
     image_errors,
@@ -295,6 +296,27 @@ def test_the_hosts_of_a_job_exist_after_the_cluster_is_provisioned(pattern, wron
     assert list(host_errors(values, variables)) == [
         f"training_job_hosts: {each!r} matches no host. {nodes} a group such as workers, or a higher worker count." for each in wrong
     ]
+
+
+def test_values_of_the_definition():
+    values = {
+        "deeplearning_worker_count": "three",
+        "deeplearning_market": "cheap",
+        "deeplearning_zones": "us-east-1a us-east-1b",
+        "deeplearning_efs": "maybe",
+    }
+    found = list(definition_errors(values))
+    assert sorted(message.partition(".")[0] for message in found) == [
+        "deeplearning_efs: 'maybe' is not of type bool",
+        "deeplearning_market: 'cheap' is not a valid value",
+        "deeplearning_worker_count: 'three' is not of type int",
+        "deeplearning_zones: 'us-east-1a us-east-1b' is a string",
+    ]
+
+
+def test_good_empty_and_unknown_values_of_the_definition():
+    good = {"worker_count": "3", "efs": "yes", "zones": ["us-east-1a"], "vpc_id": "", "worker_minimum": "", "market": UNKNOWN}
+    assert not list(definition_errors({f"deeplearning_{name}": value for name, value in good.items()}))
 
 
 @pytest.mark.parametrize(("cluster", "count"), [("bert", UNKNOWN), (None, 2), (UNKNOWN, 2), ("bert", "x"), ("bert", None)])

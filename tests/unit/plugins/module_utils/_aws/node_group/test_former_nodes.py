@@ -62,7 +62,14 @@ def test_a_departure_has_its_cause_and_its_replacement():
         {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": d}
     ]
     assert departures(found[1:], {a, b}, {c}) == [
-        {"instance_id": b, "cause": "", "replacement": c},
         {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": ""},
+        {"instance_id": b, "cause": "", "replacement": ""},
     ]
     assert departures(found, {"i-0000000f"}, {b}) == [], "the instance belongs to the other group"
+
+
+def test_an_instance_launched_before_the_departure_is_no_replacement():
+    """A group may notice minutes later that an instance has been terminated. Until then, it replaces nothing."""
+    a, b, c = (f"i-0000000{number}" for number in "abc")
+    found = [activity(f"Launching a new EC2 instance: {each}", days=day) for day, each in enumerate((a, b, c))]
+    assert departures(found, {a}, {b, c}) == [{"instance_id": a, "cause": "", "replacement": ""}]
