@@ -52,7 +52,7 @@ def test_nothing_is_left_when_there_are_none(cloud, playbook, nodes):
 def test_a_job_runs_on_what_there_is(cloud, playbook, nodes):
     cloud.control.set_capacity({TYPE: {"us-east-1a": 2}})
     output = playbook("train.yml", *AT_LEAST_ONE, "-e", '{"training_job_arguments": ["--epochs", "2"]}').output
-    assert re.search(r"demo-workers: [01] of 2 nodes in service, c5.large in us-east-1a \(on-demand\).*, \d+ s", output), (
+    assert re.search(r"demo-workers: [01] of 2 nodes in service, c5.large in us-east-1a \(on-demand\).*, \d+ of \d+ s", output), (
         "no progress was shown"
     )
     assert "The cluster has 1 of 2 workers, which deeplearning_worker_minimum allows" in re.sub(r"\s+", " ", output)

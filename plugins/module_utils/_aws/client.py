@@ -230,10 +230,11 @@ class AwsClient:
         """Return EC2 filters that match all resources with this cluster's tag."""
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
-    def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
+    def progress(self, what: str, elapsed: float = 0.0, *, limit: float = 0.0, once: bool = False) -> None:
         """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it does not.
 
-        With `once`, a message is written only once per run.
+        `elapsed` is the number of seconds so far, and `limit` the number after which the module gives up. With `once`, a message is
+        written only once per run.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -243,7 +244,8 @@ class AwsClient:
             return
         self._told, self._told_at = what, now
         with open(self._progress_file, "a", encoding="utf-8") as file:
-            file.write(f"{what}, {elapsed:.0f} s\n" if elapsed else f"{what}\n")
+            of = f" of {limit:.0f}" if limit else ""
+            file.write(f"{what}, {elapsed:.0f}{of} s\n" if elapsed else f"{what}\n")
 
     # Reading, retrying, waiting
 

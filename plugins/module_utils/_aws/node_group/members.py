@@ -156,7 +156,8 @@ def _in_service(
         now = time.monotonic()
         counted_from = now if leaving else counted_from
         elapsed = now - counted_from
-        cloud.progress(f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}", now - began)
+        what = f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}"
+        cloud.progress(what, now - began, limit=timeout + counted_from - began)
         on_their_way = any(item["LifecycleState"].startswith("Pending") for item in members.values())
         if leaving or (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
             return None

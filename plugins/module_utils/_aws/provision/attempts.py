@@ -48,8 +48,9 @@ def provision(run: Run) -> NoReturn:
             if not isinstance(error.cause, Shortage):
                 report.fail_applying(run, error, applied)
             shortages.append(f"{alternative}: {error.cause}")
-            request.cloud.progress(shortages[-1])
+            # The failure message contains the last shortage
             if alternative is not alternatives[-1]:
+                request.cloud.progress(shortages[-1])
                 request, found = _without_nodes(run, request, found, shortages)
         else:
             report.succeed(run, [*applied, *changes], found=after, deferred=deferred, alternative=alternative)
