@@ -49,6 +49,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import setup_steps
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failures import TYPES
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
@@ -75,6 +76,8 @@ SHOWN_NODES = 5
 WITHOUT_FRAMEWORK = "base"
 #: The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
+#: How messages call the elements of lists.
+ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
 #: The possible actions on the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
@@ -209,9 +212,9 @@ def value_errors(name: str, spec: Mapping[str, Any], value: Any, *, unchanged: b
 def type_error(spec: Mapping[str, Any], value: Any) -> str:
     shown = "the value" if spec.get("no_log") else f"{value!r:.100}"
     if spec.get("choices"):
-        return f"{shown} is not a valid value. Use one of {', '.join(map(str, spec['choices']))}."
-    kind = f"{spec['type']} of {spec['elements']}" if spec.get("elements") else spec["type"]
-    return f"{shown} is not of type {kind}. Use a value of that type."
+        return f"{shown} is not supported. Use one of {', '.join(map(str, spec['choices']))}."
+    kind = TYPES.get(spec["type"], spec["type"]) + (f" of {ELEMENTS.get(spec['elements'], 'values')}" if spec.get("elements") else "")
+    return f"{shown} has the wrong type. Specify {kind}."
 
 
 @lru_cache(maxsize=None)

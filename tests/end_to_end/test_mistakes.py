@@ -65,7 +65,7 @@ DEFINITION = (
     Mistake(
         "an instance type that does not exist",
         "validate",
-        ("instance_type", "p4d.24xlage", "Check the name"),
+        ("instance_type", "p4d.24xlage", "Did you mean p4d.24xlarge"),
         {"deeplearning_instance_type": "p4d.24xlage"},
     ),
     Mistake("a range too large for a VPC", "validate", ("network_cidr", "10.0.0.0/8", "/16"), {"deeplearning_network_cidr": "10.0.0.0/8"}),

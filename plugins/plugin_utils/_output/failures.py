@@ -21,7 +21,15 @@ CONVERSION = re.compile(
     r"^argument '([^']+)' is of type \w+ and we were unable to convert to (\w+): (?:\"?('.*?')\"? cannot be|.).*$", re.MULTILINE
 )
 CHOICES = re.compile(r"^value of (\S+) must be one of: (.+), got: (.*)$", re.MULTILINE)
-TYPES = {"int": "an integer", "float": "a number", "bool": "true or false", "list": "a list", "dict": "a dictionary", "str": "a string"}
+TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a dictionary",
+    "str": "a string",
+    "path": "a path",
+}
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
 # ssh's message if another host forwarded the connection and closed it.
 CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")

@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.rele
     amazon_linux_of,
     release,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import offering
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import name_advice, offering
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
@@ -46,7 +46,7 @@ class EmrNodes(Validator):
             name = options[option]
             offered = offering(cloud, name) if name else set()
             if name and not offered:
-                yield f"{option}: {name} is not offered in any zone of {cloud.region}. Check the name."
+                yield f"{option}: {name} is not offered in any zone of {cloud.region}. {name_advice(cloud, name)}"
             elif name and zone and zone not in offered:
                 yield f"{option}: {name} is not offered in {zone}, the zone of {options['emr_subnet_id']}. Choose another type or subnet."
             elif name and supported is not None and name not in supported:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,3 +75,11 @@ def offering(cloud: AwsClient, instance_type: str) -> set[str]:
         "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters
     )
     return {item["Location"] for item in offerings}
+
+
+def name_advice(cloud: AwsClient, instance_type: str) -> str:
+    """Return a sentence about a wrong name of an instance type, with similar names that the region offers."""
+    offerings = cloud.retrieve_once("ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
+    names = {item["InstanceType"] for item in offerings}
+    similar = difflib.get_close_matches(instance_type, sorted(names), n=3, cutoff=0.7)
+    return f"Did you mean {' or '.join(similar)}?" if similar else "Check the name."

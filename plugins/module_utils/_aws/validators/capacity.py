@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import (
     available,
     described_reservation,
+    name_advice,
     offering,
     zones,
 )
@@ -62,7 +63,7 @@ class AlternativesOffered(Validator):
             offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
             if item.get("instance_type") and not offered & wanted:
-                where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
+                where = f"It is offered in {', '.join(sorted(offered))}." if offered else name_advice(cloud, instance_type)
                 yield f"alternatives: {instance_type} (entry {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
 
 

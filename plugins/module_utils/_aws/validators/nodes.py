@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, name_advice, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
@@ -88,7 +88,7 @@ class InstanceTypeOffered(Validator):
             return
         offered = offering(cloud, instance_type)
         if not offered:
-            yield f"instance_type: {instance_type} is not offered in any zone of {cloud.region}. Check the name."
+            yield f"instance_type: {instance_type} is not offered in any zone of {cloud.region}. {name_advice(cloud, instance_type)}"
             return
         missing = [zone for zone in zones(request, found) if zone not in offered and zone in available(cloud)]
         if missing:

@@ -41,8 +41,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         ssh_trust_validity_days="soon",
     )
     for message in (
-        "training_job_time_limit: 'an hour' is not of type int. Use a value of that type.",
-        "ssh_trust_validity_days: 'soon' is not of type int. Use a value of that type.",
+        "training_job_time_limit: 'an hour' has the wrong type. Specify an integer.",
+        "ssh_trust_validity_days: 'soon' has the wrong type. Specify an integer.",
         f"python_environment_requirements: 'req.txt' is not a file on the controller (searched in {tmp_path})",
         "training_job_name: 'My_Job' is not a valid job name",
         "training_job_resume: 'Old_Job' is not a valid job name",
@@ -125,7 +125,10 @@ def test_what_happens_after_the_job(values, message):
         ({"export": "s3://results/*"}, "training_job_export: 's3://results/*' is not a bucket or prefix."),
         ({"export": "s3://results", "export_interval": 5}, "training_job_export_interval: 5 s is not valid. Specify at least 60 s, or 0"),
         ({"export": "s3://results", "export_interval": -60}, "training_job_export_interval: -60 s is not valid."),
-        ({"export": "s3://results", "export_include": {}}, "training_job_export_include: {} is not of type list of str."),
+        (
+            {"export": "s3://results", "export_include": {}},
+            "training_job_export_include: {} has the wrong type. Specify a list of",
+        ),
     ],
 )
 def test_the_options_of_an_export(errors, kind, values, message):
@@ -178,7 +181,7 @@ def test_set_up_steps_are_checked_even_without_a_job(errors, tmp_path):
         "node_setup_steps: step 2: timeout: 'soon' is not a number of seconds. Use a whole number above 0.",
     ]
     (found,) = errors(needs_job=False, node_setup_steps={"secrets": "hunter2"})
-    assert found == "node_setup_steps: the value is not of type list of dict. Use a value of that type."
+    assert found == "node_setup_steps: the value has the wrong type. Specify a list of dictionaries."
 
 
 def test_variables_of_a_task_type_that_the_launcher_does_not_start(errors):
@@ -193,7 +196,7 @@ def test_variables_of_a_task_type_that_the_launcher_does_not_start(errors):
 
 def test_a_secret_of_the_wrong_type_is_not_shown(errors):
     (found,) = errors(**job(secrets="hunter2 is not a dictionary"))
-    assert found == "training_job_secrets: the value is not of type dict. Use a value of that type."
+    assert found == "training_job_secrets: the value has the wrong type. Specify a dictionary."
 
 
 SEVERAL = [{"source": "s3://b/images", "folder": "images/train"}, {"source": "https://e.org/x.tar", "unpack": True}]
@@ -208,7 +211,7 @@ SEVERAL = [{"source": "s3://b/images", "folder": "images/train"}, {"source": "ht
         ({"source": "s3://b/k", "checksum": "md4:1"}, "dataset_checksum: 'md4:1' is not a valid checksum"),
         ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
         ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination: 'direct' reads the data from S3"),
-        ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' is not of type bool."),
+        ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' has the wrong type. Specify true or false."),
         ({"sources": SEVERAL}, "dataset_name: several sources have no default name. Specify a name."),
         ({"sources": SEVERAL, "name": "a b"}, "dataset_name: 'a b' is not a valid name"),
         ({"sources": SEVERAL, "name": "a", "source": "s3://b/k"}, "dataset_source: cannot be combined with dataset_sources. Set source in"),
@@ -217,7 +220,10 @@ SEVERAL = [{"source": "s3://b/images", "folder": "images/train"}, {"source": "ht
         ({"sources": SEVERAL, "name": "a", "destination": "direct"}, "dataset_destination: 'direct' supports only one source."),
         ({"sources": SEVERAL, "name": "a", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
         ({"sources": [{"source": "ftp://e.org/x"}], "name": "a"}, "dataset_source: 'ftp://e.org/x' is not supported."),
-        ({"sources": [{"folder": "x"}], "name": "a"}, "dataset_sources: [{'folder': 'x'}] is not of type list of dict."),
+        (
+            {"sources": [{"folder": "x"}], "name": "a"},
+            "dataset_sources: [{'folder': 'x'}] has the wrong type. Specify a list",
+        ),
         ({"sources": [{"source": "/data"}], "name": "a"}, "dataset_sources: '/data' is a path on the controller."),
         ({"sources": [{"source": "s3://b/k", "folder": "../x"}], "name": "a"}, "dataset_sources: the folder '../x' is not valid."),
         ({"sources": [{"source": "s3://b/k", "folder": "/x"}], "name": "a"}, "dataset_sources: the folder '/x' is not valid."),
@@ -307,9 +313,9 @@ def test_values_of_the_definition():
     }
     found = list(definition_errors(values))
     assert sorted(message.partition(".")[0] for message in found) == [
-        "deeplearning_efs: 'maybe' is not of type bool",
-        "deeplearning_market: 'cheap' is not a valid value",
-        "deeplearning_worker_count: 'three' is not of type int",
+        "deeplearning_efs: 'maybe' has the wrong type",
+        "deeplearning_market: 'cheap' is not supported",
+        "deeplearning_worker_count: 'three' has the wrong type",
         "deeplearning_zones: 'us-east-1a us-east-1b' is a string",
     ]
 
