@@ -149,6 +149,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
     if first_epoch >= arguments.epochs:
         report.append(note=f"nothing to train, because the checkpoint has {first_epoch} epochs and --epochs is {arguments.epochs}")
     steps = arguments.epochs * len(loader)
+    saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
         for images, labels in loader:
@@ -160,8 +161,11 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
         if rank == 0:
             share = accuracy(model.module, test_data, device)
             print(f"epoch {epoch + 1}: loss {mean_loss:.4f}, held-out accuracy {share:.4f}", flush=True)
-            report.write((epoch + 1) * len(loader), steps, epoch=epoch + 1, loss=mean_loss, accuracy=share)
+            values = {"epoch": epoch + 1, "loss": mean_loss, "accuracy": share, "checkpoint_seconds": saving}
+            report.write((epoch + 1) * len(loader), steps, **values)
+            started = time.monotonic()
             checkpoints.save(epoch + 1, {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
+            saving = time.monotonic() - started
 
     report.close()
     dist.barrier()  # exit together, because rank 0 still has to save the model

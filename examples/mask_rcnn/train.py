@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,11 +160,12 @@ class Report:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
         self.writer = SummaryWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(directory / "tensorboard")))
 
-    def write(self, step: int, steps: int, **values: float) -> None:
+    def write(self, step: int, steps: int, values: dict[str, float], more: dict[str, float | list[float]]) -> None:
+        """Append a line to the progress file, and add the `values` to the curves for TensorBoard."""
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
         with self.progress.open("a") as file:
-            file.write(json.dumps({"step": step, "steps": steps, **values}) + "\n")
+            file.write(json.dumps({"time": time.time(), "step": step, "steps": steps, **values, **more}) + "\n")
 
 
 def train(arguments: argparse.Namespace, device: torch.device) -> None:
@@ -192,21 +194,31 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         output.mkdir(parents=True, exist_ok=True)
         report = Report(output)
     steps = arguments.epochs * len(loader)
+    saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
+        forward = 0.0  # the seconds of this rank alone. In the rest of a step, ranks wait for each other
         for batch in loader:
             optimizer.zero_grad()
+            started = time.monotonic()
             losses = model(*(tensor.to(device) for tensor in batch))
             loss = torch.stack(list(losses.values())).sum()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            forward += time.monotonic() - started
             loss.backward()
             optimizer.step()
         values = hvd.allreduce(torch.stack([loss, *losses.values()]).detach(), name="losses").tolist()
         found = found_share(model, images.held_out, device)
+        times = hvd.allgather(torch.tensor([forward / len(loader)]), name="times").tolist()
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: loss {values[0]:.4f}, {found:.0%} of the held-out objects found", flush=True)
             parts = {f"{name}_loss": value for name, value in zip(losses, values[1:], strict=True)}
-            report.write((epoch + 1) * len(loader), steps, epoch=epoch + 1, loss=values[0], found=found, **parts)
+            curves = {"epoch": epoch + 1, "loss": values[0], "found": found, **parts}
+            report.write((epoch + 1) * len(loader), steps, curves, {"rank_seconds": times, "checkpoint_seconds": saving})
+            started = time.monotonic()
             checkpoints.save(epoch + 1, model, optimizer)
+            saving = time.monotonic() - started
     if hvd.rank() == 0:
         report.writer.close()
     hvd.barrier()  # exit together, because the first process still has to save the model
