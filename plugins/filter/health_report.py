@@ -65,8 +65,6 @@ _value:
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
-
 
 def health_report(
     findings: Mapping[str, Sequence[Mapping[str, str]]],
@@ -75,6 +73,9 @@ def health_report(
     unreachable: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the findings as text, what to do about unhealthy nodes, and the names of the unhealthy nodes."""
+    # A run that uses any filter of the collection loads all of them, and importing this takes longer than the rest together.
+    from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
+
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
     return {
         "text": health.report(found, unreachable),

@@ -55,10 +55,7 @@ _value:
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 
 
 def job_failure(
@@ -68,6 +65,11 @@ def job_failure(
     unreachable: Collection[str] = (),
 ) -> str:
     """Return a message that states why the job failed."""
+    # A run that uses any filter of the collection loads all of them, so this file imports only what most runs need.
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+    from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
+    from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+
     found = with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable))
     return formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
 

@@ -105,6 +105,7 @@ import difflib
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache, partial
@@ -139,6 +140,11 @@ TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
+# Clients by inventory file, region and service, each with the time of its creation. A run that refreshes the inventory uses them again,
+# because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client reads the
+# credentials again, which another program may have renewed.
+CLIENTS: dict[tuple[str, str, str], tuple[float, Any]] = {}
+CLIENT_SECONDS = 300
 
 
 def names_plugin(path: str) -> bool:
@@ -211,7 +217,7 @@ class InventoryModule(AWSInventoryBase):
         cached, live = self.get_cached_result(path, cache)
         if not cached:
             try:
-                live = [asdict(node) for node in nodes(cluster, self._instances(cluster, region), self._service)]
+                live = [asdict(node) for node in nodes(cluster, self._instances(path, cluster, region), self._service)]
             except MembershipError as error:
                 raise AnsibleParserError(str(error)) from None
         self.update_cached_result(path, cache, live)
@@ -240,15 +246,23 @@ class InventoryModule(AWSInventoryBase):
     def _user(self) -> str:
         return str(self.get_option("user") or self._service.login_user)
 
-    def _instances(self, cluster: str, region: str) -> list[Instance]:
+    def _instances(self, path: str, cluster: str, region: str) -> list[Instance]:
         try:
-            return self._service.instances(_Reader(cluster, partial(self.client, region=valid_region(region))))
+            return self._service.instances(_Reader(cluster, partial(self._client, path, valid_region(region))))
         except NoCredentialsError:
             raise AnsibleParserError(NO_CREDENTIALS) from None
         except (ValueError, ClusterError) as error:
             raise AnsibleParserError(str(error)) from None
         except (BotoCoreError, ClientError) as error:
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
+
+    def _client(self, path: str, region: str, service: str) -> Any:
+        key, now = (path, region, service), time.monotonic()
+        began, client = CLIENTS.get(key, (0.0, None))
+        if client is None or now - began > CLIENT_SECONDS:
+            client = self.client(service, region=region)
+            CLIENTS[key] = now, client
+        return client
 
     def _populate(self, live: list[Node]) -> None:
         master = next((node for node in live if node.group == MASTER), None)

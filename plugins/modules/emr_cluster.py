@@ -100,12 +100,13 @@ resources:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.component import EMR
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 
 def main() -> None:
-    provisioning.run(argument_spec("emr_cluster"), [EMR])
+    provisioning.run(argument_spec("emr_cluster"), [EMR], validators=VALIDATORS)
 
 
 if __name__ == "__main__":

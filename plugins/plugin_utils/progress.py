@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -51,6 +52,9 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: 
 
     On hosts other than the controller, only run the module.
     """
+    # This process ends with the task. Without this call, each garbage collection while Ansible packs the module would examine all objects
+    # of the main process.
+    gc.freeze()
     module, arguments = action._task.action, dict(action._task.args)
     if action._connection.transport != "local" or arguments.get("progress_file"):
         return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS as EMR_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 from .conftest import REGION, ModuleFailed
@@ -217,7 +218,7 @@ def test_the_private_key_has_to_be_that_of_the_key_pair(cloud, run, definition, 
 
 def test_every_validator_is_on_the_page(repository):
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+\? \| .+ \|$", (repository / "docs/validators.md").read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted((validator.name, validator.level.value) for validator in VALIDATORS)
+    assert sorted(rows) == sorted((validator.name, validator.level.value) for validator in (*VALIDATORS, *EMR_VALIDATORS))
 
 
 def test_an_image_of_an_old_system_is_refused_before_anything_is_made(cloud, run, definition):

@@ -11,12 +11,6 @@ import os
 import stat
 import struct
 
-try:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-except ImportError:
-    pass  # ansible-core requires cryptography
-
 MAGIC = b"openssh-key-v1\0"
 BEGIN, END = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
 PUBLIC = ("ssh-", "ecdsa-", "sk-")
@@ -81,6 +75,10 @@ def _string(content: bytes) -> tuple[bytes, bytes]:
 
 def pem_public_key(text: str, path: str) -> str | None:
     """Return the public key from a file in PEM format. Raises ValueError."""
+    # ansible-core requires cryptography, which takes a while to import. Most key files are in OpenSSH format.
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+
     try:
         key = serialization.load_pem_private_key(text.encode(), password=None).public_key()
         return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()

@@ -15,7 +15,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Run:
     module: AnsibleAWSModule
     components: Sequence[Component]
     request: Request
+    validators: Sequence[Validator] = VALIDATORS
     before: list[Found] = field(default_factory=list)
     applied: list[Change] = field(default_factory=list)
 
@@ -33,11 +36,15 @@ class Run:
         return NODE_GROUP in self.components
 
 
-def make_run(module: AnsibleAWSModule, components: Sequence[Component]) -> Run:
-    """Return the run of a module that provisions `components`. Raises ClusterError for an invalid cluster name."""
+def make_run(module: AnsibleAWSModule, components: Sequence[Component], validators: Sequence[Validator]) -> Run:
+    """Return the run of a module that provisions `components` and has `validators` of its own.
+
+    Raises ClusterError for an invalid cluster name.
+    """
     options = {**images.with_default(module.params), "tags": {name: str(value) for name, value in module.params["tags"].items()}}
     findings = list(definition.check_cluster_name(options["cluster"]))
     if findings:
         raise ClusterError(" ".join(findings))
     cloud = AwsClient(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
-    return Run(module, components, Request(cloud, options, frozenset(component.name for component in components), storage=STORAGE))
+    request = Request(cloud, options, frozenset(component.name for component in components), storage=STORAGE)
+    return Run(module, components, request, (*VALIDATORS, *validators))

@@ -21,22 +21,28 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.attempts import provision
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import register
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run, make_run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.delete import delete
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.interrupt import interruptible
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.validate import outdated_nodes, validate
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 
 
-def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
+def run(
+    argument_spec: Mapping[str, Any], components: Sequence[Component], *, validators: Sequence[Validator] = (), only_validate: bool = False
+) -> None:
     """Run a module that provisions `components`. If the module has the option `group`, it provisions only that group of nodes.
 
-    With `only_validate`, the module runs the validators and does nothing else.
+    `validators` are those of components that only this module manages. With `only_validate`, the module runs the validators and does
+    nothing else.
     """
     exclusive = [images.OPTIONS] if set(images.OPTIONS) <= argument_spec.keys() else []
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)
+    register(*components)
     try:
-        this = make_run(module, components)
+        this = make_run(module, components, validators)
         try:
             with interruptible(this.request.cloud):
                 if only_validate:

@@ -20,7 +20,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_changes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 OUTDATED_NODES = "outdated_nodes"
 
@@ -29,7 +28,7 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     """Show warnings and return all findings. If there are errors, exit the module with one message that contains only the errors."""
     request = run.request
     launches = request.manages(NODES_COMPONENT) and (capacity.launches_nodes(request, found) or _changes_launch_template(request, found))
-    findings = find_all(VALIDATORS, request, found, suppressed=request.options["suppress_validators"], launches=launches)
+    findings = find_all(run.validators, request, found, suppressed=request.options["suppress_validators"], launches=launches)
     errors = [finding.message for finding in findings if finding.level is Level.ERROR]
     if errors:
         run.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])

@@ -1,11 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All validators."""
+"""The validators of all modules except the one for EMR, which adds its own."""
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS as EMR_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
@@ -63,5 +62,4 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.BlockEnd(),
     *storage.VALIDATORS,
     *STORAGE_VALIDATORS,
-    *EMR_VALIDATORS,
 )

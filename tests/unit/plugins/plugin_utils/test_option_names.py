@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.module_utils._internal import _messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.component import EMR
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import option_names
@@ -75,7 +76,8 @@ def test_each_name_is_that_of_a_variable():
 
 
 def test_the_kinds_of_resources_that_are_also_options_are_known():
-    assert set(option_names.KINDS) == KINDS.keys() & {option.name for option in OPTIONS}
+    kinds = KINDS.keys() | {kind.name for kind in EMR.kinds}
+    assert set(option_names.KINDS) == kinds & {option.name for option in OPTIONS}
 
 
 def test_all_texts_of_a_result_are_for_the_users_of_the_role():
