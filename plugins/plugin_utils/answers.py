@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import gc
 import math
 import os
 import resource
@@ -91,6 +92,7 @@ class NodeAction(ActionBase):
         returned_values(module)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        gc.freeze()  # for the same reason as in execute_watched
         refuse_injected_facts()
         variables = task_vars or {}
         own = self._task.args.get("timeout")  # the module's own timeout
