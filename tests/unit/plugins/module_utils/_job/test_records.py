@@ -9,7 +9,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
+
+ENDED = {
+    "name": "rank0",
+    "rank": 0,
+    "ranks": [0],
+    "part": "worker",
+    "host": "w1",
+    "processes": 1,
+    "state": "failed",
+    "started": 1.0,
+    "heartbeat": 1000.0,
+    "finished": 900.0,
+}
+DECISION = {"rule": "same_hosts", "decided": 1000.0}
+CAUSE = {"kind": "exit_status", "what": "exit status 1"}
 
 
 @pytest.mark.parametrize("name", ["a", "digits", "digits-2", "2026", "a" * 63])
@@ -19,7 +34,7 @@ def test_names(name):
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a/b", "../a", "a b", "a\n", "a.b", "ü", "a" * 64])
 def test_what_is_not_a_name(name):
-    with pytest.raises(ValueError, match="is not a valid job name"):
+    with pytest.raises(ValueError, match=r"^name: .* is not a valid job name"):
         records.check_name(name)
 
 
@@ -579,6 +594,50 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
     assert records.explain(found, 1) == "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
 
 
+@pytest.mark.parametrize(
+    ("action", "rule", "found", "sentence"),
+    [
+        ("restart", "suspect_host", {"failure": ENDED}, "Attempts 2 and 3 failed on w1, so the job continues without it."),
+        ("restart", "suspect_host", {}, "Attempts 2 and 3 failed on , so the job continues without it."),
+        (
+            "restart",
+            "suspect_checkpoint",
+            {"set_aside": {"name": "7.pt", "changed": 1.0}},
+            "Attempts 2 and 3 died after checkpoint 7.pt, so the one before it is used.",
+        ),
+        ("restart", "suspect_checkpoint", {}, "Attempts 2 and 3 died after checkpoint , so the one before it is used."),
+        ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the hosts that are left: one host"),
+        ("stop", "launcher", {}, "The launcher cannot run the job on the hosts that are left: "),
+        ("stop", "no_restarts_left", {"restarts": 2}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ("stop", "no_restarts_left", {}, "0 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ("stop", "too_few_hosts", {"missing": ["w3"]}, "w3 cannot be used, and the job needs 0 hosts (training_job_min_hosts)."),
+        ("restart", "fewer_hosts", {}, "The job continues without ."),
+        ("stop", "stop_exit_code", {"cause": {**CAUSE, "exit_code": 9}}, "Exit status 9 is in training_job_stop_exit_codes."),
+        (
+            "stop",
+            "same_error",
+            {"cause": {"kind": "not_started", "what": "no such file"}},
+            "The same error ended attempts 2 and 3, with no new checkpoint in between.",
+        ),
+        (
+            "stop",
+            "certain_error",
+            {"cause": {**CAUSE, "what": "an error"}},
+            "An error would occur again. Correct the script or its environment.",
+        ),
+        ("stop", "certain_error", {}, " would occur again. Correct the script or its environment."),
+    ],
+)
+def test_a_decision_says_what_the_file_says_about_the_situation(action, rule, found, sentence):
+    assert records.explain({**DECISION, "action": action, "rule": rule, **found}, 3) == sentence
+
+
+def test_the_cause_of_a_failure_as_the_rules_see_it():
+    cause = {"kind": "signal", "what": "SIGSEGV", "name": "SIGSEGV", "exit_code": 139}
+    assert records.recovery_cause(cause, "w1") == recovery.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
+    assert records.recovery_cause({}, "") == recovery.Cause(recovery.KILLED, "", "", None, "")
+
+
 def test_a_cause_that_is_not_valid_leaves_the_rest_of_a_record(job):
     write(job.record("rank0"), {**ENDED, "cause": {"kind": "no such kind"}})
     assert "cause" not in records.read_record(job.record("rank0"))
@@ -626,22 +685,6 @@ def test_of_several_writers_of_a_new_file_one_succeeds(tmp_path):
     assert os.listdir(tmp_path) == ["next"]
 
 
-ENDED = {
-    "name": "rank0",
-    "rank": 0,
-    "ranks": [0],
-    "part": "worker",
-    "host": "w1",
-    "processes": 1,
-    "state": "failed",
-    "started": 1.0,
-    "heartbeat": 1000.0,
-    "finished": 900.0,
-}
-DECISION = {"rule": "same_hosts", "decided": 1000.0}
-CAUSE = {"kind": "exit_status", "what": "exit status 1"}
-
-
 @pytest.mark.parametrize(
     ("restartable", "following", "now", "expected"),
     [
@@ -667,7 +710,10 @@ def test_a_job_that_is_about_to_be_restarted_is_running(job, monkeypatch, restar
     ("change", "now", "expected"),
     [
         ({"restartable": True}, 1001.0, "running"),
-        ({"restartable": True}, 1100.0, "failed"),
+        ({"restartable": True}, 1060.0, "running"),
+        ({"restartable": True}, 1060.1, "failed"),
+        ({"restartable": True}, 1000.0 - records.CLOCK_LIMIT, "running"),
+        ({"restartable": True, "available": False}, 1001.0, "failed"),
         ({"restartable": True, "state": "stopped"}, 1001.0, "stopped"),
         ({"restartable": True, "state": "succeeded"}, 1001.0, "succeeded"),
         ({}, 1001.0, "failed"),
