@@ -229,7 +229,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
     run = partial(cloud.create, "emr", "run_job_flow", **request, Tags=tag_list(tags))
     try:
         cluster_id = _once_roles_are_visible(cloud, run, properties["instance_profile"])["JobFlowId"]
-    except SDK_ERRORS as error:
+    except (*SDK_ERRORS,) as error:
         if not outcome_is_unknown(error):
             raise
         cluster_id = _created_after_all(cloud, error)

@@ -73,7 +73,7 @@ def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action,
     entry = {"queue": "slurm", "id": "7", "submitted": 5.0, "reason": "Resources", "before": 1}
     none = {"processes": [], "process_count": 0}
     looks = [
-        *[answer("queued", queue=entry, **none) for _ in range(3)],
+        *[answer("queued", queue=entry, **none) for _look in range(3)],
         answer("queued", queue={**entry, "before": 0}, **none),
         answer("pending", queue=entry, **none),
         answer("pending", queue=entry, **none),
