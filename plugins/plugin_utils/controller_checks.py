@@ -130,10 +130,10 @@ def definition_errors(controller: NodeVariables) -> Iterator[str]:
 
     The modules report wrong keys of dictionaries.
     """
-    for option in options_of():
-        value = controller.get(option.variable)
+    for name, spec in argument_spec("provision").items():
+        value = controller.get(name)
         if value not in (None, "", UNKNOWN):
-            yield from value_errors(option.variable, option.spec, value, unchanged=False)
+            yield from value_errors(name, {key: part for key, part in spec.items() if key != "options"}, value, unchanged=False)
 
 
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:

@@ -321,7 +321,15 @@ def test_values_of_the_definition():
 
 
 def test_good_empty_and_unknown_values_of_the_definition():
-    good = {"worker_count": "3", "efs": "yes", "zones": ["us-east-1a"], "vpc_id": "", "worker_minimum": "", "market": UNKNOWN}
+    good = {
+        "state": "validated",
+        "worker_count": "3",
+        "efs": "yes",
+        "zones": ["us-east-1a"],
+        "vpc_id": "",
+        "worker_minimum": "",
+        "market": UNKNOWN,
+    }
     assert not list(definition_errors({f"deeplearning_{name}": value for name, value in good.items()}))
 
 
