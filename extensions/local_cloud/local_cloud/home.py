@@ -68,7 +68,7 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files of the inventories of this cloud."""
+        """SSH files that the inventories of this cloud use."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()

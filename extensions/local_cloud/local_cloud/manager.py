@@ -129,7 +129,9 @@ class CloudManager:
         network = free_range(self.home.networks, [*used_ranges(), *filter(None, reserved)])
         if network is None:
             first, last = NETWORKS[0], NETWORKS[-1]
-            raise CloudError(f"All address ranges from {first} to {last} are in use on this machine. End other local clouds, or a VPN.")
+            raise CloudError(
+                f"All address ranges from {first} to {last} are in use on this machine. Stop other local clouds, or disconnect from a VPN."
+            )
         return network
 
     def relaunch(self, environments: Collection[str]) -> list[str]:

@@ -83,7 +83,7 @@ def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
     The reservation determines the location of `reserved` nodes. Its capacity may be spread out, unless the reservation was created in a
-    placement group, and then it is only for nodes in that group. A Capacity Block does not allow a placement group.
+    placement group. In that case, the reservation is only for nodes in that group. A Capacity Block does not allow a placement group.
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
     placement = options["placement"]

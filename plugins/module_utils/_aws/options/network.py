@@ -63,7 +63,7 @@ OPTIONS = (
         {"type": "dict"},
         IN_THE_NETWORK,
         forbidden(f"{MOVING.advice}. Alternatively, change the rules of the security groups"),
-        ("Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or deletes them.",),
+        ("Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes or deletes them.",),
         (
             Suboption(
                 "nodes",

@@ -54,7 +54,7 @@ moto_register_image = EC2Backend.register_image
 
 
 class Release(Ami):
-    """A release of a kind of Deep Learning AMI. Its id differs between regions and never changes."""
+    """A release of one kind of Deep Learning AMI. The image id differs between regions and never changes."""
 
     def __init__(self, backend: Any, name: str, date: str) -> None:
         self.kind, self.date = KINDS[name], date

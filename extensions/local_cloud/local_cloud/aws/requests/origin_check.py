@@ -24,7 +24,7 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
         if environ.get("HTTP_HOST", "") not in allowed:
             return _refuse(start, "403 Forbidden", f"Host: {environ.get('HTTP_HOST', '')!r} is not this cloud. Use {allowed[0]}.")
         if "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none":
-            return _refuse(start, "403 Forbidden", "Requests of web pages are refused.")
+            return _refuse(start, "403 Forbidden", "Requests from web pages are refused.")
         environ.pop("HTTP_X_MOTO_ACCOUNT_ID", None)
         return application(environ, lambda status, headers, *more: start(status, _without_cors(headers), *more))
 

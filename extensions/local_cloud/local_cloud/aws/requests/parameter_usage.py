@@ -177,7 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. For this, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
+    """Serialize a response. To do so, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
