@@ -248,7 +248,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
             condition=account.new,
         ),
-        # The group's name identifies the instances of the group. AWS checks no permissions when the newest or the default version
+        # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
         # of a template changes, so groups must use a numbered version
         Scope(
             "CreateGroups",

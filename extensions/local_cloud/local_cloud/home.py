@@ -53,7 +53,7 @@ class Setup:
 
 
 class Home:
-    """Paths and names of one cloud. Clouds with different home folders share no containers, networks, or addresses."""
+    """Paths and names of one cloud. Clouds with different home folders do not share containers, networks, or addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().resolve()

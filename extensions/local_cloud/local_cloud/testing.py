@@ -257,7 +257,7 @@ class LocalCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return this process's environment variables with those that point AWS tools to this cloud."""
+        """Return this process's environment variables and the variables that point AWS tools to this cloud."""
         return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
 
     @property

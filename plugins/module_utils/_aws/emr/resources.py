@@ -241,7 +241,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
     """Return the id of the cluster that a call created although its response was lost. Raises `error` if no cluster appears.
 
-    RunJobFlow accepts no client token and names are not unique, so repeating the call too early would create a second cluster.
+    RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """
     cloud.progress(f"EMR did not answer. Looking for a new EMR cluster {cloud.cluster}")
     try:

@@ -84,7 +84,7 @@ def _check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     if options["emr_task_count"] > 0 and options["emr_core_count"] == 0:
         yield "emr_task_count: task nodes require at least one core node. Set emr_core_count to at least 1."
     if options["emr_core_instance_type"] and options["emr_core_count"] == 0:
-        yield "emr_core_instance_type: the cluster has no core nodes (emr_core_count: 0). Remove one of these options."
+        yield "emr_core_instance_type: the cluster has no core nodes (emr_core_count: 0). Remove this option, or increase emr_core_count."
 
 
 def _check_groups(options: Mapping[str, Any]) -> Iterator[str]:

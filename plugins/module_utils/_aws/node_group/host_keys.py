@@ -55,7 +55,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
             raise ValueError("the console output contains conflicting SSH host keys")
     except ValueError as error:
         raise ClusterError(
-            f"{instance_id}: {error}. A process on the instance has printed keys that differ from those of the first boot. "
+            f"{instance_id}: {error}. A process on the instance has printed keys that differ from the keys of the first boot. "
             "Replace the instance, or specify its host keys in ssh_trust_host_keys."
         ) from error
     return shown[0] if shown else []

@@ -76,7 +76,10 @@ def problems(cluster: str, instances: Iterable[Instance], service: NodeService) 
 
 
 def check(cluster: str, instances: Collection[Instance], service: NodeService) -> None:
-    """Raise MembershipError if the cluster's running instances have problems. Storage tags are those of the group or EMR cluster."""
+    """Raise MembershipError if the cluster's running instances have problems.
+
+    The instances must have the storage tags of their group or EMR cluster (see `with_storage_tags`).
+    """
     found = [*problems(cluster, instances, service), *_storage_problems(cluster, instances, service)]
     if found:
         raise MembershipError("\n".join(found))

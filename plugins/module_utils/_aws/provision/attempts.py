@@ -110,7 +110,7 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
 
 
 def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
-    """Restore the Auto Scaling groups and launch templates to their state before the run, and delete those that the run created."""
+    """Restore the Auto Scaling groups and launch templates to their state before the run. Delete new groups and templates."""
     kinds = ("auto_scaling_group", "launch_template")
     properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
     for address in properties:

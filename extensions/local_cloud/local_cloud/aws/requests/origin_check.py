@@ -13,11 +13,11 @@ from .calls import Application
 
 NAMES = ("127.0.0.1", "localhost")
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
-"""Paths that moto serves in addition to the AWS API, such as a dashboard and a reset."""
+"""Paths that moto serves in addition to the AWS API, such as a dashboard and an endpoint for a reset."""
 
 
 def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:
-    """Return the application, protected by the check. `hosts` are the accepted values of `Host`, by default those of the server."""
+    """Return the application, protected by the check. `hosts` contains the accepted values of `Host` (default: the server's names)."""
 
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         allowed = hosts or [f"{name}:{environ['SERVER_PORT']}" for name in NAMES]

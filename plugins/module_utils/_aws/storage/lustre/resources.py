@@ -143,7 +143,7 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
-    """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates no duplicate.
+    """Return the client token for a request. Within a run, the same request has the same token, so a retry does not create a duplicate.
 
     Another run finds existing resources by their tags. Each run uses new tokens, because FSx could return a deleted resource for an old
     token.

@@ -61,7 +61,10 @@ def action(path, name="a"):
         ({"emr_steps": [step("a"), step("b")]}, []),
         ({"emr_steps": [step("a"), step("a")]}, ["emr_steps: 'a' occurs more than once"]),
         ({"emr_steps": [step("a", "x" * 5120, "y" * 5102)]}, []),
-        ({"emr_steps": [step("a", "x" * 5120, "y" * 5103)]}, ["emr_steps: jar and args of 'a' have 10241 characters. EMR allows at most 10240"]),
+        (
+            {"emr_steps": [step("a", "x" * 5120, "y" * 5103)]},
+            ["emr_steps: jar and args of 'a' have 10241 characters. EMR allows at most 10240"],
+        ),
         ({"emr_steps": [step("")]}, ["emr_steps: a step has no valid name"]),
         ({"emr_steps": [step(str(number)) for number in range(257)]}, ["257 steps exceed the limit"]),
     ],
