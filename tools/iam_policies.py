@@ -387,7 +387,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             because=(*_GROUPS, *_FILE_SYSTEMS),
         ),
         Scope("CreateEmrClusters", _EMR, condition=account.new),
-        # EMR has no condition key for the call that adds tags. Without the second condition, tags could take over tagged clusters
+        # EMR has no condition key for the call that adds tags. Without the second condition, callers could take over tagged clusters
         Scope(
             "TagNewEmrClusters",
             ("elasticmapreduce:AddTags",),

@@ -64,7 +64,7 @@ def unrecorded_clusters(reader: Reader) -> list[str]:
 
 
 def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
-    """Return EMR's description of a cluster, or None if EMR has none. EMR keeps descriptions for two months after a cluster ends."""
+    """Return EMR's description of a cluster, or None if EMR does not have one. EMR keeps descriptions for two months after a cluster ends."""
     try:
         return describe(reader, cluster_id)
     except ClientError as error:

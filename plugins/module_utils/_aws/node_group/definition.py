@@ -252,7 +252,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
 
 
 def launch_parameters(group: str, capacity: Capacity) -> dict[str, Any]:
-    """Return what determines how long a run waits for the nodes of a group, and how many nodes are sufficient."""
+    """Return the parameters that determine how long a run waits for the nodes of a group, and how many nodes are sufficient."""
     return {
         "least": 1 if group == MASTER else capacity.least_workers,
         "timeout": capacity.timeout,

@@ -118,7 +118,7 @@ def wait_for_instances(
 
 
 def _time_of_aws(cloud: AwsClient, name: str) -> datetime:
-    """Return the time at AWS, which determines the start times of activities. The controller's clock may be wrong."""
+    """Return the current time according to AWS, which determines the start times of activities. The controller's clock may be wrong."""
     answer = cloud.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     # Times in HTTP are always in GMT

@@ -1,6 +1,6 @@
 """Deep Learning AMIs in every region.
 
-As on AWS, they belong to an Amazon account. To simulate a new release, assume a role in that account, such as
+As on AWS, these AMIs belong to an Amazon account. To simulate a new release, assume a role in that account, such as
 `arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
 """
 
