@@ -64,7 +64,7 @@ def unrecorded_clusters(reader: Reader) -> list[str]:
 
 
 def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
-    """Return EMR's description of a cluster, or None if EMR does not have one. EMR keeps descriptions for two months after a cluster ends."""
+    """Return EMR's description of a cluster. Return None if EMR has deleted the description, two months after the cluster ended."""
     try:
         return describe(reader, cluster_id)
     except ClientError as error:
