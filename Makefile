@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# Distributions build Python with optimizations, and other installations often without: the tests then take up to a quarter longer.
+# Distributions build Python with optimizations. Other installations often lack them, and the tests then take up to a quarter longer.
 PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo python3)
 VENV := .venv
 STAMPS := .cache/stamps
@@ -43,7 +43,7 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it;
 	python tools/iam_policies.py --cluster demo --output .cache/policies
 	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
 		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS) && status=0 || status=$$?
-	echo 'The commands above use the local cloud in the shell that `make shell` opens.'
+	echo 'To run the commands above in the local cloud, first open a shell with `make shell`.'
 	exit $$status
 
 # The relative path names a configuration only in this folder. In the folder of another project, Ansible uses that project's ansible.cfg.
@@ -75,7 +75,7 @@ TESTS := hosts integration security end-to-end local-cloud sanity lint units
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
-test: test-setup ## Run all checks that must pass before a change is merged, side by side, each with its output in one piece
+test: test-setup ## Run, in parallel, all checks that must pass before a change is merged, and show the output of each check in one piece
 	$(MAKE) --jobs=5 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: test-all
@@ -124,7 +124,7 @@ local-cloud: test-setup ## Test the local cloud: its API and its hosts
 	$(PYTEST) extensions/local_cloud/tests
 
 .PHONY: security
-security: test-setup ## Simulate attacks by hostile nodes, tags, neighbours and operators
+security: test-setup ## Simulate attacks by hostile nodes, tags, neighbors and operators
 	$(PYTEST) tests/security
 
 .PHONY: hosts

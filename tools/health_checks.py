@@ -59,7 +59,7 @@ def page() -> str:
     for name, table in (("checks", check_table()), ("Xid errors", xid_table())):
         pattern = re.escape(start(name)) + ".*?" + re.escape(END)
         text, count = re.subn(pattern, lambda _match, name=name, table=table: f"{start(name)}\n{table}\n{END}", text, flags=re.DOTALL)
-        assert count == 1, f"{PAGE} has no place for the table of {name}"
+        assert count == 1, f"{PAGE} does not contain the markers of the table of {name}"
     return text
 
 

@@ -1,6 +1,6 @@
 """Writes the IAM policies that operators need, one for each playbook, from the actions that components and modules declare.
 
-`python tools/iam_policies.py --cluster bert --output FOLDER` writes them for the cluster `bert`, and `--cluster 'speech-*'` for
+`python tools/iam_policies.py --cluster bert --output FOLDER` writes the policies for the cluster `bert`, and `--cluster 'speech-*'` for
 all clusters whose names begin with `speech-`. Without options, it writes the examples in docs/policies, which are for clusters named
 `example-*`.
 """
@@ -248,7 +248,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
             condition=account.new,
         ),
-        # The group's name identifies the instances of the group. AWS checks no permissions when the newest or the default version
+        # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
         # of a template changes, so groups must use a numbered version
         Scope(
             "CreateGroups",
@@ -387,7 +387,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             because=(*_GROUPS, *_FILE_SYSTEMS),
         ),
         Scope("CreateEmrClusters", _EMR, condition=account.new),
-        # EMR has no condition key for the call that adds tags. Without the second condition, tags could take over tagged clusters
+        # EMR has no condition key for the call that adds tags. Without the second condition, callers could take over tagged clusters
         Scope(
             "TagNewEmrClusters",
             ("elasticmapreduce:AddTags",),
@@ -623,9 +623,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder for the files (default: docs/policies)")
     arguments = parser.parse_args()
     if arguments.output == FOLDER and (arguments.cluster or arguments.permissions_boundary or arguments.adopt or arguments.region):
-        parser.error("docs/policies contains the examples. Specify --output FOLDER.")
+        parser.error("docs/policies contains only the examples, which these options would overwrite. Add --output with another folder.")
     if arguments.output != FOLDER and not arguments.cluster:
-        parser.error("Specify the cluster of the policies with --cluster NAME.")
+        parser.error("--output requires --cluster. Add --cluster NAME.")
     arguments.output.mkdir(parents=True, exist_ok=True)
     account = Account(
         arguments.cluster or EXAMPLE, arguments.partition, arguments.permissions_boundary, tuple(arguments.adopt), arguments.region

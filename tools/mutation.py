@@ -1,7 +1,7 @@
 """Shows how many faults in the pure code the unit tests detect. mutmut creates one fault at a time, and runs the function's tests.
 
 `python tools/mutation.py` tests all files, and `python tools/mutation.py records planning` tests the files with these names.
-pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that change no behavior, with reasons.
+pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that do not change behavior, with reasons.
 
 mutmut finds a module by its import path. The collection is imported as `ansible_collections.deeplearning.cluster`,
 so mutmut runs in a folder with a link of that name.
@@ -95,7 +95,7 @@ def percent(own: Sequence[Mutant], missed: Sequence[Mutant]) -> int:
 
 
 def read_equivalent() -> list[Mutant]:
-    """Return the mutants that change no observable behavior."""
+    """Return the mutants that do not change observable behavior."""
     return [Mutant(entry["file"], entry["before"], entry["after"], "") for entry in yaml.safe_load(EQUIVALENT.read_text())]
 
 

@@ -10,11 +10,11 @@ version_added: 0.1.0
 short_description: Manages an Amazon EMR cluster of uniform instance groups
 description:
   - Creates, resizes, replaces or terminates an EMR cluster with a master, core nodes and task nodes, and adds steps to it.
-  - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the id of the EMR cluster. Other EMR clusters with
-    the same name and tags are left alone. All nodes are On-Demand Instances. A run waits until all nodes are ready. The
-    timeout for this is always at least 1800 seconds, or 5400 seconds while a group loses nodes.
-  - Other resources are used by their ids or names and are never changed, except by EMR itself. EMR adds rules to the security groups
-    of the nodes that it manages.
+  - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the id of the EMR cluster. The module does
+    not change other EMR clusters with the same name and tags. All nodes are On-Demand Instances. A run waits until all nodes are ready.
+    The timeout for this wait is always at least 1800 seconds, or 5400 seconds while the number of nodes in a group decreases.
+  - The module refers to other resources by their ids or names and never changes them. EMR itself adds rules to the security groups that
+    it manages for the nodes.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.emr_cluster

@@ -20,8 +20,8 @@ description:
 options:
   subject:
     description:
-      - The variables to check. V(job) selects those of a training job, its Python environment, and the configuration of nodes.
-        V(dataset) selects those of a data set, and V(export) selects those for exporting a job.
+      - The variables to check. V(job) selects the variables of a training job, its Python environment, and the configuration of
+        nodes. V(dataset) selects the variables of a data set, and V(export) selects the variables for exporting a job.
     type: str
     choices: [job, dataset, export]
     default: job

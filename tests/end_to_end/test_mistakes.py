@@ -107,7 +107,7 @@ ACCOUNT = (
     Mistake(
         "no permission",
         "provision",
-        ("is not authorized to perform: ec2:", "Attach the policies of docs/permissions.md"),
+        ("is not authorized to perform: ec2:", "Attach the policies from docs/permissions.md"),
         environment={"OPERATOR": "status"},
     ),
 )

@@ -357,7 +357,7 @@ def test_a_forbidden_change_is_refused_before_anything_happens(cloud, run, defin
     cloud.control.forget_calls()
     with pytest.raises(ModuleFailed, match=r"vpc main: cidr is '10.0.0.0/16' and cannot be changed to '10.1.0.0/16'"):
         run("cluster", **{**definition, "network_cidr": "10.1.0.0/16", "worker_count": 5})
-    with pytest.raises(ModuleFailed, match=r"file_system main: encrypted is True and cannot be changed to False.*adopt that"):
+    with pytest.raises(ModuleFailed, match=r"file_system main: encrypted is True and cannot be changed to False.*adopt it"):
         run("cluster", **{**definition, "encrypted": False})
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 

@@ -241,7 +241,7 @@ def test_each_change_that_emr_does_not_make_is_refused(cloud, run, emr, landlord
     cloud.control.forget_calls()
     for change in [*changes, {"emr_core_count": 0, "emr_task_count": 0}]:
         for check in (True, False):
-            with pytest.raises(ModuleFailed, match=r"settings that EMR does not change: .* set emr_replace: true"):
+            with pytest.raises(ModuleFailed, match=r"settings that EMR cannot change in place: .* set emr_replace: true"):
                 run("emr_cluster", **{**before, **change}, check=check)
     assert writes(cloud) == []
 
@@ -253,7 +253,7 @@ def test_what_emr_does_not_change_is_refused_or_replaces_the_cluster(cloud, run,
     changed = values(cloud, owner)
     cloud.control.forget_calls()
     for check in (True, False):
-        with pytest.raises(ModuleFailed, match=r"settings that EMR does not change: .* set emr_replace: true"):
+        with pytest.raises(ModuleFailed, match=r"settings that EMR cannot change in place: .* set emr_replace: true"):
             run("emr_cluster", **{**before, **changed}, check=check)
     assert writes(cloud) == []
 
@@ -387,7 +387,7 @@ def test_two_runs_at_the_same_time_are_told_of_each_other(cloud, run, emr, name,
         return found
 
     monkeypatch.setattr(record, "begin", begin_after_another_run)
-    with pytest.raises(ModuleFailed, match=rf"cluster for {name} at the same time\. j-\w+ is used from now on"):
+    with pytest.raises(ModuleFailed, match=rf"cluster for {name} at the same time\. From now on, runs use j-\w+"):
         run("emr_cluster", **emr)
     assert others
     assert described(cloud, name)[0]["Id"] == record_of(cloud, name)
@@ -414,9 +414,9 @@ def test_the_record_of_an_interrupted_run_is_completed(cloud, run, emr, name, mo
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"emr_service_role": "no-such"}, "emr_service_role: there is no role 'no-such'. Create it"),
+        ({"emr_service_role": "no-such"}, "emr_service_role: there is no role 'no-such'. Create this role"),
         ({"emr_service_role": PROFILE}, f"emr_service_role: the trust policy of the role '{PROFILE}' does not allow elasticmapreduce"),
-        ({"emr_instance_profile": "no-such"}, "emr_instance_profile: there is no instance profile 'no-such'. Create it"),
+        ({"emr_instance_profile": "no-such"}, "emr_instance_profile: there is no instance profile 'no-such'. Create this profile"),
         ({"emr_instance_type": "c5.tiny"}, "emr_instance_type: c5.tiny is not offered in any zone"),
         ({"emr_instance_type": "c5.large"}, "emr_instance_type: EMR does not support c5.large with emr-7.9.0"),
         ({"emr_task_instance_type": "r5.large"}, "emr_task_instance_type: EMR does not support r5.large with emr-7.9.0"),
@@ -490,7 +490,7 @@ def test_groups_that_let_everybody_in_are_refused(cloud, run, emr, landlord):
     group = owner.group("emr-open", ("tcp", 22, 22, "0.0.0.0/0"), ("tcp", 8000, 8888, "0.0.0.0/0"), ("udp", 53, 53, "10.0.0.0/8"))
     emr |= {"emr_subnet_id": owner.public[0], "emr_additional_security_group_ids": {"master": [group]}}
     with pytest.raises(
-        ModuleFailed, match=rf"ids.master: {group} lets all addresses in on ports 8000-8888, which EMR's block public access"
+        ModuleFailed, match=rf"ids.master: {group} allows traffic from all addresses on ports 8000-8888, which EMR's block public access"
     ):
         run("emr_cluster", **emr)
     run("emr_cluster", **{**emr, "emr_subnet_id": owner.private[0]}, check=True)
@@ -552,7 +552,7 @@ def test_a_smaller_cluster(cloud, run, emr, name, monkeypatch):
     monkeypatch.setattr(resources, "START_TIMEOUT", 0.5)
     monkeypatch.setattr(resources, "SHRINK_TIMEOUT", 1.5)
     with pytest.raises(
-        ModuleFailed, match=r"Timed out after 1.5 s waiting for EMR cluster .* EMR continues to remove nodes .*dfs.replication"
+        ModuleFailed, match=r"Timed out after 1.5 s waiting for EMR cluster .* EMR removes the remaining surplus nodes .*dfs.replication"
     ):
         run("emr_cluster", **{**emr, "emr_core_count": 1, "wait_timeout": 1})
     assert sizes(cloud, cluster["Id"])["CORE"] == ("c5.xlarge", 2)
@@ -578,7 +578,7 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     assert attached == {ROLE: ["AmazonElasticMapReduceRole"], PROFILE: ["AmazonElasticMapReduceforEC2Role"]}
     iam.detach_role_policy(RoleName=ROLE, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonElasticMapReduceRole")
     cloud.control.set_faults([{"service": "iam", "action": "AttachRolePolicy", "code": "PolicyNotAttachable", "status": 400}])
-    with pytest.raises(ModuleFailed, match=rf"IAM does not attach .*AmazonElasticMapReduceRole to {ROLE} any more. Create your own roles"):
+    with pytest.raises(ModuleFailed, match=rf"IAM no longer attaches .*AmazonElasticMapReduceRole to {ROLE}. Create your own roles"):
         run("emr_cluster", **emr, emr_create_default_roles=True)
     cloud.control.set_faults([])
     same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})

@@ -87,7 +87,7 @@ def test_nodes_write_where_they_may_and_nowhere_else(cloud, name, bucket, export
     [
         ("results", r"export_destinations: 'results' is not a bucket or prefix"),
         ("s3://results/*", r"export_destinations: 's3://results/\*' is not a bucket or prefix"),
-        ("s3://there-is-no-such/team", "export_destinations: there is no bucket there-is-no-such in the partition aws. Create it"),
+        ("s3://there-is-no-such/team", "export_destinations: there is no bucket there-is-no-such in the partition aws. Create this bucket"),
     ],
 )
 def test_bad_destinations_are_refused(run, definition, destination, message):

@@ -26,7 +26,7 @@ COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "
 GROUPS = ("workers", "master")
 BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
 ELSEWHERE = r"elete the cluster \(the data is kept\) and create it again"
-COPY = r"copy the data to a new (one|file system) and adopt that"
+COPY = r"copy the data to a new file system and adopt it"
 
 
 class Account:

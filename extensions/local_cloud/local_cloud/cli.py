@@ -17,7 +17,7 @@ from .status import table
 
 BASHRC = Path(__file__).with_name("bashrc")
 WITHOUT_USER_NAMESPACE = (
-    "local-cloud: Hosts run without a user namespace: root of a host is root of this machine. Run nothing there that you would not run "
+    "local-cloud: Hosts run without a user namespace, so root on a host is root on this machine. On hosts, run only what you would run "
     "here as root. To use user namespaces on a machine that allows them, destroy the cloud and start it again."
 )
 
@@ -76,7 +76,10 @@ def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Replace this process with the user's shell, in which AWS tools use the cloud. In bash, the prompt shows this."""
+    """Replace this process with the user's shell, in which AWS tools use the cloud.
+
+    In bash, the prompt shows that the shell uses the cloud.
+    """
     if not cloud.is_running:
         raise CloudError("The cloud is not running. Run `local-cloud start`.")
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
@@ -119,7 +122,7 @@ HELP = {
     "destroy": "stop the API, and delete hosts and all data",
     "env": "print shell exports that point AWS tools to the cloud",
     "shell": "open a shell in which AWS tools use the cloud",
-    "network": "print an address range for the VPC of another cluster, which nothing on this machine uses",
+    "network": "print an address range that is unused on this machine, for the VPC of another cluster",
     "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
 }
@@ -135,13 +138,13 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--home", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if name == "start":
             command.add_argument("--name", help="prefix of the names of containers and networks")
-            command.add_argument("--port", type=_port, default=0, help="port of the API (default: the previous one, at first a free one)")
+            command.add_argument("--port", type=_port, default=0, help="port of the API (default: the previous port, or a free port)")
             environments = {"action": "append", "default": [], "choices": environment_names(), "metavar": "NAME"}
             command.add_argument("--environment", dest="environments", help="also provide /opt/NAME on hosts (repeatable)", **environments)
             command.add_argument(
                 "--relaunch",
                 action="store_true",
-                help="replace instances of groups whose hosts lack an --environment",
+                help="replace the instances of Auto Scaling groups whose hosts lack one of the environments",
             )
             command.add_argument(
                 "--hosts", action=argparse.BooleanOptionalAction, help="run instances as containers, or as entries in the API only"

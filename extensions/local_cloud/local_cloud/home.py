@@ -53,7 +53,7 @@ class Setup:
 
 
 class Home:
-    """Paths and names of one cloud. Clouds with different home folders share no containers, networks, or addresses."""
+    """Paths and names of one cloud. Clouds with different home folders do not share containers, networks, or addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().resolve()
@@ -68,7 +68,7 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files of the inventories of this cloud."""
+        """SSH files that the inventories of this cloud use."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()

@@ -77,9 +77,9 @@ class CloudManager:
         """Build the missing image and environments, and start the server.
 
         Return False if the server was already running with all of these environments. Options that are not set keep their values from
-        the last start. `environments` are added to those of earlier starts. With `new_account`, a new cloud has the quotas of a new
-        account. Otherwise, its quotas are practically unlimited. Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown
-        environment.
+        the last start. `environments` are added to the environments of earlier starts. With `new_account`, a new cloud has the quotas
+        of a new account. Otherwise, its quotas are practically unlimited. Raises `CloudError`, `PodmanError`, or `ValueError` for an
+        unknown environment.
         """
         self.home.prepare()
         missing = set(environments) - set(self.setup.environments)
@@ -100,7 +100,7 @@ class CloudManager:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """Return the setup with the image and the environments of hosts, and build those that are missing."""
+        """Build the missing image and environments of hosts, and return the setup with all of them."""
         self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
@@ -129,7 +129,9 @@ class CloudManager:
         network = free_range(self.home.networks, [*used_ranges(), *filter(None, reserved)])
         if network is None:
             first, last = NETWORKS[0], NETWORKS[-1]
-            raise CloudError(f"All address ranges from {first} to {last} are in use on this machine. End other local clouds, or a VPN.")
+            raise CloudError(
+                f"All address ranges from {first} to {last} are in use on this machine. Stop other local clouds, or disconnect from a VPN."
+            )
         return network
 
     def relaunch(self, environments: Collection[str]) -> list[str]:

@@ -22,7 +22,7 @@ def open_private(path: Path, mode: str = "w") -> IO[Any]:
 
 
 def check_owner(found: os.stat_result, path: Path) -> None:
-    """Raise `ForeignFile` for a file of another user."""
+    """Raise `ForeignFile` if another user owns the file."""
     if found.st_uid != os.geteuid():
         theirs, ours = _user(found.st_uid), _user(os.geteuid())
         raise ForeignFile(f"{path} belongs to {theirs}, not to {ours}. Remove it, or choose another folder with --home.")

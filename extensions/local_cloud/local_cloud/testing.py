@@ -179,7 +179,7 @@ class Control:
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
-        """Replace all faults. An empty list removes them. `local_cloud.aws.requests.faults.Rule` defines their fields."""
+        """Replace all faults. An empty list removes all faults. `local_cloud.aws.requests.faults.Rule` defines the fields of a fault."""
         self._ask("PUT", "faults", faults)
 
     def paused(self) -> list[dict[str, str]]:
@@ -207,7 +207,7 @@ class Control:
         self._ask("DELETE", "decisions")
 
     def record_parameters(self) -> None:
-        """Start recording which parameters requests contain, and which of them are never read."""
+        """Start recording which parameters requests contain, and which parameters are never read."""
         self._ask("PUT", "parameters")
 
     def parameters(self) -> dict[str, list[str]]:
@@ -257,7 +257,7 @@ class LocalCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return this process's environment variables with those that point AWS tools to this cloud."""
+        """Return this process's environment variables and the variables that point AWS tools to this cloud."""
         return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
 
     @property

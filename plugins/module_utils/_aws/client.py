@@ -82,8 +82,8 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# Operations and error codes of such calls, for codes with other meanings elsewhere. An instance profile can have only one role. For other
-# operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
+# The same for error codes that have this meaning only for certain operations. AddRoleToInstanceProfile returns LimitExceeded if the profile
+# already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
@@ -214,7 +214,7 @@ class AwsClient:
     def ssm(self) -> Any:
         return self.client("ssm")
 
-    # Tags, which are the only stored state
+    # Tags, by which later runs find the cluster's resources
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
         """Return the tags for one of this cluster's resources, including the tags that the user specified."""
@@ -233,8 +233,8 @@ class AwsClient:
     def progress(self, what: str, elapsed: float = 0.0, *, limit: float = 0.0, once: bool = False) -> None:
         """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it does not.
 
-        `elapsed` is the number of seconds so far, and `limit` the number after which the module gives up. With `once`, a message is
-        written only once per run.
+        `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. With `once`, a
+        message is written only once per run.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -450,12 +450,12 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def denial(error: Any) -> str:
-    """Return a message for the `ClientError` of a denied API call: who may not call what, and what to do."""
+    """Return a message about a denied API call, given its `ClientError`: which identity may not make which call, and what to do."""
     message = error.response["Error"].get("Message", "")
     told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
     if "is not authorized to perform" not in told:
         told = f"These credentials may not call {error.operation_name} ({': '.join(filter(None, (error_code(error), told)))})"
-    return f"{told}. Attach the policies of docs/permissions.md to this identity, or use other credentials."
+    return f"{told}. Attach the policies from docs/permissions.md to this identity, or use other credentials."
 
 
 def connection_advice(error: Exception) -> str:

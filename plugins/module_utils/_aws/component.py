@@ -140,7 +140,8 @@ class Component:
     `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
     the protocol, the first port, the last port and the address range.
     `iam_actions` contains the IAM actions that these functions need. `data_kinds` contains the names of the kinds that hold data. By
-    default, data is kept. `billed` maps the kinds that AWS bills even if they are not used to their names in messages.
+    default, data is kept. `billed` contains the kinds whose resources AWS bills even if nothing uses them, and maps each kind to its name
+    in messages.
     """
 
     name: str

@@ -30,13 +30,13 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class NodeService:
-    """A service that launches the nodes of clusters. Only what AWS sets itself makes an instance a node.
+    """A service that launches the nodes of clusters. Only data that AWS itself sets identifies an instance as a node.
 
     `instances(reader)` returns the running instances that are nodes of the cluster.
     `group_of(cluster, instance)` returns the group of an instance, `master` or `workers`, or None if the instance is not a node.
-    `launcher(cluster, group)` returns the name of what launches the nodes of a group, for messages.
-    `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` of the instances that left the cluster at or after
-    the time `since`, in the order in which they left. `current` contains the ids of instances that are in the cluster now.
+    `launcher(cluster, group)` returns the name of the Auto Scaling group or EMR cluster that launches the nodes of a group, for messages.
+    `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` for each instance that left the cluster at or
+    after the time `since`, in the order in which the instances left. `current` contains the ids of instances that are in the cluster now.
     """
 
     instances: Callable[[Reader], list[Instance]]
@@ -48,5 +48,5 @@ class NodeService:
     login_user: str
     """The default login user of the nodes."""
     iam_actions: IamActions
-    """The actions that `instances` needs."""
+    """The IAM actions that `instances` needs."""
     former_actions: IamActions

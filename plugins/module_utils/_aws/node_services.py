@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All services that launch the nodes of clusters, by the values of the inventory's option `node_service`."""
+"""All services that launch the nodes of clusters, keyed by the values of the inventory's option `node_service`."""
 
 from __future__ import annotations
 

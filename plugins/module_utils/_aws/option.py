@@ -27,7 +27,7 @@ FORMER_PREFIX = "provision_"
 
 # Advice for options that cannot be changed.
 DELETE_AND_CREATE = "Delete the cluster (the data is kept) and create it again"
-COPY_DATA = "Copy the data to another file system and adopt that one"
+COPY_DATA = "Copy the data to another file system, then adopt that file system"
 
 
 class Policy(Enum):

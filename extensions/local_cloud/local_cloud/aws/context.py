@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .ec2.instance_lifecycle import InstanceLifecycle
 
 ACCOUNT = "123456789012"
-"""The account of all requests in moto."""
+"""The account that moto uses for all requests."""
 KEPT_DECISIONS = 100_000
 
 

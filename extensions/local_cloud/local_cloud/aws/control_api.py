@@ -6,11 +6,11 @@ GET    health                            {"status": "ok", "instances": {state: c
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
 GET    decisions DELETE decisions        authorization decisions for calls by users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
-PUT    parameters                        start recording which parameters requests contain, and which of them are never read
+PUT    parameters                        start recording which parameters requests contain, and which parameters are never read
 GET    parameters                        the record, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
 GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule; they replace all others
 GET    paused                            held calls: [{"service", "action", "stage"}]
-POST   resume    {"execute": true}       resume held calls; with false, drop those held before their execution
+POST   resume    {"execute": true}       resume held calls; with false, drop calls held before execution
 GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits on live instances; {"on-demand": n, "spot": n}
                                                                                for both markets; null removes a limit
 GET    prices    PUT prices {type: dollars per hour}       DELETE prices       prices of Spot Instances; null restores the default

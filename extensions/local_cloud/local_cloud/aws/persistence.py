@@ -95,7 +95,7 @@ def save(path: Path) -> None:
 def load(path: Path) -> None:
     """Replace the state with a snapshot.
 
-    Raises `ForeignFile` for a file of another user, because unpickling executes code, and `CloudError` for another version's state.
+    Raises `ForeignFile` if another user owns the file, because unpickling executes code. Raises `CloudError` if another version wrote it.
     """
     with CLOUD.lock:
         with path.open("rb") as file:

@@ -18,7 +18,7 @@ class FileSystems:
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
     `.access/<id>` contains the actions that clients may perform, as JSON.
-    `root` is the user id of the hosts' root on this machine.
+    `root` is the user id that root on hosts has on this machine.
     """
 
     MOUNTED_AT = "/srv/local-cloud/file-systems"

@@ -18,7 +18,8 @@ PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; t
 def options(folder: Path) -> list[str]:
     """Return the `podman create` options for a host with FUSE. If the host needs a separate device, create it in `folder`.
 
-    The machine's device may be accessible only to root. In a user namespace, root of a host is another user and needs its own device.
+    The machine's device may be accessible only to root. In a user namespace, root on a host is another user of the machine and
+    needs a separate device.
     """
     shared = stat.S_IMODE(DEVICE.stat().st_mode) & 0o006 == 0o006
     return [f"--device={DEVICE}", *([] if shared else [f"--volume={_own_device(folder)}:{OWN_DEVICE}"])]

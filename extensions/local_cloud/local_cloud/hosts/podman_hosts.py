@@ -124,7 +124,7 @@ class PodmanHosts:
         self._forget()
 
     def remove_all(self) -> None:
-        """Remove all hosts and networks of this cloud, including those without an instance."""
+        """Remove all hosts and networks of this cloud, including hosts without an instance."""
         containers, networks = self.labelled()
         if containers:
             self._remove_containers(*containers)
@@ -283,7 +283,7 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root of a host, another user of this machine, can read. The cloud's home folder excludes other users."""
+    """Create a folder that root on a host, another user of this machine, can read. The cloud's home folder excludes other users."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""User namespaces of hosts: root of a host is a user of this machine who owns only files of hosts.
+"""User namespaces of hosts: root on a host is a user of this machine who owns only the files of hosts.
 
 All hosts have the same range of user ids, because they share file systems.
 """
@@ -20,12 +20,12 @@ NETWORK_NAMESPACES = "/run/netns"
 
 
 def delegates_by_itself() -> bool:
-    """Return whether the container engine delegates the control group to the host. It does so with version 2 of control groups."""
+    """Return whether the container engine delegates the control group to the host. The engine does so with version 2 of control groups."""
     return UNIFIED.exists()
 
 
 def delegate_control_group(pid: int) -> None:
-    """Make root of a host the owner of the host's control group, where systemd manages units. `pid` is the host's first process."""
+    """Make root on a host the owner of the host's control group, where systemd manages units. `pid` is the host's first process."""
     lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     group = next((line.partition("name=systemd:")[2] for line in lines if "name=systemd:" in line), "/")
     if group.strip("/"):
@@ -36,8 +36,8 @@ def delegate_control_group(pid: int) -> None:
 def share_network_namespaces() -> None:
     """Let processes in other mount namespaces see the mounts of new network namespaces, as `ip netns` does.
 
-    podman monitors a host with a user namespace from another mount namespace. There, it frees the host's address when the host has ended.
-    Without this function, it could not do so on machines whose root file system is a private mount.
+    podman monitors a host with a user namespace from another mount namespace, where podman frees the host's address when the host has
+    ended. Without this function, podman could not free the address on machines whose root file system is a private mount.
     """
     found = subprocess.run(
         ["findmnt", "--noheadings", "--output=PROPAGATION", "--target", NETWORK_NAMESPACES], capture_output=True, check=False

@@ -33,7 +33,7 @@ PUBLIC_SOURCES = [
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {SUITE}-security main",
 ]
 BUILD_TIMEOUT = 1800.0
-# Settings that apt needs to reach the machine's package mirrors. Others are not copied.
+# Settings that apt needs to reach the machine's package mirrors. Other settings are not copied.
 APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
 
 Progress = Callable[[str], None]
@@ -120,7 +120,7 @@ def _make_base(podman: Podman, context: Path) -> None:
     sources = context / "apt" / "machine.list"
     aptopt = f"--aptopt={context / 'apt/apt.conf.d/90machine'}"
     mirrors = [str(sources)] if sources.exists() else PUBLIC_SOURCES
-    # As root, like podman: an ordinary user would need user namespaces and a range of ids.
+    # Runs as root, like podman, because an ordinary user would need user namespaces and a range of ids.
     command = as_root("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", aptopt, SUITE, str(archive), *mirrors)
     subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
     podman("import", "--quiet", str(archive), BASE, timeout=BUILD_TIMEOUT)

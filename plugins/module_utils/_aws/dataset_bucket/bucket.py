@@ -51,7 +51,7 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
 
 
 def read(cloud: AwsClient, name: str) -> list[Found]:
-    """Return the bucket, if it exists. A bucket without this cluster's tag counts as adopted, so that it is not changed."""
+    """Return the bucket, if it exists. A bucket without this cluster's tag counts as adopted and is therefore not changed."""
     try:
         head = cloud.s3.head_bucket(Bucket=name)
     except ClientError as error:

@@ -67,9 +67,9 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
 def _describe_replacement(change: Change, names: Iterable[str]) -> str:
     differences = "; ".join(f"{name} is {printable(change.before[name])!r}, not {printable(change.after[name])!r}" for name in names)
     return (
-        f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR does not change: "
-        f"{differences}. Restore the former values, or set emr_replace: true. This terminates the cluster, whose data on HDFS is lost, and "
-        "creates another one."
+        f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR cannot change in place: "
+        f"{differences}. Restore the former values, or set emr_replace: true. The run then terminates the cluster, whose data on HDFS is "
+        "lost, and creates another cluster."
     )
 
 

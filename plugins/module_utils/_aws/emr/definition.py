@@ -128,7 +128,7 @@ def trusts(document: Mapping[str, Any], service: str) -> bool:
 
 
 def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of RunJobFlow, without tags. The fields are those of `aws emr create-cluster`."""
+    """Return the arguments of RunJobFlow, without tags. The command `aws emr create-cluster` sends the same fields."""
     instances = {
         "InstanceGroups": [group_request(role, properties) for role in GROUPS if properties.get(f"{GROUPS[role]}_count", 1)],
         # Nodes wait for jobs, so a cluster must not terminate when it has no steps

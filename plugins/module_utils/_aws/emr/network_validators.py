@@ -90,7 +90,9 @@ def _lets_in(service: Mapping[str, Any], master: str) -> bool:
 
 
 class EmrPublicAccess(Validator):
-    """Checks that EMR's block public access permits the rules of the named groups. With other rules, EMR does not start a cluster.
+    """Checks that EMR's block public access configuration permits the rules of the groups in the definition.
+
+    EMR does not start a cluster whose groups have other rules.
 
     Existing clusters are not affected, unless the run may replace them.
     """
@@ -112,8 +114,9 @@ class EmrPublicAccess(Validator):
             if blocked:
                 shown = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in sorted(set(blocked)))
                 yield (
-                    f"{option}: {identifier} lets all addresses in on ports {shown}, which EMR's block public access does not permit in a "
-                    "public subnet. Restrict the rules, or permit the ports: aws emr put-block-public-access-configuration"
+                    f"{option}: {identifier} allows traffic from all addresses on ports {shown}, which EMR's block public access "
+                    "configuration does not permit in a public subnet. Restrict the rules, or permit the ports with "
+                    "aws emr put-block-public-access-configuration."
                 )
 
 

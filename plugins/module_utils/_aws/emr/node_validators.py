@@ -102,7 +102,7 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
             )
     volumes = [disk for disk in image.get("BlockDeviceMappings", []) if "Ebs" in disk]
     if len(volumes) > 1:
-        yield f"emr_image_id: {image_id} has {len(volumes)} EBS volumes, but EMR supports only images with one. Specify another image."
+        yield f"emr_image_id: {image_id} has {len(volumes)} EBS volumes, but EMR allows only one per image. Specify another image."
     smallest = images.root_volume_size(image)
     if smallest > LARGEST_ROOT:
         yield (
@@ -133,7 +133,10 @@ def _is_foreign(image: Mapping[str, Any]) -> bool:
 
 
 class EmrImageSystem(Validator):
-    """Warns if an image's name and description do not state the version of Amazon Linux. Images with another version do not start."""
+    """Warns if neither the name nor the description of an image states the version of Amazon Linux.
+
+    Images with the wrong version do not start.
+    """
 
     name = "emr_image_system"
     level = Level.WARNING
@@ -161,4 +164,4 @@ def _check_key_pair(request: Request) -> Iterator[str]:
             raise
         pairs = []
     if not pairs:
-        yield f"emr_key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or specify another one."
+        yield f"emr_key_name: there is no key pair '{name}' in {cloud.region}. Create or import this key pair, or specify another key pair."

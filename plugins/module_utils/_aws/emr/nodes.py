@@ -38,10 +38,10 @@ Description = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the recorded EMR cluster if it has this cluster's name and tags and is not ending, or None.
+    """Return the description of the recorded EMR cluster, or None if it is ending or does not have this cluster's name and tags.
 
-    While a run creates the cluster, or if it was interrupted, the cluster is the one with the recorded token. Raises ClusterError if
-    several clusters have this token.
+    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. In that case,
+    return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this token.
     """
     recorded = record.read(reader)
     if recorded is None:
@@ -52,7 +52,9 @@ def own_cluster(reader: Reader) -> dict[str, Any] | None:
     own = [item for item in _own_clusters(reader, LIVE) if tag_dict(item["Tags"]).get(record.CREATION_TAG) == recorded.token]
     if len(own) > 1:
         ids = " and ".join(item["Id"] for item in own)
-        raise ClusterError(f"{ids} have the same tag {record.CREATION_TAG}. Find out who created them, and terminate all but your own.")
+        raise ClusterError(
+            f"{ids} have the same tag {record.CREATION_TAG}. Find out who created these clusters, and terminate all but your own."
+        )
     return own[0] if own and recorded.token else None
 
 
@@ -62,7 +64,7 @@ def unrecorded_clusters(reader: Reader) -> list[str]:
 
 
 def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
-    """Return EMR's description of a cluster, or None if EMR no longer knows it, two months after its end."""
+    """Return EMR's description of a cluster. Return None if EMR has deleted the description, two months after the cluster ended."""
     try:
         return describe(reader, cluster_id)
     except ClientError as error:
@@ -91,7 +93,7 @@ def _is_own(reader: Reader, described: Description) -> bool:
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
-    """Return the instances of a cluster in one state as EMR describes them: all instances, or those of the given groups."""
+    """Return EMR's descriptions of a cluster's instances in one state. With `roles`, return only instances of these groups."""
     which = {"InstanceGroupTypes": list(roles)} if roles else {}
     return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
 
@@ -121,7 +123,7 @@ def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
 
 
 def surplus(instances: Sequence[Instance], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the ids of the nodes beyond the desired numbers of core and task nodes: those with the highest numbers."""
+    """Return the ids of the core and task nodes beyond the desired counts, which are the nodes with the highest numbers."""
     result = []
     for role, count in counts.items():
         members = sorted((item for item in instances if role_of(item) == role), key=lambda item: number_of(item) or float("inf"))
@@ -161,7 +163,7 @@ EMR_NODES = NodeService(
     _instances,
     group_of,
     _launcher,
-    "The collection uses only EMR clusters with one master. Specify the cluster's master in your own inventory.",
+    "The collection supports only EMR clusters with one master. For this cluster, write an inventory that specifies the master.",
     _former,
     "hadoop",
     NODES,

@@ -3,8 +3,8 @@
 
 """Records in Parameter Store which EMR cluster belongs to a cluster.
 
-Anyone who may create EMR clusters or tag them can give one the name and the tags of another cluster. The parameter can be changed only by
-those who may change the cluster.
+Anyone who may create or tag EMR clusters can give an EMR cluster the name and the tags of another cluster. Only users who may change the
+cluster can change the parameter.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
 CREATION_TAG = "deeplearning:creation"
-"""The tag with the token of a cluster whose id is not recorded yet, because EMR chooses the id."""
+"""The tag with the token of a new EMR cluster. The token identifies the cluster until its id is recorded, because EMR chooses the id."""
 VALUE = re.compile(r"creating-(?P<token>[0-9a-f]{32})|(?P<cluster>j-[0-9A-Z]{1,30})")
 
 
 class Record(NamedTuple):
-    """The contents of the parameter: the id of the EMR cluster, or the token of the cluster that a run creates, and the version."""
+    """The value and the version of the parameter. The value contains the id of the EMR cluster or, while a run creates it, a token."""
 
     value: str
     version: int
@@ -46,7 +46,7 @@ def parameter_name(cluster: str) -> str:
 
 
 def read(reader: Reader, version: int | None = None) -> Record | None:
-    """Return the record, or a former version of it, or None if it does not exist."""
+    """Return the record or one of its former versions, or None if the record does not exist."""
     name = parameter_name(reader.cluster)
     names = [name if version is None else f"{name}:{version}"]
     found = reader.client("ssm").get_parameters(Names=names)["Parameters"]
@@ -54,7 +54,7 @@ def read(reader: Reader, version: int | None = None) -> Record | None:
 
 
 def begin(cloud: AwsClient) -> Record:
-    """Record that a run is about to create the cluster, and return the record. A run that continues another one uses its token."""
+    """Record that a run is about to create the cluster, and return the record. If an interrupted run left a token, reuse the token."""
     found = read(cloud)
     return found if found and found.token else _write(cloud, f"creating-{secrets.token_hex(16)}")
 
@@ -65,8 +65,8 @@ def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
     before = begun if written.version == begun.version + 1 else read(cloud, written.version - 1)
     if before and before.value not in (begun.value, cluster_id):
         raise ClusterError(
-            f"Another run has created an EMR cluster for {cloud.cluster} at the same time. {cluster_id} is used from now on. "
-            f"Terminate other EMR clusters with the name {cloud.cluster}, which cost money."
+            f"Another run has created an EMR cluster for {cloud.cluster} at the same time. From now on, runs use {cluster_id}. "
+            f"Terminate all other EMR clusters with the name {cloud.cluster}, because they cost money."
         )
 
 

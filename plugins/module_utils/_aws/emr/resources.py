@@ -65,8 +65,8 @@ FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*boots
 PAUSE = 2
 """The initial number of seconds between two checks of a cluster. EMR allows only a few API calls per second."""
 STILL_SHRINKING = (
-    "EMR continues to remove nodes whose containers have not ended. It keeps as many core nodes as HDFS has copies of each block "
-    "(dfs.replication), and as much space as the data in HDFS needs. Run again to wait longer, or specify more nodes."
+    "EMR removes the remaining surplus nodes when their containers have ended. It keeps at least as many core nodes as HDFS has copies of "
+    "each block (dfs.replication), and enough core nodes for the data in HDFS. Run again to wait longer, or specify more nodes."
 )
 NEW_ROLE = "InstanceProfile"
 """Part of EMR's error message about an instance profile that is not visible to EMR yet."""
@@ -105,7 +105,7 @@ def _read_cluster(request: Request) -> Iterator[Found]:
 
 
 def _refuse_unrecorded(cloud: AwsClient) -> None:
-    """Raise ClusterError if EMR clusters have the name and the tags of this cluster, but are not recorded: anyone may have created them."""
+    """Raise ClusterError if unrecorded EMR clusters have this cluster's name and tags, because anyone may have created them."""
     others = unrecorded_clusters(cloud)
     if others:
         parameter = record.parameter_name(cloud.cluster)
@@ -165,7 +165,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
     """Yield the steps. If several steps have the same name, which is possible if other tools add steps, yield only the newest one."""
     seen = set[str]()
-    for item in listed:  # the newest one comes first
+    for item in listed:  # the newest step comes first
         if item["Name"] not in seen:
             seen.add(item["Name"])
             config = item["Config"]
@@ -180,7 +180,8 @@ def _on_failure(step: Description) -> str:
 def _read_roles(request: Request) -> Iterator[Found]:
     """Yield the existing default roles and instance profile if the run may create them.
 
-    They count as adopted, except for a role without a policy and a profile without a role, which an interrupted run may have left.
+    The roles and profiles count as adopted. The exceptions are a role without a policy and a profile without a role, because an interrupted
+    run may have left them.
     """
     cloud, options = request.cloud, request.options
     if not request.present or not options["emr_create_default_roles"]:
@@ -240,7 +241,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
     """Return the id of the cluster that a call created although its response was lost. Raises `error` if no cluster appears.
 
-    RunJobFlow accepts no client token and names are not unique, so repeating the call too early would create a second cluster.
+    RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """
     cloud.progress(f"EMR did not answer. Looking for a new EMR cluster {cloud.cluster}")
     try:
@@ -349,7 +350,7 @@ def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
 
 
 def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
-    """Wait until the cluster is ready, and number its nodes, if the run waits."""
+    """If the run waits, wait until the cluster is ready, and number its nodes."""
     if found.properties.get("state") != READY:
         return found
 
@@ -517,7 +518,7 @@ def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _chan
         if error_code(error) != "PolicyNotAttachable":
             raise
         raise ClusterError(
-            f"emr_create_default_roles: IAM does not attach {properties['policy']} to {found.id} any more. Create your own roles, and "
+            f"emr_create_default_roles: IAM no longer attaches {properties['policy']} to {found.id}. Create your own roles, and "
             "specify them with emr_service_role and emr_instance_profile."
         ) from error
 

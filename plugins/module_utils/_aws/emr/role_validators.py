@@ -33,7 +33,7 @@ SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-em
 
 
 class EmrRoles(Validator):
-    """Checks that the roles exist, and that EMR and EC2 may assume them. With other roles, a cluster terminates while it starts."""
+    """Checks that the roles exist, and that EMR and EC2 may assume them. Otherwise, the cluster terminates while it starts."""
 
     name = "emr_roles"
     components = frozenset({EMR_COMPONENT})
@@ -46,7 +46,7 @@ class EmrRoles(Validator):
         if role:
             yield from _check_trust("emr_service_role", name, role, "elasticmapreduce")
         elif not (creates and name == definition.DEFAULT_SERVICE_ROLE):
-            yield f"emr_service_role: there is no role '{name}'. {_advice(name == definition.DEFAULT_SERVICE_ROLE)}"
+            yield f"emr_service_role: there is no role '{name}'. {_advice('role', name == definition.DEFAULT_SERVICE_ROLE)}"
         name = options["emr_instance_profile"]
         profile = next(iter(resources.described_profile(cloud, name)), None)
         if profile and profile["Roles"]:
@@ -56,11 +56,11 @@ class EmrRoles(Validator):
         elif profile:
             yield f"emr_instance_profile: {name} contains no role. Add a role to it, or specify another profile."
         else:
-            yield f"emr_instance_profile: there is no instance profile '{name}'. {_advice(name == definition.DEFAULT_PROFILE)}"
+            yield f"emr_instance_profile: there is no instance profile '{name}'. {_advice('profile', name == definition.DEFAULT_PROFILE)}"
 
 
-def _advice(is_default: bool) -> str:
-    return "To create it, set emr_create_default_roles: true." if is_default else "Create it, or specify another one."
+def _advice(kind: str, is_default: bool) -> str:
+    return "To create it, set emr_create_default_roles: true." if is_default else f"Create this {kind}, or specify another {kind}."
 
 
 def _check_trust(option: str, name: str, role: Mapping[str, Any], service: str) -> Iterator[str]:

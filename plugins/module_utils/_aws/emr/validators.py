@@ -84,14 +84,17 @@ def _check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     if options["emr_task_count"] > 0 and options["emr_core_count"] == 0:
         yield "emr_task_count: task nodes require at least one core node. Set emr_core_count to at least 1."
     if options["emr_core_instance_type"] and options["emr_core_count"] == 0:
-        yield "emr_core_instance_type: the cluster has no core nodes (emr_core_count: 0). Remove one of these options."
+        yield "emr_core_instance_type: the cluster has no core nodes (emr_core_count: 0). Remove this option, or increase emr_core_count."
 
 
 def _check_groups(options: Mapping[str, Any]) -> Iterator[str]:
     named = {name for name, value in options["emr_security_group_ids"].items() if value}
     if named and not {"master", "workers"} <= named:
         missing = " and ".join(sorted({"master", "workers"} - named))
-        yield f"emr_security_group_ids: {missing} missing. EMR needs the groups of the master and the workers together. Set both, or none."
+        yield (
+            f"emr_security_group_ids: no group for {missing}. EMR requires both the group of the master and the group of the workers. "
+            "Specify both groups, or remove this option."
+        )
     for name, groups in options["emr_additional_security_group_ids"].items():
         if len(groups or ()) > MOST_ADDITIONAL_GROUPS:
             yield (
@@ -123,8 +126,8 @@ def _check_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         characters = sum(map(len, (each["jar"], *each["args"])))
         if characters > MOST_CHARACTERS_OF_STEP:
             yield (
-                f"emr_steps: jar and args of '{each['name']}' have {characters} characters. EMR allows {MOST_CHARACTERS_OF_STEP} in total. "
-                "Put long arguments into a file in S3."
+                f"emr_steps: jar and args of '{each['name']}' have {characters} characters. EMR allows at most "
+                f"{MOST_CHARACTERS_OF_STEP} in total. Put long arguments into a file in S3."
             )
 
 
@@ -188,8 +191,8 @@ class EmrFailedSteps(Validator):
                 if status["State"] in ("FAILED", "CANCELLED"):
                     reason = status.get("FailureDetails", {}).get("Message", "EMR returned no reason")
                     yield (
-                        f"emr_steps: '{item.address.key}' ({item.id}) is {status['State'].lower()}: {reason.rstrip('.')}. "
-                        "To run it again, give it another name."
+                        f"emr_steps: '{item.address.key}' ({item.id}) has the state {status['State']}: {reason.rstrip('.')}. "
+                        "To run this step again, give it another name."
                     )
 
 

@@ -129,8 +129,8 @@ def subnets(cidr: str, zones: Sequence[str], fixed: Mapping[str, str]) -> dict[s
                     f"network_cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. "
                     "Specify a larger range or fewer zones."
                     if len(zones) > half
-                    else f"{RANGE_OPTIONS[side]}: the other subnets leave no /{blocks[0].prefixlen} of '{cidr}' for the {side} subnet of "
-                    f"{zone}. Specify a range for this zone."
+                    else f"{RANGE_OPTIONS[side]}: the other subnets of '{cidr}' leave no /{blocks[0].prefixlen} block for the {side} "
+                    f"subnet of {zone}. Specify a range for this zone."
                 )
             result[key] = fixed[key] if key in fixed else str(free.pop(0))
     return result

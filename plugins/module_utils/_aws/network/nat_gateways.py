@@ -50,7 +50,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Choose other zones "
-            "with the option zones, or set nat: none if the nodes need no route to the internet."
+            "with the option zones, or set nat: none if the nodes do not need a route to the internet."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 

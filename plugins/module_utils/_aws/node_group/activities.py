@@ -55,7 +55,7 @@ ADVICE: tuple[Advice, ...] = (
         True,
     ),
     Advice(
-        # A terminated instance still occupies its place in the reservation for minutes
+        # A terminated instance still occupies its place in the reservation for several minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
         "The reservation currently has no available capacity. Launch fewer nodes, or use a larger reservation.",
         True,

@@ -3,7 +3,7 @@
 
 """The capacity policy, which is an ordered list of candidates for launching a cluster's nodes.
 
-The functions in this file change nothing in AWS.
+The functions in this file do not change anything in AWS.
 """
 
 from __future__ import annotations

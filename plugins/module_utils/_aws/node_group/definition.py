@@ -83,7 +83,7 @@ def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
     The reservation determines the location of `reserved` nodes. Its capacity may be spread out, unless the reservation was created in a
-    placement group, and then it is only for nodes in that group. A Capacity Block does not allow a placement group.
+    placement group. In that case, the reservation is only for nodes in that group. A Capacity Block does not allow a placement group.
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
     placement = options["placement"]
@@ -252,7 +252,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
 
 
 def launch_parameters(group: str, capacity: Capacity) -> dict[str, Any]:
-    """Return what determines how long a run waits for the nodes of a group, and how many nodes are sufficient."""
+    """Return the parameters that determine how long a run waits for the nodes of a group, and how many nodes are sufficient."""
     return {
         "least": 1 if group == MASTER else capacity.least_workers,
         "timeout": capacity.timeout,

@@ -32,8 +32,9 @@ Properties = Mapping[str, Any]
 def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wait: bool, numbered: bool) -> Wanted:
     """Return the Elastic IP address. If `wait` is false, a later run associates the address with the master.
 
-    A new master gets the address as soon as it runs, because its boot script needs the internet. It gets its number only when all workers
-    are in service, which can take `capacity_timeout`. If the master has a number, this run may replace it, so the address comes afterwards.
+    A new master gets the address as soon as it runs, because its boot script needs the internet. The master gets its number only when
+    all workers are in service, which can take `capacity_timeout`. If the master has a number, this run may replace the master, so the run
+    associates the address after the replacement.
     """
     own_tags = tags(MASTER_ADDRESS)
     if not wait:
@@ -84,7 +85,7 @@ def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> 
 
 
 def _masters(cloud: AwsClient, launch: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the master, and while it is being replaced also its predecessor. `launch` contains `launch_parameters` of a new master."""
+    """Return the master and, while it is being replaced, its predecessor. `launch` contains `launch_parameters` of a new master."""
     if launch:
         return wait_for_instances(cloud, group_name(cloud.cluster, MASTER), 1, launch)[0]
     return in_group(cloud, live_instances(cloud), MASTER)

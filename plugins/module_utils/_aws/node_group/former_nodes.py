@@ -80,6 +80,6 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
         if replacement:
             later.remove(replacement)
         result.append({"instance_id": instance, "cause": cause, "replacement": replacement[1] if replacement else ""})
-    # Until a group records that an instance has left, it launches no replacement.
+    # Until a group records that an instance has left, the group does not launch a replacement.
     unnoticed = sorted((moment, each) for each, moment in launches.items() if each in former and each not in leaves)
     return result + [{"instance_id": each, "cause": "", "replacement": ""} for _moment, each in unnoticed]

@@ -55,7 +55,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
             raise ValueError("the console output contains conflicting SSH host keys")
     except ValueError as error:
         raise ClusterError(
-            f"{instance_id}: {error}. A process on the instance has printed keys that differ from those of the first boot. "
+            f"{instance_id}: {error}. A process on the instance has printed keys that differ from the keys of the first boot. "
             "Replace the instance, or specify its host keys in ssh_trust_host_keys."
         ) from error
     return shown[0] if shown else []
@@ -95,8 +95,8 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -
         return cloud.wait_until(f"the console output of {instance_id}", probe, pause=PAUSE)
     except WaitTimeout as error:
         raise ClusterError(
-            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. Check whether it boots: "
-            f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
+            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. "
+            f"Check whether the instance boots: aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image must run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "If EC2 no longer keeps that part of the console output, specify the keys in ssh_trust_host_keys."
+            "If EC2 no longer keeps the part of the console output with the keys, specify the keys in ssh_trust_host_keys."
         ) from error

@@ -51,7 +51,7 @@ IAM_ACTIONS = IamActions(
     absent=REMOVALS,
 )
 
-# What the inventory needs
+# The actions that the inventory needs
 NODES = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"))
 FORMER_NODES = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
 HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

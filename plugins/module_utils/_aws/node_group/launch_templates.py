@@ -194,7 +194,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
     """Return `found` with unknown versions for the templates that the plan changes.
 
-    If `replacing` is false, changes that replace nodes are deferred and create no template version.
+    If `replacing` is false, changes that replace nodes are deferred and do not create a template version.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {

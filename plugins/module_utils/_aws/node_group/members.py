@@ -118,7 +118,7 @@ def wait_for_instances(
 
 
 def _time_of_aws(cloud: AwsClient, name: str) -> datetime:
-    """Return the time at AWS, which determines the start times of activities. The controller's clock may be wrong."""
+    """Return the current time according to AWS, which determines the start times of activities. The controller's clock may be wrong."""
     answer = cloud.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     # Times in HTTP are always in GMT
@@ -195,8 +195,8 @@ def active_members(cloud: AwsClient, name: str) -> set[str]:
 def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **settings: Any) -> None:
     """Terminate the first instances in `order`, which lists all active members of a group, so that `size` instances remain.
 
-    The group launches no missing instances. Its desired capacity is never lower than the number of its members, because AWS would then
-    terminate instances of its own choice. `settings` contains other new settings of the group.
+    The group does not launch missing instances. Its desired capacity is never lower than the number of its members, because AWS would then
+    terminate instances of its own choice. `settings` contains other settings to change in the group.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
     """
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, DesiredCapacity=max(size, len(order)), **settings)

@@ -36,8 +36,8 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 def with_storage_tags(instance: Instance, tags: Mapping[str, str]) -> Instance:
     """Return the instance with the storage tags of its Auto Scaling group or EMR cluster in place of its own.
 
-    Others may be allowed to change tags of instances, but not those of Auto Scaling groups or EMR clusters. New nodes inherit these tags,
-    and they stay the same while nodes that mount this storage are running.
+    Other users may be allowed to change the tags of instances, but not the tags of Auto Scaling groups or EMR clusters. New nodes inherit
+    the tags of their group or EMR cluster. These tags stay the same while nodes that mount the storage are running.
     """
     own = {key: value for key, value in tags_of(instance).items() if key not in STORAGE_TAGS}
     inherited = {key: value for key, value in tags.items() if key in STORAGE_TAGS}
@@ -69,14 +69,17 @@ def problems(cluster: str, instances: Iterable[Instance], service: NodeService) 
         if len(holders) > 1:
             found.append(
                 f"Instances {' and '.join(sorted(holders))}: each has the number {number} in its tag {NUMBER_TAG}. "
-                f"Find out who changed the tag. Delete it from the instance that is not worker {number}, "
+                f"Find out who changed the tag. Delete the tag from the instance that is not worker {number}, "
                 f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision the cluster again."
             )
     return found
 
 
 def check(cluster: str, instances: Collection[Instance], service: NodeService) -> None:
-    """Raise MembershipError if the cluster's running instances have problems. Storage tags are those of the group or EMR cluster."""
+    """Raise MembershipError if the cluster's running instances have problems.
+
+    The instances must have the storage tags of their group or EMR cluster (see `with_storage_tags`).
+    """
     found = [*problems(cluster, instances, service), *_storage_problems(cluster, instances, service)]
     if found:
         raise MembershipError("\n".join(found))
@@ -109,7 +112,7 @@ def _tag_problems(cluster: str, launcher: str, group: str, instance: Instance) -
         expected = f"the master has number {MASTER_NUMBER}" if group == MASTER else f"worker numbers start at {MASTER_NUMBER + 1}"
         yield (
             f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, but {expected}. "
-            f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision the cluster again."
+            f"Find out who changed the tag. Delete the tag with {_delete(NUMBER_TAG, name)}, and provision the cluster again."
         )
 
 

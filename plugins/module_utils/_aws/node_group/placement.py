@@ -39,7 +39,7 @@ def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
         if tags.get(COMPONENT_TAG) != NODES_COMPONENT:
             continue
         name = group["GroupName"]
-        # The group that the user specified replaces the cluster's own
+        # The group that the user specified replaces the cluster's own group
         address = PLACEMENT_GROUP if named in (None, "", name) else Address(PLACEMENT_GROUP.kind, f"former-{tags[KEY_TAG]}")
         main = main or address == PLACEMENT_GROUP
         yield Found(

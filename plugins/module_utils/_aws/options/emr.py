@@ -43,7 +43,7 @@ OPTIONS = (
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
         "Instance type of the master and, by default, of all other nodes. Required with O(state=present).",
-        "The release must support the type: C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
+        "The release must support the type. To list the types, run C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
     ),
     _option(
         "emr_core_instance_type",
@@ -55,10 +55,10 @@ OPTIONS = (
         "emr_core_count",
         {"type": "int"},
         in_place("but a change from 0 or to 0 requires O(emr_replace)"),
-        "Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only node.",
-        "If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for the containers on them,"
-        " and keeps as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up to 3 core nodes, 2"
-        " with 4 to 9, and 3 with 10 or more.",
+        "Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master is the only node.",
+        "If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for the containers on these"
+        " nodes, and keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up to"
+        " 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
     ),
     _option(
         "emr_task_instance_type",
@@ -71,7 +71,7 @@ OPTIONS = (
         {"type": "int", "default": 0},
         IN_PLACE,
         "Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the highest"
-        " numbers, and waits up to an hour for the containers on them.",
+        " numbers, and waits up to an hour for the containers on these nodes.",
         "The cluster must not have several task groups with nodes.",
     ),
     _option(
@@ -81,13 +81,13 @@ OPTIONS = (
         "Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.",
         "If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and the named security"
         " groups need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true). If EMR creates the security groups, the"
-        " VPC needs it as well.",
+        " VPC also needs this tag.",
     ),
     _option(
         "emr_instance_profile",
         {"type": "str", "default": "EMR_EC2_DefaultRole"},
         REPLACES_EMR_CLUSTER,
-        "Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile and its role.",
+        "Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile or its role.",
     ),
     _option(
         "emr_create_default_roles",
@@ -97,7 +97,7 @@ OPTIONS = (
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
         "AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.",
-        "EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run again.",
+        "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run again.",
     ),
     _option(
         "emr_key_name",
@@ -118,7 +118,8 @@ OPTIONS = (
         REPLACES_EMR_CLUSTER,
         "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups of the nodes, but not"
         " to the group for service access.",
-        "In a public subnet, EMR's block public access refuses groups that let all addresses in, except on ports that the account permits.",
+        "In a public subnet, EMR's block public access configuration does not permit groups that allow traffic from all addresses,"
+        " except on the ports that the account permits.",
         "By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster terminates.",
         suboptions=(
             Suboption("master", {"type": "str"}, "Group of the master. Requires O(emr_security_group_ids.workers)."),
@@ -126,8 +127,8 @@ OPTIONS = (
             Suboption(
                 "service",
                 {"type": "str"},
-                "Group through which EMR reaches nodes in a private subnet. Required there, together with the other two groups. For release"
-                " 5.30.0 or later, it needs an inbound rule for TCP port 9443 from the group of the master.",
+                "Group through which EMR reaches nodes in a private subnet. Required for a private subnet if the other two groups are set."
+                " For release 5.30.0 or later, the group needs an inbound rule for TCP port 9443 from the group of the master.",
             ),
         ),
     ),
@@ -135,7 +136,7 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of further security groups of the nodes, such as a group to which the mount targets of an EFS file system allow access. At"
+        "Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access. At"
         " most 4 in each list.",
         suboptions=(
             Suboption("master", {"type": "list", "elements": "str", "default": []}, "Groups of the master."),
@@ -146,7 +147,7 @@ OPTIONS = (
         "emr_bootstrap_actions",
         {"type": "list", "elements": "dict", "default": []},
         REPLACES_EMR_CLUSTER,
-        "Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, the cluster ends.",
+        "Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, EMR terminates the cluster.",
         suboptions=(
             Suboption("name", {"type": "str", "default": "Bootstrap action"}, "Name of the action."),
             Suboption("path", {"type": "str", "required": True}, "Location of the script, such as C(s3://bucket/script.sh)."),
@@ -170,7 +171,7 @@ OPTIONS = (
         "emr_applications",
         {"type": "list", "elements": "str", "default": []},
         REPLACES_EMR_CLUSTER,
-        "Names of the applications that EMR installs, such as V(Spark). EMR adds those on which they depend.",
+        "Names of the applications that EMR installs, such as V(Spark). EMR also installs the applications on which these depend.",
     ),
     _option(
         "emr_termination_protection",
@@ -183,7 +184,7 @@ OPTIONS = (
         "emr_steps",
         {"type": "list", "elements": "dict", "default": []},
         in_place("by adding steps. A step that was added cannot be changed or removed"),
-        "Steps that the cluster runs one after the other, each once. Names identify steps: a step with a new name is added.",
+        "Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a new name adds a step.",
         "A run adds steps, but does not wait until they end.",
         suboptions=(
             Suboption("name", {"type": "str", "required": True}, "Name of the step, which is unique in the cluster."),
@@ -205,6 +206,6 @@ OPTIONS = (
         {"type": "bool", "default": False},
         NOT_STORED,
         "Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates the cluster,"
-        " whose data on HDFS is lost, and creates another one, which runs all steps.",
+        " whose data on HDFS is lost, and creates another cluster, which runs all steps.",
     ),
 )

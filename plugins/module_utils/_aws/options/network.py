@@ -63,7 +63,7 @@ OPTIONS = (
         {"type": "dict"},
         IN_THE_NETWORK,
         forbidden(f"{MOVING.advice}. Alternatively, change the rules of the security groups"),
-        ("Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or deletes them.",),
+        ("Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes or deletes them.",),
         (
             Suboption(
                 "nodes",
@@ -111,8 +111,8 @@ OPTIONS = (
         (NETWORK,),
         OF_SUBNETS,
         (
-            "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and has a prefix length"
-            " from /16 to /28.",
+            "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr) and has a prefix"
+            " length from /16 to /28.",
             "A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.",
         ),
     ),

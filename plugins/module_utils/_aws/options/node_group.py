@@ -45,8 +45,8 @@ OPTIONS = (
             "If a job is running on a node to be removed, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers besides the master. The master also takes part in training, so a job can use one host more. With V(0), the"
-            " cluster is a single node.",
+            "Number of workers besides the master. The master also takes part in training, so a job can use one more host than this number."
+            " With V(0), the cluster is a single node.",
             "Required with O(state=present).",
             "The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.",
         ),
@@ -136,7 +136,7 @@ OPTIONS = (
             "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated if its launch"
             " template has changed or changes in this run. The nodes are replaced one by one, workers before the master.",
             "By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred) lists these changes."
-            " Nodes that are launched later then have the same settings as the existing ones.",
+            " Nodes that are launched later then have the same settings as the existing nodes.",
             "Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running jobs.",
         ),
     ),
@@ -228,7 +228,7 @@ OPTIONS = (
         NOT_STORED,
         (
             "File on the controller with the private key of O(key_name). The module compares the key with the key pair, but does not copy"
-            " it.",
+            " the file.",
             "The inventory sets this option to the value of its own option C(private_key_file), which is the file that SSH uses.",
         ),
     ),
@@ -320,8 +320,8 @@ OPTIONS = (
         (
             "Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database can then allow"
             " connections from these groups. A run never changes or deletes them.",
-            "They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default, and a node is in"
-            " up to 2 groups of the cluster.",
+            "These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default, and a"
+            " node is in up to 2 groups of the cluster.",
         ),
     ),
     Option(

@@ -71,7 +71,7 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 
 
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
-    """Return why the run is refused if deferred changes leave outdated nodes and the options do not allow this, or an empty string."""
+    """Return why the run is refused if it leaves outdated nodes that the options do not allow. Otherwise, return an empty string."""
     message = report.describe_outdated(run.request.cloud.cluster, deferred)
     # Only components with nodes of Auto Scaling groups have the option.
     return "" if not message or run.request.options["allow_outdated_nodes"] else message
@@ -110,7 +110,7 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
 
 
 def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
-    """Restore the Auto Scaling groups and launch templates to their state before the run, and delete those that the run created."""
+    """Restore the Auto Scaling groups and launch templates to their state before the run. Delete new groups and templates."""
     kinds = ("auto_scaling_group", "launch_template")
     properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
     for address in properties:

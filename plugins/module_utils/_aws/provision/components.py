@@ -27,9 +27,10 @@ BILLED = {
 
 
 def register(*components: Component) -> None:
-    """Add the kinds of resources of components. A module whose components are not in `ALL_COMPONENTS` registers them.
+    """Add the resource kinds of the components to `KINDS` and `COMPONENT_OF_KIND`.
 
-    Other modules then need not contain the code of these components, which Ansible would pack and send with them.
+    A module registers its own components if they are not in `ALL_COMPONENTS`. Other modules then do not import the code of these
+    components, which Ansible would otherwise send with each module.
     """
     for component in components:
         KINDS.update({kind.name: kind for kind in component.kinds})

@@ -16,7 +16,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 @contextlib.contextmanager
 def interruptible(cloud: AwsClient) -> Iterator[None]:
-    """After the first SIGINT or SIGTERM, let changes in progress finish, but start no new ones. A second signal stops the process."""
+    """After the first SIGINT or SIGTERM, let changes in progress finish, and do not start new changes.
+
+    A second signal stops the process.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -35,8 +35,8 @@ def run(
 ) -> None:
     """Run a module that provisions `components`. If the module has the option `group`, it provisions only that group of nodes.
 
-    `validators` are those of components that only this module manages. With `only_validate`, the module runs the validators and does
-    nothing else.
+    `validators` contains the validators of components that only this module manages. With `only_validate`, the module runs the
+    validators and does nothing else.
     """
     exclusive = [images.OPTIONS] if set(images.OPTIONS) <= argument_spec.keys() else []
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)

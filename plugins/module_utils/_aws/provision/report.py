@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: The same for a module that manages only some components. The user's own playbook runs such a module.
+#: The same advice for a module that manages only some components. The user's own playbook runs such a module.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 

@@ -211,9 +211,9 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
-    """Return the ids of the cluster's instances that have not ended and that other services have launched, according to tags of AWS.
+    """Return the ids of the cluster's live instances that other services launched. Tags that AWS sets identify these instances.
 
-    An EC2 cluster and an EMR cluster can have the same name. Then they use the same authority.
+    An EC2 cluster and an EMR cluster with the same name use the same authority.
     """
     states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
     of_emr = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cloud.cluster]}, {"Name": "tag-key", "Values": [JOB_FLOW_TAG]}]

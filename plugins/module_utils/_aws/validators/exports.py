@@ -36,7 +36,10 @@ class ExportDestinations(Validator):
         for bucket in buckets(request):
             if _region(request.cloud, bucket) is None:
                 partition = partition_of(request.cloud.region).name
-                yield f"export_destinations: there is no bucket {bucket} in the partition {partition}. Create it, or specify another one."
+                yield (
+                    f"export_destinations: there is no bucket {bucket} in the partition {partition}. Create this bucket, or specify "
+                    "another bucket."
+                )
 
 
 class ExportRegion(Validator):

@@ -133,7 +133,7 @@ def check_policy(policy: Mapping[str, Any]) -> Iterator[str]:
     """Check that the policy with its additional statements does not exceed IAM's size limit, and that each Sid occurs only once."""
     sids = [statement["Sid"] for statement in policy["Statement"] if statement.get("Sid")]
     for sid in sorted({sid for sid in sids if sids.count(sid) > 1}):
-        yield f"additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another one."
+        yield f"additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another Sid."
     size = len(json.dumps(policy, separators=(",", ":")))
     if size > LONGEST_POLICY:
         yield (

@@ -124,7 +124,10 @@ class AdoptedSubnets(Validator):
             yield f"private_subnet_ids: a subnet is in {zone}, which is missing from zones. Add the zone to zones, or remove the subnet."
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
-                yield f"public_subnet_ids: {zone} has a private subnet, but no public subnet. Add a public one, or remove the private one."
+                yield (
+                    f"public_subnet_ids: {zone} has a private subnet, but no public subnet. Add a public subnet, or remove the private "
+                    "subnet."
+                )
 
     @staticmethod
     def _places(option: str, vpc_id: str, subnets: Sequence[dict[str, Any]]) -> Iterator[str]:

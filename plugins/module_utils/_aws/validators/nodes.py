@@ -37,7 +37,7 @@ class KeyPair(Validator):
         name = request.options["key_name"]
         if name and not _key_pair(request):
             region = request.cloud.region
-            yield f"key_name: there is no key pair '{name}' in {region}. Create or import it, or specify another one."
+            yield f"key_name: there is no key pair '{name}' in {region}. Create or import this key pair, or specify another key pair."
 
 
 class PrivateKey(Validator):
@@ -173,7 +173,7 @@ class RootVolumeKey(Validator):
             yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key."
             return
         if state != "Enabled":
-            yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable it, or specify another one."
+            yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable this key, or specify another key."
 
 
 class Efa(Validator):

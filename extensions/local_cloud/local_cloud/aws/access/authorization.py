@@ -43,7 +43,9 @@ def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | Non
         except Exception as error:
             LOG.error("%s %s: The caller's policies could not be evaluated", call.service, call.action, exc_info=error)
             return Refusal("InternalFailure", f"An internal error has occurred: {type(error).__name__}: {error}", 500)
-    text = "because the local cloud does not know which permissions it requires: see local_cloud/aws/access/required_permissions.py"
+    text = (
+        "because the local cloud does not know which permissions this action requires: see local_cloud/aws/access/required_permissions.py"
+    )
     return _denied(environ, call, f"User: {identity.arn} is not authorized to perform: {call.service}:{call.action} {text}")
 
 

@@ -31,8 +31,8 @@ DEFECTS = {
     },
     Defect.EXPIRED: {
         "ec2": Refusal("RequestExpired", "Request has expired.", 400),
-        "query": Refusal("SignatureDoesNotMatch", "Signature expired: it is not of the last 15 minutes."),
-        "json": Refusal("InvalidSignatureException", "Signature expired: it is not of the last 15 minutes."),
+        "query": Refusal("SignatureDoesNotMatch", "Signature expired: it was not created in the last 15 minutes."),
+        "json": Refusal("InvalidSignatureException", "Signature expired: it was not created in the last 15 minutes."),
         "rest-xml": Refusal("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
     },
     Defect.MISSING: {

@@ -259,7 +259,7 @@ def key_permission(action: str, region: str, identifier: str | None, context: Co
 
 
 def key_permissions(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Permission]:
-    """Yield the permissions for the use of a customer managed key. AWS managed keys require none."""
+    """Yield the permissions for the use of a customer managed key. AWS managed keys require no permissions."""
     if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
         context = calling_service(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
         if parameter:

@@ -30,7 +30,7 @@ class Identity:
     role_arn: str = ""
     """ARN of the role with its path, which the ARN of the session lacks."""
     administrator: bool = False
-    """Whether the caller is exempt from policies: true for the root user and, in their own account, for roles of other accounts."""
+    """Whether the caller has all permissions in its account: true for the root user, and for roles that belong to other accounts."""
 
 
 def identify(access_key_id: str) -> Identity | None:

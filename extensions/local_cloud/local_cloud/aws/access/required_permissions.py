@@ -295,11 +295,11 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 
 
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    """Yield the permissions for a session. A session without a document is a shell.
+    """Yield the permissions for a session. If the request specifies no document, the session is a shell.
 
     The caller's policy determines whether AWS checks permission for the document.
-    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that requires the
-    check and also allows the shell's document is not implemented: it denies such a session.
+    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". If a policy requires the
+    check and also allows the shell's document, AWS allows a session without a document, but the local cloud denies the session.
     """
     document = parameters.get("DocumentName")
     checked = {"ssm:sessiondocumentaccesscheck": "true" if document else "false"}

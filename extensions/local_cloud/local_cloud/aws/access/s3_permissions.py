@@ -88,7 +88,7 @@ def _question(action: str, name: str, context: Mapping[str, str] = MappingProxyT
 
 
 def _key_of(name: str) -> str | None:
-    """Return the bucket's own KMS key, or None if the bucket has none."""
+    """Return the bucket's own KMS key, or None if the bucket does not have its own key."""
     bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
     rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
     return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")

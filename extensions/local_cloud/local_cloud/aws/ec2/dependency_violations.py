@@ -100,7 +100,7 @@ def delete_subnet(self: EC2Backend, subnet_id: str) -> Any:
 
 
 def _no_check(_backend: EC2Backend, _identifier: str) -> None:
-    """Do nothing: for API calls that need no check, only the deletion of tags."""
+    """Do nothing, because these deletions need no check. `_guarded` deletes the tags afterward."""
 
 
 for _action, _parameter, _check in (

@@ -1,6 +1,6 @@
 """Deep Learning AMIs in every region.
 
-As on AWS, they belong to an Amazon account. To simulate a new release, assume a role in that account, such as
+As on AWS, these AMIs belong to an Amazon account. To simulate a new release, assume a role in that account, such as
 `arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
 """
 
@@ -54,7 +54,7 @@ moto_register_image = EC2Backend.register_image
 
 
 class Release(Ami):
-    """A release of a kind of Deep Learning AMI. Its id differs between regions and never changes."""
+    """A release of one kind of Deep Learning AMI. The image id differs between regions and never changes."""
 
     def __init__(self, backend: Any, name: str, date: str) -> None:
         self.kind, self.date = KINDS[name], date

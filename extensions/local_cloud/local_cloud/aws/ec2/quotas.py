@@ -14,7 +14,7 @@ from ..capacity import SPOT
 from ..context import CLOUD
 from ..override import check_before
 from ..servicequotas.quotas import ADDRESSES, NAT_GATEWAYS, VCPUS, VPCS, Quota
-from . import nat_gateways  # noqa: F401  # its create_nat_gateway is the one that is checked here
+from . import nat_gateways  # noqa: F401  # this module's create_nat_gateway is checked below
 
 VCPU_EXCEEDED = (
     "You have requested more vCPU capacity than your current vCPU limit of {limit:.0f} allows for the instance bucket that the specified "

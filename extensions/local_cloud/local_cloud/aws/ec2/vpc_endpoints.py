@@ -169,7 +169,7 @@ def create_vpc_endpoint(
     kind = endpoint_type or "Gateway"
     _check_kind(kind, interface=subnet_ids or security_group_ids, gateway=route_table_ids)
     service = _service(self, service_name, kind)
-    endpoint = Endpoint(self, vpc_id, kind, service, client_token, policy_document)  # type: ignore[abstract]  # in CloudFormation alone
+    endpoint = Endpoint(self, vpc_id, kind, service, client_token, policy_document)  # type: ignore[abstract]  # for CloudFormation
     endpoint.check_route_tables(route_table_ids)
     if kind == "Interface":
         endpoint.check_subnets(subnet_ids or [])

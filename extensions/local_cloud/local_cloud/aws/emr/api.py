@@ -275,7 +275,7 @@ def _check_started(cluster: Cluster, what: str) -> None:
 
 def _not_implemented(action: str) -> Callable[[Response], ActionResult]:
     def call(self: Response) -> ActionResult:
-        raise NotImplementedError(f"{action} of moto expects clusters of moto")
+        raise NotImplementedError(f"moto's {action} does not work with the clusters of the local cloud")
 
     call.__name__ = action
     return call

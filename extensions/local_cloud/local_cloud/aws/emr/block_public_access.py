@@ -1,4 +1,4 @@
-"""Block public access: EMR starts no cluster in a public subnet whose security groups allow access from all addresses.
+"""Block public access: in public subnets, EMR does not start clusters whose security groups allow access from all addresses.
 
 Source: Amazon EMR Management Guide, "Using Amazon EMR block public access". New accounts have the configuration `DEFAULT`.
 """

@@ -220,7 +220,7 @@ class Cluster:
             raise Invalid(SERVICE_RULE_MISSING)
         opened = open_group(self.backend, self._ec2, [managed.master, managed.slave, *self._additional_groups]) if public else None
         if opened:
-            raise Invalid(f"Block public access does not permit the rules of the security group {opened} for all sources.")
+            raise Invalid(f"Block public access does not permit the rules of the security group {opened} that allow all addresses.")
         return managed
 
     @property

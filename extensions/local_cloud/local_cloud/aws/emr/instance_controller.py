@@ -160,7 +160,7 @@ def copy_object(source: str, destination: str) -> str:
 
 
 def save_logs(log_uri: str, number: int, logs: Path) -> None:
-    """Copy the logs of a bootstrap action to S3. As on EMR, a role that may not write there loses them."""
+    """Copy the logs of a bootstrap action to S3. As on EMR, the logs are lost if the role may not write to this location."""
     for path in sorted(logs.iterdir()) if log_uri else ():
         packed = CONTROLLER / f"{path.name}.gz"
         packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -169,7 +169,7 @@ def save_logs(log_uri: str, number: int, logs: Path) -> None:
 
 
 def install(applications: list[str], master: str) -> None:
-    """Create the folders of the applications, and the settings of Hadoop that name the master.
+    """Create the folders of the applications, and the Hadoop settings that contain the master's name.
 
     EMR does this after the bootstrap actions.
     """

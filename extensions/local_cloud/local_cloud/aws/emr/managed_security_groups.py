@@ -1,7 +1,7 @@
 """The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to the groups of nodes.
 
-If a request names a group for service access, EMR adds no rule to that group. Source: Amazon EMR Management Guide, "Working with Amazon
-EMR-managed security groups".
+If a request names a group for service access, EMR does not add rules to that group. Source: Amazon EMR Management Guide, "Working with
+Amazon EMR-managed security groups".
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _describe_node(node: Node) -> dict[str, Any]:
 
 
 def _describe_cluster(cluster: Cluster) -> dict[str, Any]:
-    """Return the content of /mnt/var/lib/info/job-flow.json. The cluster has a master."""
+    """Return the content of /mnt/var/lib/info/job-flow.json. The cluster must have a master."""
     master: Any = cluster.master
     groups = {group.role: group for group in cluster.groups}
     workers = groups.get(CORE)

@@ -46,7 +46,7 @@ class Node:
         return self.state != "TERMINATED"
 
     def follow(self) -> None:
-        """Update the state from that of the EC2 instance, up to the start of the bootstrap actions."""
+        """Derive the node's state from the state of the EC2 instance, up to the start of the bootstrap actions."""
         if self.instance.state in ENDING and self.is_live:
             self.end("INSTANCE_FAILURE", f"Instance {self.instance.id} was terminated.")
         elif self.state == "PROVISIONING" and self.instance.state == "running":

@@ -155,7 +155,7 @@ def _check_overlap(other: Association, path: str, source: str) -> None:
     if path.startswith(other.path) or other.path.startswith(path):
         raise fsx_error("BadRequest", f"The file system path '{path}' overlaps with '{other.path}' of {other.association_id}.")
     if source == _folder(other.request["DataRepositoryPath"]):
-        raise fsx_error("BadRequest", f"The data repository path '{source}' is linked by {other.association_id} already.")
+        raise fsx_error("BadRequest", f"The data repository path '{source}' is already linked by {other.association_id}.")
 
 
 def _folder(path: str) -> str:

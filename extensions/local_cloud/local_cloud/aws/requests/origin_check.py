@@ -13,18 +13,18 @@ from .calls import Application
 
 NAMES = ("127.0.0.1", "localhost")
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
-"""Paths that moto serves in addition to the AWS API, such as a dashboard and a reset."""
+"""Paths that moto serves in addition to the AWS API, such as a dashboard and an endpoint for a reset."""
 
 
 def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:
-    """Return the application, protected by the check. `hosts` are the accepted values of `Host`, by default those of the server."""
+    """Return the application, protected by the check. `hosts` contains the accepted values of `Host` (default: the server's names)."""
 
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         allowed = hosts or [f"{name}:{environ['SERVER_PORT']}" for name in NAMES]
         if environ.get("HTTP_HOST", "") not in allowed:
             return _refuse(start, "403 Forbidden", f"Host: {environ.get('HTTP_HOST', '')!r} is not this cloud. Use {allowed[0]}.")
         if "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none":
-            return _refuse(start, "403 Forbidden", "Requests of web pages are refused.")
+            return _refuse(start, "403 Forbidden", "Requests from web pages are refused.")
         environ.pop("HTTP_X_MOTO_ACCOUNT_ID", None)
         return application(environ, lambda status, headers, *more: start(status, _without_cors(headers), *more))
 

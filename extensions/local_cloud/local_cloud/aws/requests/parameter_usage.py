@@ -177,7 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. For this, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
+    """Serialize a response. To do so, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -186,7 +186,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, where parameters have other names than in botocore."""
+    """The query or the path of a request, where parameters have different names than in botocore."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

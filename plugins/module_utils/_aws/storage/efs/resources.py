@@ -385,7 +385,7 @@ KINDS = (
         settle=_settle(FILE_SYSTEM_LOOKUP),
         updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
         deleted_after=("mount_target", "file_system_policy"),
-        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt that one.",
+        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt it.",
     ),
     Kind(
         "file_system_policy",

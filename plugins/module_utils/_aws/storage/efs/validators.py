@@ -104,7 +104,7 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
     lacking = [zone for zone in zone_names if zone not in addresses and one_zone in (None, zone)]
     if group and group.adopted and file_system.adopted and lacking:
         yield (
-            f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, a run adds no mount targets, "
+            f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, a run does not add mount targets, "
             "because later runs could not recognize them. Create the mount targets yourself, or remove security_group_ids.storage."
         )
 

@@ -57,7 +57,7 @@ OPTIONS = (
         (MODULE,),
         in_place(
             "but at most once every six hours, and only to a larger size",
-            "To reduce the size, copy the data to a smaller file system and adopt that one",
+            "To reduce the size, copy the data to a smaller file system, then adopt that file system",
         ),
         ("Size of the cluster's own Lustre file system in GiB: 1200 or a multiple of 2400.",),
     ),

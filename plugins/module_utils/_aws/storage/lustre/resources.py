@@ -143,7 +143,7 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
-    """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates no duplicate.
+    """Return the client token for a request. Within a run, the same request has the same token, so a retry does not create a duplicate.
 
     Another run finds existing resources by their tags. Each run uses new tokens, because FSx could return a deleted resource for an old
     token.
@@ -197,7 +197,7 @@ def _timeout(cloud: AwsClient) -> float:
 def _is_available(description: Mapping[str, Any]) -> bool:
     """Return whether a file system or a link is available. Raises ClusterError if the file system or link has failed."""
     if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
-        reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
+        reason = description.get("FailureDetails", {}).get("Message", "AWS returned no reason")
         raise ClusterError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
     return bool(description["Lifecycle"] == "AVAILABLE")
 
@@ -290,7 +290,7 @@ KINDS = (
         updatable=frozenset({"capacity", "throughput", "compression", "security_groups", "tags"}),
         deleted_after=("data_repository_association", "auto_scaling_group"),
         deleted_before=("security_group", "subnet"),
-        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt that one.",
+        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt it.",
     ),
     Kind(
         "data_repository_association",

@@ -62,7 +62,7 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
 )
 def test_a_denied_call_is_told_once_with_what_to_do(message, told):
     error = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": message}}, "DescribeVpcs")
-    assert denial(error) == f"{told}. Attach the policies of docs/permissions.md to this identity, or use other credentials."
+    assert denial(error) == f"{told}. Attach the policies from docs/permissions.md to this identity, or use other credentials."
 
 
 @pytest.mark.parametrize(

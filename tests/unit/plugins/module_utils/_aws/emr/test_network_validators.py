@@ -58,4 +58,4 @@ def test_public_access(found, replace, permitted, enabled, blocked):
     options = {**DEFAULTS, "emr_additional_security_group_ids": {"workers": ["sg-1"]}, "emr_replace": replace}
     messages = list(network_validators.EmrPublicAccess().check(Request(cloud, options), found))
     assert len(messages) == blocked
-    assert all("ids.workers: sg-1 lets all addresses in on ports 8888" in message for message in messages)
+    assert all("ids.workers: sg-1 allows traffic from all addresses on ports 8888" in message for message in messages)

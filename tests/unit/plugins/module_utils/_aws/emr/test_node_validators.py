@@ -39,7 +39,7 @@ def request(**image):
     [
         ({}, []),
         ({"BlockDeviceMappings": [ROOT, {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"}]}, []),
-        ({"BlockDeviceMappings": [ROOT, {"DeviceName": "/dev/sdb", "Ebs": {}}]}, ["ami-1 has 2 EBS volumes, but EMR supports only images"]),
+        ({"BlockDeviceMappings": [ROOT, {"DeviceName": "/dev/sdb", "Ebs": {}}]}, ["ami-1 has 2 EBS volumes, but EMR allows only one"]),
         (
             {"BlockDeviceMappings": [{**ROOT, "Ebs": {"VolumeSize": 101}}]},
             ["ami-1 needs 101 GiB, but EMR supports root volumes of at most 100"],

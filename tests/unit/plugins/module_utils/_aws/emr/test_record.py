@@ -67,5 +67,5 @@ def test_another_run_at_the_same_time_is_an_error():
     store = Store()
     begun = record.begin(store)
     store.values.append("j-2")
-    with pytest.raises(ClusterError, match=r"at the same time\. j-1 is used from now on"):
+    with pytest.raises(ClusterError, match=r"at the same time\. From now on, runs use j-1"):
         record.complete(store, begun, "j-1")

@@ -45,8 +45,8 @@ def action(path, name="a"):
         ({"emr_core_count": 0, "emr_core_instance_type": "m5.large"}, ["emr_core_instance_type: the cluster has no core nodes"]),
         ({"emr_security_group_ids": {"master": "sg-1", "workers": "sg-2", "service": None}}, []),
         ({"emr_security_group_ids": {"master": None, "workers": None, "service": None}}, []),
-        ({"emr_security_group_ids": {"master": "sg-1", "workers": None}}, ["emr_security_group_ids: workers missing"]),
-        ({"emr_security_group_ids": {"service": "sg-1"}}, ["emr_security_group_ids: master and workers missing"]),
+        ({"emr_security_group_ids": {"master": "sg-1", "workers": None}}, ["emr_security_group_ids: no group for workers"]),
+        ({"emr_security_group_ids": {"service": "sg-1"}}, ["emr_security_group_ids: no group for master and workers"]),
         ({"emr_additional_security_group_ids": {"master": list("abcd"), "workers": None}}, []),
         ({"emr_additional_security_group_ids": {"workers": list("abcde")}}, ["ids.workers: 5 groups exceed the limit. Specify at most 4"]),
         ({"emr_log_uri": "s3://logs"}, []),
@@ -61,7 +61,10 @@ def action(path, name="a"):
         ({"emr_steps": [step("a"), step("b")]}, []),
         ({"emr_steps": [step("a"), step("a")]}, ["emr_steps: 'a' occurs more than once"]),
         ({"emr_steps": [step("a", "x" * 5120, "y" * 5102)]}, []),
-        ({"emr_steps": [step("a", "x" * 5120, "y" * 5103)]}, ["emr_steps: jar and args of 'a' have 10241 characters. EMR allows 10240"]),
+        (
+            {"emr_steps": [step("a", "x" * 5120, "y" * 5103)]},
+            ["emr_steps: jar and args of 'a' have 10241 characters. EMR allows at most 10240"],
+        ),
         ({"emr_steps": [step("")]}, ["emr_steps: a step has no valid name"]),
         ({"emr_steps": [step(str(number)) for number in range(257)]}, ["257 steps exceed the limit"]),
     ],
@@ -108,4 +111,4 @@ def test_steps_that_have_failed_are_told(state):
     messages = list(validators.EmrFailedSteps().check(Request(None, {**OPTIONS, "emr_steps": [step("prepare")]}), found))
     failed = state in ("FAILED", "CANCELLED")
     assert len(messages) == failed
-    assert not failed or f"emr_steps: 'prepare' (s-1) is {state.lower()}: no such file. To run it again" in messages[0]
+    assert not failed or f"emr_steps: 'prepare' (s-1) has the state {state}: no such file. To run this step again" in messages[0]

@@ -53,7 +53,9 @@ def test_chosen_ranges_are_kept_and_other_subnets_stay_out_of_them():
 
 
 def test_chosen_ranges_can_leave_no_room_for_other_subnets():
-    with pytest.raises(AddressPlanError, match=r"^private_subnet_cidrs: the other subnets leave no /28 of '192.168.0.0/26' .* subnet of b"):
+    with pytest.raises(
+        AddressPlanError, match=r"^private_subnet_cidrs: the other subnets of '192.168.0.0/26' leave no /28 block .* subnet of b"
+    ):
         subnets("192.168.0.0/26", ["a", "b"], {"private-a": "192.168.0.0/27"})
     both = {"private-a": "192.168.0.32/27", "public-a": "192.168.0.0/27"}
     assert subnets("192.168.0.0/26", ["a"], both) == both
