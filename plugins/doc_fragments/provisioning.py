@@ -108,8 +108,8 @@ options:
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
-        deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
+        or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
@@ -151,8 +151,8 @@ options:
     default: 10.0.0.0/16
   private_subnet_cidrs:
     description:
-      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
-        has a prefix length from /16 to /28.
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr)
+        and has a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
@@ -216,7 +216,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
   delete_data:
     description:
@@ -235,8 +235,9 @@ options:
   file_system_id:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
-        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
-        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
+        mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
+        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
+        system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
@@ -246,13 +247,13 @@ options:
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
@@ -318,13 +319,13 @@ options:
     description:
       - 'Size of the cluster''s own Lustre file system in GiB: 1200 or a multiple of 2400.'
       - This option can be changed in place, but at most once every six hours, and only to a larger size. To reduce
-        the size, copy the data to a smaller file system and adopt that one.
+        the size, copy the data to a smaller file system, then adopt that file system.
     type: int
     default: 1200
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2
@@ -453,8 +454,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master. The master also takes part in training, so a job can use one host
-        more. With V(0), the cluster is a single node.
+      - Number of workers besides the master. The master also takes part in training, so a job can use one more
+        host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -544,7 +545,7 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing ones.
+        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.
@@ -609,7 +610,7 @@ options:
   private_key_file:
     description:
       - File on the controller with the private key of O(key_name). The module compares the key with the key pair,
-        but does not copy it.
+        but does not copy the file.
       - The inventory sets this option to the value of its own option C(private_key_file), which is the file that
         SSH uses.
       - This option applies to one run and is not stored.
@@ -680,8 +681,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
         can then allow connections from these groups. A run never changes or deletes them.
-      - They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default,
-        and a node is in up to 2 groups of the cluster.
+      - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
+        by default, and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -724,8 +725,8 @@ options:
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
-        deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
+        or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
@@ -767,8 +768,8 @@ options:
     default: 10.0.0.0/16
   private_subnet_cidrs:
     description:
-      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each is part of O(network_cidr) and
-        has a prefix length from /16 to /28.
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr)
+        and has a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
@@ -875,8 +876,8 @@ options:
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
-        deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
+        or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
@@ -912,7 +913,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
   delete_data:
     description:
@@ -931,8 +932,9 @@ options:
   file_system_id:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
-        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
-        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
+        mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
+        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
+        system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
@@ -942,13 +944,13 @@ options:
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
@@ -1019,8 +1021,8 @@ options:
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
-        deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
+        or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
@@ -1056,7 +1058,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
   delete_data:
     description:
@@ -1085,13 +1087,13 @@ options:
     description:
       - 'Size of the cluster''s own Lustre file system in GiB: 1200 or a multiple of 2400.'
       - This option can be changed in place, but at most once every six hours, and only to a larger size. To reduce
-        the size, copy the data to a smaller file system and adopt that one.
+        the size, copy the data to a smaller file system, then adopt that file system.
     type: int
     default: 1200
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - This option cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system, then adopt that file system.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2
@@ -1237,8 +1239,8 @@ options:
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
-        deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
+        or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the security groups.
@@ -1272,8 +1274,9 @@ options:
   file_system_id:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
-        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
-        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
+        mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
+        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
+        system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
@@ -1353,8 +1356,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master. The master also takes part in training, so a job can use one host
-        more. With V(0), the cluster is a single node.
+      - Number of workers besides the master. The master also takes part in training, so a job can use one more
+        host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -1444,7 +1447,7 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing ones.
+        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.
@@ -1509,7 +1512,7 @@ options:
   private_key_file:
     description:
       - File on the controller with the private key of O(key_name). The module compares the key with the key pair,
-        but does not copy it.
+        but does not copy the file.
       - The inventory sets this option to the value of its own option C(private_key_file), which is the file that
         SSH uses.
       - This option applies to one run and is not stored.
@@ -1580,8 +1583,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
         can then allow connections from these groups. A run never changes or deletes them.
-      - They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default,
-        and a node is in up to 2 groups of the cluster.
+      - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
+        by default, and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -1618,7 +1621,8 @@ options:
   emr_instance_type:
     description:
       - Instance type of the master and, by default, of all other nodes. Required with O(state=present).
-      - 'The release must support the type: C(aws emr list-supported-instance-types --release-label emr-7.9.0).'
+      - The release must support the type. To list the types, run C(aws emr list-supported-instance-types --release-label
+        emr-7.9.0).
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
   emr_core_instance_type:
@@ -1628,11 +1632,11 @@ options:
     type: str
   emr_core_count:
     description:
-      - Number of core nodes, which store HDFS. Required with O(state=present). With V(0), the master is the only
-        node.
+      - Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master
+        is the only node.
       - 'If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for
-        the containers on them, and keeps as many core nodes as HDFS has copies of each block: by default 1 if the
-        cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
+        the containers on these nodes, and keeps at least as many core nodes as HDFS has copies of each block: by
+        default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
       - This option can be changed in place, but a change from 0 or to 0 requires O(emr_replace).
     type: int
   emr_task_instance_type:
@@ -1644,7 +1648,7 @@ options:
   emr_task_count:
     description:
       - Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the
-        highest numbers, and waits up to an hour for the containers on them.
+        highest numbers, and waits up to an hour for the containers on these nodes.
       - The cluster must not have several task groups with nodes.
       - This option can be changed in place.
     type: int
@@ -1654,13 +1658,13 @@ options:
       - Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.
       - If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and
         the named security groups need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true).
-        If EMR creates the security groups, the VPC needs it as well.
+        If EMR creates the security groups, the VPC also needs this tag.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
     default: EMR_DefaultRole
   emr_instance_profile:
     description:
-      - Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile and its role.
+      - Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile or its role.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
     default: EMR_EC2_DefaultRole
@@ -1670,8 +1674,8 @@ options:
         C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
         them. All EMR clusters of the account share the roles, so a run never deletes them.
       - AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.
-      - EMR may take a minute to see new roles. If EMR ends the new cluster because it does not see them yet, run
-        again.
+      - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
+        run again.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -1691,8 +1695,8 @@ options:
     description:
       - Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups
         of the nodes, but not to the group for service access.
-      - In a public subnet, EMR's block public access refuses groups that let all addresses in, except on ports
-        that the account permits.
+      - In a public subnet, EMR's block public access configuration does not permit groups that allow traffic from
+        all addresses, except on the ports that the account permits.
       - By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster
         terminates.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
@@ -1709,14 +1713,14 @@ options:
         type: str
       service:
         description:
-          - Group through which EMR reaches nodes in a private subnet. Required there, together with the other two
-            groups. For release 5.30.0 or later, it needs an inbound rule for TCP port 9443 from the group of the
-            master.
+          - Group through which EMR reaches nodes in a private subnet. Required for a private subnet if the other
+            two groups are set. For release 5.30.0 or later, the group needs an inbound rule for TCP port 9443 from
+            the group of the master.
         type: str
   emr_additional_security_group_ids:
     description:
-      - Ids of further security groups of the nodes, such as a group to which the mount targets of an EFS file system
-        allow access. At most 4 in each list.
+      - Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file
+        system allow access. At most 4 in each list.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}
@@ -1735,8 +1739,8 @@ options:
         default: []
   emr_bootstrap_actions:
     description:
-      - Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, the
-        cluster ends.
+      - Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, EMR
+        terminates the cluster.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: list
     elements: dict
@@ -1771,7 +1775,8 @@ options:
     type: str
   emr_applications:
     description:
-      - Names of the applications that EMR installs, such as V(Spark). EMR adds those on which they depend.
+      - Names of the applications that EMR installs, such as V(Spark). EMR also installs the applications on which
+        these depend.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: list
     elements: str
@@ -1785,8 +1790,8 @@ options:
     type: bool
   emr_steps:
     description:
-      - 'Steps that the cluster runs one after the other, each once. Names identify steps: a step with a new name
-        is added.'
+      - Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a
+        new name adds a step.
       - A run adds steps, but does not wait until they end.
       - This option can be changed in place, by adding steps. A step that was added cannot be changed or removed.
     type: list
@@ -1818,7 +1823,7 @@ options:
   emr_replace:
     description:
       - Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates
-        the cluster, whose data on HDFS is lost, and creates another one, which runs all steps.
+        the cluster, whose data on HDFS is lost, and creates another cluster, which runs all steps.
       - This option applies to one run and is not stored.
     type: bool
     default: false
