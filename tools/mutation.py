@@ -9,6 +9,7 @@ so mutmut runs in a folder with a link of that name.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -100,8 +101,11 @@ def read_equivalent() -> list[Mutant]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="FILE", help="name of a file without .py, such as `records` (default: all files)")
+    names = parser.parse_args().names
     make_tree()
-    run_mutmut(sys.argv[1:])
+    run_mutmut(names)
     tried, equivalent = list(mutants()), read_equivalent()
     lines = report(tried, equivalent)
     print("\n".join(lines))
