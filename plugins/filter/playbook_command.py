@@ -21,7 +21,7 @@ options:
     required: true
   variables:
     description:
-      - Variables that the command sets. It then also repeats all other variables that C(-e) sets for this run.
+      - Variables that the command sets. If this option is set, the command also repeats all other variables that C(-e) sets for this run.
       - The values of variables and keys that may be secret, such as C(training_job_secrets), are replaced by V(AS_BEFORE).
     type: dict
 author:

@@ -11,7 +11,7 @@ version_added: 0.2.0
 short_description: Builds the list of Slurm's nodes from host variables
 description:
   - Returns the name and the private address of each host, in the order of the hosts' numbers, and the hardware that the host has reported.
-  - Hosts that did not answer have no hardware. Impossible hardware is ignored, with a warning.
+  - The entries of hosts that did not respond have no hardware. Impossible hardware is ignored, with a warning.
 positional: found
 options:
   _input:
@@ -52,7 +52,7 @@ _value:
       description: Private address of the node.
       type: str
     hardware:
-      description: Hardware of the node. Absent if it is not known.
+      description: Hardware of the node. Absent if the hardware is unknown.
       type: dict
 """
 
@@ -81,7 +81,7 @@ def _hardware(host: Mapping[str, Any], found: str) -> Hardware | None:
         return None
     hardware = hardware_of(result["hardware"])
     if not is_plausible(hardware):
-        Display().warning(f"{host[VARIABLES['name']]}: no host can have the hardware that this one reports. It is ignored. Check the host.")
+        Display().warning(f"{host[VARIABLES['name']]}: the hardware that this host reports is impossible, and is ignored. Check the host.")
         return None
     return hardware
 

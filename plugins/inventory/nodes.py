@@ -27,7 +27,7 @@ description:
     host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
   - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail with the cause. With
-    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every run ends at once, and shows only the cause.
+    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every run ends immediately, and shows only the cause.
 options:
   plugin:
     description: Name of this plugin.
@@ -45,8 +45,8 @@ options:
   node_service:
     description:
       - AWS service that launches the cluster's nodes.
-      - V(auto_scaling) stands for the nodes of the playbook C(deeplearning.cluster.provision), V(emr) for those of
-        the playbook C(deeplearning.cluster.emr).
+      - With V(auto_scaling), the nodes are those that the playbook C(deeplearning.cluster.provision) launches. With V(emr), they are those
+        that the playbook C(deeplearning.cluster.emr) launches.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling

@@ -24,8 +24,8 @@ options:
     default: ""
   sources:
     description:
-      - Several sources that together make one data set, in place of O(source). O(name) is required. A file of a later source replaces a
-        file of an earlier source with the same path.
+      - Several sources that together make one data set, instead of O(source). O(name) is required. A file of a later source replaces a file
+        of an earlier source with the same path.
     type: list
     elements: dict
     default: []

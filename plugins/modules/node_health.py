@@ -10,10 +10,10 @@ version_added: 0.2.0
 short_description: Checks the health of a node
 description:
   - Runs on the host. Checks disks, memory, host names, certificates, shared storage, GPUs and Elastic Fabric Adapters. The checks run at
-    the same time, each with a time limit. A check that does not end in time is a finding.
+    the same time, each with a time limit. A check that does not end in time counts as a finding.
   - Reports what it finds, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
   - The module does not fail if it finds something. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
-  - An action plugin of the same name compares the host's clock with the controller's, and sends the users' own checks.
+  - An action plugin of the same name compares the host's clock with the controller's, and sends the users' own checks to the host.
 options:
   user:
     description:
@@ -134,7 +134,7 @@ findings:
       type: str
       sample: gpu_count
     severity:
-      description: What the finding calls for. With V(monitor), the node can run jobs.
+      description: The action that the finding requires. With V(monitor), the node can run jobs.
       type: str
       choices: [monitor, restart, reboot, replace]
     message:

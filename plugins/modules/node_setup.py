@@ -9,8 +9,8 @@ module: node_setup
 version_added: 0.2.0
 short_description: Runs set-up steps on a host, each once
 description:
-  - Runs on the host. Runs, in order, the steps that have not succeeded there with the same content. A failed step ends the run, and the
-    next run continues with this step.
+  - Runs on the host. Runs the steps in order, except those that have already succeeded there with the same content. A failed step ends the
+    run, and the next run continues with this step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
   - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
@@ -18,7 +18,7 @@ description:
 options:
   steps:
     description:
-      - The steps. Each has exactly one of O(steps[].packages), O(steps[].script), O(steps[].command) and O(steps[].repository).
+      - The steps. Each step has exactly one of O(steps[].packages), O(steps[].script), O(steps[].command) and O(steps[].repository).
     type: list
     elements: dict
     required: true
@@ -39,8 +39,8 @@ options:
         type: str
       sha256:
         description:
-          - SHA-256 digest of a script from a URL. A different file is not run.
-          - With the digest, the URL does not count as content. Without it, only the URL does.
+          - SHA-256 digest of a script from a URL. A file with a different digest is not run.
+          - If the digest is specified, the digest counts as content, and the URL does not. Otherwise, only the URL counts.
         type: str
       arguments:
         description:
@@ -50,11 +50,11 @@ options:
         default: []
       command:
         description:
-          - A list with a program and its arguments, or text, which bash runs.
+          - A list with a program and its arguments, or a string that bash runs.
         type: raw
       repository:
         description:
-          - URL of a git repository. A password in it is not shown.
+          - URL of a git repository. A password in the URL is not shown.
         type: str
       version:
         description:
@@ -63,7 +63,7 @@ options:
         default: ""
       path:
         description:
-          - Directory of the clone on the host. It is empty or missing at first, or a clone of the same repository.
+          - Directory of the clone on the host. The directory must be missing, empty, or a clone of the same repository.
           - If O(steps[].user=root), only root can have write permission for its parent directories.
           - Required with O(steps[].repository).
         type: path
@@ -113,9 +113,9 @@ options:
   state:
     description:
       - V(checked) checks the steps on the controller, without connecting to the host.
-      - V(started) starts them and does not wait. A later task with V(present) and O(attempt) waits for them. With both tasks, all hosts of
-        a play run their steps at the same time, even if there are more hosts than forks.
-      - V(present) runs them.
+      - V(started) starts the steps and does not wait for them. A later task with V(present) and O(attempt) waits for them. With both tasks,
+        all hosts of a play run their steps at the same time, even if there are more hosts than forks.
+      - V(present) runs the steps and waits until they have ended.
     type: str
     choices: [checked, started, present]
     default: present

@@ -13,8 +13,8 @@ description:
   - The module never changes an environment that it has built. If the requirements change, it builds a new environment next to the
     existing one, so that running jobs keep the environment that they started with. The link C(current) next to the builds
     points to the newest build.
-  - In a shared directory, one host builds the environment and the others wait for it. Hosts with a different architecture or Python
-    version build their own.
+  - In a shared directory, one host builds the environment and the others wait for it. Hosts with a different architecture or Python version
+    build their own environments.
   - If a build fails, the existing environments do not change, and the error message contains the last lines of the installer's output.
 notes:
   - The module never deletes an environment. See M(deeplearning.cluster.python_environment_cleanup).

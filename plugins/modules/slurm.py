@@ -13,13 +13,13 @@ description:
     which gets its configuration from C(slurmctld).
   - The hosts must have the Slurm programs and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
     M(deeplearning.cluster.slurm_key).
-  - No change of O(nodes) affects running jobs. A node that is no longer in O(nodes) is drained while jobs are running on it, and removed by
-    a later run. If the node no longer responds, its jobs are requeued and the node is removed at once.
+  - Changes to O(nodes) do not affect running jobs on nodes that respond. A node that is no longer in O(nodes) is drained while jobs are
+    running on it, and removed by a later run. If the node no longer responds, its jobs are requeued and the node is removed immediately.
   - Nodes that an operator has drained stay drained.
 options:
   component:
     description:
-      - V(controller) is C(slurmctld), V(node) is C(slurmd).
+      - V(controller) configures C(slurmctld), and V(node) configures C(slurmd).
     type: str
     choices:
       - controller
@@ -51,8 +51,8 @@ options:
       hardware:
         description:
           - The return value RV(deeplearning.cluster.slurm_info#module:hardware) of the node.
-          - For a node without it, the hardware in the current configuration is kept. A node that is not in the configuration is left out,
-            with a warning.
+          - If a node has no such value, its hardware in the current configuration is kept. If the node is not in the configuration either,
+            it is left out, with a warning.
         type: dict
         suboptions:
           cpus:
@@ -98,12 +98,12 @@ options:
     type: str
   partition:
     description:
-      - Name of the partition of all nodes.
+      - Name of the partition that contains all nodes.
     type: str
     default: trainers
   groups:
     description:
-      - Groups whose members can submit jobs. If the list is empty, all users can.
+      - Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
     type: list
     elements: str
     default: []
@@ -120,12 +120,12 @@ options:
     default: {}
   settings:
     description:
-      - The return value RV(settings) of the controller. C(slurmd) restarts if it changes, which does not affect running jobs.
+      - The return value RV(settings) of the controller. If the value changes, C(slurmd) restarts, which does not affect running jobs.
       - Required with O(component=node) and O(state=present).
     type: str
   timeout:
     description:
-      - Seconds to wait until C(slurmctld) answers, or until the node registers with it.
+      - Seconds to wait until C(slurmctld) responds, or until the node registers with it.
     type: int
     default: 120
   state:
@@ -142,7 +142,7 @@ attributes:
     description: Predicts the changes without writing anything.
     support: full
   diff_mode:
-    description: Shows the differences of files, services and states of nodes.
+    description: Shows the differences of files, services and node states.
     support: full
   idempotent:
     description: A correctly configured host is not changed.

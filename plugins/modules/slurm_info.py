@@ -20,7 +20,7 @@ options:
     default: false
 attributes:
   check_mode:
-    description: Changes nothing in check mode.
+    description: The module changes nothing.
     support: full
   diff_mode:
     description: The module shows no differences.

@@ -16,7 +16,7 @@ description:
 options:
   key:
     description:
-      - The key, as RV(key) of another host.
+      - The key that another host returned as RV(key).
     type: str
   replace:
     description:

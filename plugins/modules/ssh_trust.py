@@ -25,7 +25,7 @@ options:
     required: true
   user:
     description:
-      - The login user, who owns the user key. Hosts accept user certificates of this authority only for logins as this user.
+      - The login user, who owns the user key. Hosts accept user certificates that this authority has signed only for logins as this user.
     type: str
     required: true
   authority:
@@ -128,7 +128,7 @@ unsigned:
         reason:
           description: Why the host needs the certificate.
           type: str
-          sample: there is none
+          sample: it does not exist
     user: *need
 """
 

@@ -192,7 +192,7 @@ options:
   queue:
     description:
       - Name of the queue that decides when the job runs and, with O(host_count), on which hosts. The job does not share its hosts.
-      - Required with O(state=queued) and O(state=submitted). With O(state=prepared), checks the queue.
+      - Required with O(state=queued) and O(state=submitted). With O(state=prepared), the module checks the queue.
     type: str
     choices: [slurm]
     version_added: 0.2.0
@@ -204,7 +204,7 @@ options:
     version_added: 0.2.0
   host_count:
     description:
-      - Number of hosts on which the job runs. The queue chooses them from O(hosts). V(0) means all of them.
+      - Number of hosts on which the job runs. The queue chooses these hosts from O(hosts). V(0) means all hosts.
     type: int
     default: 0
     version_added: 0.2.0
@@ -241,15 +241,16 @@ options:
       - Seconds without any activity after which the job counts as hanging. Activity is output of a process, an entry in the progress file,
         or a change in the directory of the checkpoints.
       - The hosts collect the stacks of all processes before they end the attempt. See C(docs/recovery.md).
-      - V(0) means that this is not checked, because a script may be silent for hours.
+      - With V(0), inactivity is not checked, because a script may be silent for hours.
     type: int
     default: 0
     version_added: 0.2.0
   hang_steps:
     description:
-      - Multiple of the median step, to which 10 s are added, without a new step in the progress file after which the job counts as hanging.
-      - Entries need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for example for an evaluation.
-      - V(0) means that this is not checked.
+      - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus 10 s.
+      - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
+        example for an evaluation.
+      - With V(0), the time between steps is not checked.
     type: int
     default: 0
     version_added: 0.2.0
@@ -257,15 +258,15 @@ options:
     description:
       - Maximum number of restarts in a row without a new checkpoint. A new checkpoint resets the count, so that a long job is not ended by
         faults that are days apart.
-      - If an attempt of the job fails, the hosts start the job again, unless it is certain to fail again. They need no controller. The page
-        C(docs/recovery.md) describes when a job is restarted.
+      - If an attempt of the job fails, the hosts start the job again, unless it is certain to fail again. The hosts do this without the
+        controller. The page C(docs/recovery.md) describes when a job is restarted.
       - With V(0), the job ends with its first failure.
     type: int
     default: 3
     version_added: 0.2.0
   min_hosts:
     description:
-      - Minimum number of hosts with which the job is restarted if hosts are lost. The number of training processes becomes smaller.
+      - Minimum number of hosts with which the job is restarted if hosts are lost. With fewer hosts, the job has fewer training processes.
       - V(0) means all of the job's hosts.
     type: int
     default: 0
@@ -279,8 +280,8 @@ options:
     version_added: 0.2.0
   restart_exit_codes:
     description:
-      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. For these statuses, the same error
-        again is no reason to stop.
+      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. For these statuses, the same error may
+        occur again without ending the job.
     type: list
     elements: int
     default: []
@@ -292,7 +293,8 @@ options:
     default: /opt/deeplearning
   setup_steps:
     description:
-      - Steps of M(deeplearning.cluster.node_setup). With O(state=prepared), a host is refused if one of its steps has not succeeded there.
+      - Steps of M(deeplearning.cluster.node_setup). With O(state=prepared), the module fails on a host if one of the host's steps has not
+        succeeded there.
     type: list
     elements: dict
     default: []
@@ -466,7 +468,7 @@ job_state:
   choices: [new, running]
   sample: new
 checkpoint_directory:
-  description: Directory of the job's checkpoints, which another job may have created. Only for a new job.
+  description: Directory of the job's checkpoints, which another job may have created. Returned only for a new job.
   returned: when O(state=prepared)
   type: str
   sample: /efs/jobs/digits-1/checkpoints

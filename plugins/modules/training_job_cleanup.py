@@ -35,8 +35,8 @@ options:
     default: 10
   running:
     description:
-      - Names of jobs that have active units on other hosts, from RV(running) there. These jobs and those with active units on this host are
-        running, whatever their files say, and are kept.
+      - Names of jobs that have active units on other hosts, as returned in RV(running) on those hosts. These jobs, and jobs with active
+        units on this host, count as running regardless of what their files say, and are kept.
     type: list
     elements: str
     default: []

@@ -33,7 +33,7 @@ options:
   destination:
     description:
       - Bucket or prefix such as C(s3://bucket/prefix). The files of the job are uploaded to C(s3://bucket/prefix/NAME/).
-      - If omitted, it is the destination of the job's last export.
+      - The default is the destination of the job's last export.
     type: str
   include:
     description:
@@ -57,11 +57,11 @@ options:
     default: 0
   region:
     description:
-      - Region of the requests. The default is the region of the host.
+      - Region for the requests to S3. The default is the region of the host.
     type: str
   state:
     description:
-      - V(started) uploads the files that exist, and then, in the background, those that the job writes, until the job is over.
+      - V(started) uploads the files that exist, and then, in the background, the files that the job writes, until the job is over.
       - V(present) uploads the files that exist now.
     type: str
     choices: [started, present]

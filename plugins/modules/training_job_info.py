@@ -95,7 +95,7 @@ jobs:
       type: str
     state:
       description:
-        - The state of the job. A job that was removed from its queue before it started is V(stopped).
+        - The state of the job. A job that was removed from its queue before it started has the state V(stopped).
       type: str
       choices: [pending, queued, running, succeeded, failed, stopped, lost]
     directory:
@@ -127,7 +127,7 @@ jobs:
           description: Time at which the job was submitted, in seconds since 1970.
           type: float
         failure:
-          description: Why the job did not start when the queue had allocated its hosts.
+          description: Why the job did not start after the queue had allocated its hosts.
           returned: when it did not start
           type: str
         reason:
@@ -140,8 +140,8 @@ jobs:
           returned: while the job waits
           type: int
         problem:
-          description: Why the queue could not be read.
-          returned: when it could not be read
+          description: Why the queue could not be queried.
+          returned: when it could not be queried
           type: str
     export:
       description: State of the job's export to S3. See M(deeplearning.cluster.training_job_export).
@@ -287,7 +287,7 @@ jobs:
           description: The file with the output of the process.
           type: str
     attempt:
-      description: Number of the attempt that RV(jobs[].processes) and RV(jobs[].failure) are about, from V(1).
+      description: Number of the attempt that RV(jobs[].processes) and RV(jobs[].failure) describe, beginning with V(1).
       returned: success
       type: int
     attempts:
@@ -322,12 +322,12 @@ jobs:
           type: str
           sample: rank 1 on demo-worker2 ended with exit status 1 (ValueError at train.py, line 42)
         action:
-          description: What followed.
+          description: What followed the attempt.
           returned: when the hosts have decided
           type: str
           choices: [restart, stop]
         why:
-          description: Why this followed.
+          description: Why the job was restarted or ended after the attempt.
           returned: when the hosts have decided
           type: str
     failure:
@@ -356,7 +356,7 @@ jobs:
           type: list
           elements: str
     goodput:
-      description: What the hosts of the job spent their time on. The documentation of reports defines the buckets.
+      description: What the hosts of the job spent their time on. The page C(docs/watching.md) defines the buckets.
       returned: as specified by O(goodput)
       type: dict
       contains:

@@ -11,8 +11,8 @@ short_description: Writes the metadata files of the cluster to a host
 description:
   - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and marked blocks in
     C(/etc/hosts) and C(/etc/environment). Also sets the host name to the name in O(workers).
-  - PAM sets the variables in C(/etc/environment) for commands that run without a login shell, such as those of C(ssh host command). The
-    rest of this file stays the same, and diffs do not show it.
+  - PAM sets the variables in C(/etc/environment) for commands that run without a login shell, such as commands that C(ssh host command)
+    runs. The rest of this file stays the same, and diffs do not show it.
   - Each file is replaced atomically. C(metadata.json) is written last, so a current generation in it means that the other files are
     complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
@@ -68,7 +68,8 @@ options:
   workers_content:
     description:
       - What each line of the list of workers contains. V(names) are the aliases C(deeplearning-worker<number>), which stay the same when a
-        node is replaced. V(addresses) are for programs that bind to the line itself, such as MXNet's C(launch.py).
+        node is replaced. V(addresses) are the private addresses, for programs that bind to the address in the line, such as MXNet's
+        C(launch.py).
     type: str
     choices:
       - names

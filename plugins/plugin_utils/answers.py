@@ -73,7 +73,7 @@ inject_facts_as_vars = false"""
 
 
 class AnswerError(Exception):
-    """A value does not match the module's documentation; the message says which value and why."""
+    """A value does not match the module's documentation. The message says which value and why."""
 
 
 class SilenceError(BaseException):

@@ -67,7 +67,7 @@ def _inventories() -> Iterator[tuple[str, str]]:
 
 
 def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Yield the variable files and the variables that `-e` sets, restricted to `names` if there are any, and `without` some."""
+    """Yield the variable files and the variables that `-e` sets: only those in `names`, if specified, and none of those in `without`."""
     for text in given:
         if text.startswith("@"):
             yield "-e", f"@{_path(text[1:])}"
@@ -79,7 +79,7 @@ def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, 
 
 
 def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
-    """Return the option that sets a variable. Without JSON, Ansible would make a string of each value."""
+    """Return the option that sets a variable. Without JSON, Ansible would convert each value to a string."""
     name, value = variable[0], _without_secrets(*variable)
     if isinstance(value, str) and re.fullmatch(r"[\w./:@,+-]+", value):
         return "-e", f"{name}={value}"

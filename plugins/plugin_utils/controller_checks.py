@@ -76,7 +76,7 @@ SHOWN_NODES = 5
 WITHOUT_FRAMEWORK = "base"
 #: The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
-#: How messages call the elements of lists.
+#: The words that messages use for the elements of lists.
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
 #: The possible actions on the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")

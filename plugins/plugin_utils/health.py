@@ -39,13 +39,13 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     for file in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
         if not os.access(file, os.X_OK):
-            Display().warning(f"checks: {file} is not executable, so it is not run. To run it, use chmod +x.")
+            Display().warning(f"checks: {file} is not executable, so it is not run. To run it, make it executable with chmod +x.")
             continue
         _check_name(file.name)
         found.append({"name": file.name, "content": base64.b64encode(file.read_bytes()).decode("ascii")})
     size = sum(len(each["content"]) for each in found) * 3 // 4
     if size > PROGRAMS_LIMIT:
-        raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but at most {PROGRAMS_LIMIT} are sent. Use smaller files.")
+        raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but the limit is {PROGRAMS_LIMIT} bytes. Use smaller files.")
     return found
 
 

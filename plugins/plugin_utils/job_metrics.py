@@ -22,12 +22,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 # Seconds between two updates of the file while a playbook waits for the job.
 INTERVAL = 60.0
 
-# Maximum number of hosts whose step times are written.
+# Maximum number of hosts whose step times are in the file.
 STEP_TIMES_LIMIT = 1 << 10
 
 
 class Metric(NamedTuple):
-    """A metric of a job: its name, what it means, and its values, each with the labels that it has in addition to those of the job."""
+    """A metric of a job: its name, its meaning, and its values, each with its labels in addition to those of the job."""
 
     name: str
     meaning: str
@@ -43,7 +43,7 @@ class JobMetrics:
         self._due = 0.0
 
     def arguments(self) -> dict[str, str]:
-        """Return the arguments with which training_job_info returns the metrics, if it is time to update the file."""
+        """Return the arguments with which training_job_info returns the metrics, or none until the next update of the file is due."""
         if time.monotonic() < self._due:
             return {}
         self._due = time.monotonic() + INTERVAL
@@ -73,7 +73,7 @@ def metrics(job: JobStatus) -> list[Metric]:
         Metric("nodes", "Number of hosts that the job has or had.", [({}, found["nodes"])]),
         Metric("attempts", "Number of attempts, which is 1 if the job was not restarted.", [({}, job["attempt"])]),
         Metric("running", "Whether the job is running or waiting.", [({}, running)]),
-        Metric("step_seconds", "Median time of a host for a step.", [({"host": each["name"]}, each["seconds"]) for each in times]),
+        Metric("step_seconds", "Median step time of a host, in seconds.", [({"host": each["name"]}, each["seconds"]) for each in times]),
     ]
 
 

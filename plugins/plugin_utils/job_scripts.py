@@ -52,7 +52,10 @@ def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:
 
 def lines(specs: Iterable[Spec]) -> list[str]:
     """Return one line per process with its name, host and command."""
-    return [f"{spec['name']} on {spec['host']}: " + (shlex.join(spec["argv"]) or f"runs commands of {spec['lead']}") for spec in specs]
+    return [
+        f"{spec['name']} on {spec['host']}: " + (shlex.join(spec["argv"]) or f"runs the commands that {spec['lead']} sends")
+        for spec in specs
+    ]
 
 
 def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:

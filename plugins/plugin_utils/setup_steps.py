@@ -65,7 +65,9 @@ def read_steps(given: Any, bases: Sequence[str]) -> tuple[list[dict[str, Any]], 
         errors += [f"{OPTION}: step {number}: {message}" for message in wrong]
         same = next((each for each in steps if each["digest"] == step.get("digest")), None)
         if same:
-            errors.append(f"{OPTION}: step {number}: equals step {same['number']}, and a step runs once. Remove one of the two.")
+            errors.append(
+                f"{OPTION}: step {number}: is identical to step {same['number']}, but each step runs only once. Remove one of the two."
+            )
         elif not wrong:
             steps.append(step)
     return steps, errors
@@ -172,7 +174,7 @@ def _required(value: Any, key: str) -> str:
 def _texts(value: Any, key: str) -> list[str]:
     if not isinstance(value, (list, tuple)):
         raise _WrongError(f"{key}: the value is not a list. Use a list.")
-    return [_text(each, key, "a list of texts") for each in value]
+    return [_text(each, key, "a list of strings") for each in value]
 
 
 def _name(value: Mapping[str, Any], kind: str) -> str:
@@ -223,7 +225,7 @@ def _choice(value: Mapping[str, Any]) -> str:
 def _user(value: Mapping[str, Any]) -> str:
     user = _text(value["user"], "user") if value.get("user") is not None else USER
     if not USER_NAME.fullmatch(user):
-        raise _WrongError(f"user: {clean_line(user)!r} is not the name of a user. Use the name of a user of the nodes.")
+        raise _WrongError(f"user: {clean_line(user)!r} is not the name of a user. Use the name of a user that exists on the nodes.")
     return user
 
 
@@ -247,7 +249,7 @@ def _read_script(value: Mapping[str, Any], bases: Sequence[str]) -> dict[str, An
     if "://" in script:
         return {**common, "script": _checked_url(script), "content": None}
     if sha256:
-        raise _WrongError("sha256: applies only to a script from a URL. Remove it, because the content of a local file counts anyway.")
+        raise _WrongError("sha256: applies only to a script from a URL. Remove this key. For a local file, the content is always compared.")
     # The digest covers the content of the file, but not its name.
     return {**common, "script": None, "content": base64.b64encode(_read_file(script, bases)).decode()}
 
@@ -281,7 +283,7 @@ def _read_file(script: str, bases: Sequence[str]) -> bytes:
     if len(content) > SCRIPT_LIMIT:
         raise _WrongError(f"script: {script!r} is larger than {SCRIPT_LIMIT >> 20} MiB. Let a small script download the rest.")
     if content.startswith(b"#!") and content.partition(b"\n")[0].endswith(b"\r"):
-        raise _WrongError(f"script: {script!r} has the line breaks of Windows. Convert the file, for example with dos2unix.")
+        raise _WrongError(f"script: {script!r} has Windows line breaks. Convert the file, for example with dos2unix.")
     return content
 
 
@@ -299,7 +301,9 @@ def _read_repository(value: Mapping[str, Any], _bases: Sequence[str]) -> dict[st
     repository = _required(value["repository"], "repository")
     version = _text(value["version"], "version") if value.get("version") is not None else ""
     if version.startswith("-"):
-        raise _WrongError(f"version: {clean_line(version)!r} is not a branch, tag or commit. Use the name of one.")
+        raise _WrongError(
+            f"version: {clean_line(version)!r} is not a branch, tag or commit. Specify the name of a branch or tag, or a commit id."
+        )
     if value.get("path") is None:
         raise _WrongError("path: missing. Specify the directory on the nodes into which the repository is cloned.")
     path = _text(value["path"], "path")

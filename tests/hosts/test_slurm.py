@@ -226,7 +226,7 @@ def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(que
     same = queue.sbatch("true", "--hold", "--job-name=second", "--comment=deeplearning.cluster")
     queue.stop("second")
     assert queue.entries() == {"first": "RUNNING"}
-    assert queue.status("second").startswith("second stopped before its start, ")
+    assert queue.status("second").startswith("second stopped before it started, ")
     assert queue.left("second") == []
     assert queue.job(same, "JobState") == "PENDING", "another user's job of the same name"
     queue.master.ssh("touch /efs/go")

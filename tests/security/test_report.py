@@ -141,7 +141,7 @@ def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp
     html = page.render(honest, None)
     shown = [one["cause"] + one["why"] for one in honest["job"]["attempts"]]
     assert [EVIL in one for one in shown] == [True, True, True]
-    assert "Attempts 0 and 1 died after checkpoint &lt;script&gt;" in html
+    assert "Attempts 0 and 1 failed after checkpoint &lt;script&gt;" in html
     assert honest["job"]["problems"]
     assert "<script" not in html.lower()
     assert "<img src=x" not in html

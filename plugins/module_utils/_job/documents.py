@@ -43,9 +43,9 @@ class Cause(TypedDict, total=False):
 
 
 class Stuck(TypedDict):
-    """Where a rank of a job that hangs is.
+    """The place at which a rank of a hanging job is stuck.
 
-    `where` is a line of the script or a function of the kernel, or empty if it is not known. `waits` is true if the rank waits in a
+    `where` is a line of the script or a function of the kernel, or empty if the place is unknown. `waits` is true if the rank waits in a
     communication library, and `suspended` if the rank was stopped by a signal.
     """
 
@@ -58,11 +58,11 @@ class Stuck(TypedDict):
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
 
-    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of
-    the process, and its supervisor can start another attempt. It is false if the supervisor has ended.
+    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
+    process, and its supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
 
-    If hangs are detected, `active` is when the process last wrote output. If the job hangs, `hang` in the record of the lead says since
-    when, and `stuck` says where the ranks of the process are.
+    If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
+    lead says for how long, and `stuck` says where the ranks of the process are stuck.
     """
 
     tagged: bool
@@ -85,14 +85,14 @@ class _Verdict(TypedDict):
 class Verdict(_Verdict, total=False):
     """The contents of status/over: how an attempt ended, and the process that caused its failure.
 
-    If `restartable` is true, the job is not over: the supervisors decide what follows.
+    If `restartable` is true, the job is not over: the supervisors decide whether to restart it.
     """
 
     restartable: bool
 
 
 class Checkpoint(TypedDict):
-    """A complete checkpoint: the name of its file or directory, and when this was last changed."""
+    """A complete checkpoint: the name of its file or directory, and the time of its last change."""
 
     name: str
     changed: float
@@ -105,10 +105,11 @@ class _Following(TypedDict):
 
 
 class Following(_Following, total=False):
-    """The contents of status/next: what follows an attempt, and the rule that decides. See `recovery.Decision`.
+    """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
-    The attempt `started` on `ran_on` hosts. `failure` is the process that ended it, `cause` is why, and `progress` tells whether the
-    attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was renamed.
+    The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, `cause` is the reason, and
+    `progress` is true if the attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was
+    renamed.
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), the options `restarts` and `min_hosts`, and
     `refusal` (why the launcher cannot run the job on the remaining hosts).
@@ -135,7 +136,9 @@ class _Export(TypedDict):
 
 
 class Export(_Export, total=False):
-    """The contents of status/export: the latest pass of a job's export to S3. A pass uploads the files that differ.
+    """The contents of status/export: the latest pass of a job's export to S3.
+
+    A pass uploads the files that differ from those at the destination.
 
     `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) refer to all
     exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the number of files that
@@ -158,10 +161,10 @@ class _Queued(TypedDict):
 
 
 class Queued(_Queued, total=False):
-    """The contents of status/queue: the queue in which the job waits or has waited, the id of its entry, and when it was submitted.
+    """The contents of status/queue: the queue to which the job was submitted, the id of its entry, and the time of the submission.
 
-    `failure` says why the job did not start when the queue allocated its hosts. The other keys are not in the file: `reason` says why the
-    job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be read.
+    If the job did not start on the allocated hosts, `failure` states the reason. The other keys are not in the file: `reason` says why the
+    job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be queried.
     """
 
     failure: str
@@ -319,7 +322,7 @@ class Goodput(TypedDict):
     """What the hosts of a job spent their time on.
 
     `seconds` is the time from the creation of the job to its end, or until now. `buckets` contains node-seconds: their sum is `seconds`
-    times the number of `nodes`. `ratio` is the share of training.
+    times the number of `nodes`. `ratio` is the share of the bucket `training`.
     """
 
     nodes: int
@@ -330,7 +333,10 @@ class Goodput(TypedDict):
 
 
 class StepTime(TypedDict):
-    """The time in seconds that a host needs for a step, and whether it is slower than the others. `name` is the host, or `rank 3`."""
+    """The time in seconds that a host needs for a step, and whether this host is slower than the other hosts.
+
+    `name` is the host, or `rank 3`.
+    """
 
     name: str
     seconds: float

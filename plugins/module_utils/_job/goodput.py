@@ -3,8 +3,9 @@
 
 """Measures what the hosts of a job spent their time on. docs/watching.md defines the buckets.
 
-Each moment of each host's time, from the creation of the job to its end, belongs to exactly one bucket. The functions are pure: they
-depend only on the contents of the job's files. Files may be forged, so times in the wrong order are adjusted, and the buckets still add up.
+Each moment of each host's time, from the creation of the job to its end, belongs to exactly one bucket. The functions are pure: they depend
+only on the contents of the job's files. Files may be forged, so times in the wrong order are adjusted. The buckets therefore always add up
+to the total time.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ IDLE = "idle"
 #: The buckets in the order in which they are shown.
 BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
 
-#: The key of a progress entry with the seconds before the entry in which a checkpoint was written.
+#: The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
 CHECKPOINT_SECONDS = "checkpoint_seconds"
 
-# Maximum number of hosts. Others are left out. Forged decisions can name millions.
+# Maximum number of hosts. Further hosts are left out, because forged decisions can name millions of hosts.
 HOSTS_LIMIT = 1 << 14
 
 Change = Tuple[float, str]
-"""A time, and the bucket from then on."""
+"""A time, and the bucket that begins at this time."""
 
 
 class Attempt(NamedTuple):
     """An attempt of a job. All times are in seconds since 1970.
 
-    `began` is when its first process started, and `complete` is when its last process started. `hosts` maps the hosts of the
-    attempt to the time at which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the
-    attempt hung, it failed with its last progress entry, or at `failed` if this is later. `decided` is when the hosts decided what follows,
+    `began` is when its first process started, and `complete` is when its last process started. `hosts` maps the hosts of the attempt to the
+    time at which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the attempt hung,
+    it failed at the time of its last progress entry or at `failed`, whichever is later. `decided` is when the hosts decided what follows,
     or None.
     """
 
@@ -56,7 +57,10 @@ class Attempt(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """An attempt whose times are complete, in order and within the job. `decided` is when the attempt is over."""
+    """An attempt whose times are complete, in order, and within the duration of the job.
+
+    `decided` is the time at which the attempt is over.
+    """
 
     began: float
     complete: float
@@ -67,9 +71,9 @@ class _Span(NamedTuple):
 
 
 class Meter:
-    """Measures one job, from its attempts in their order and the entries of its progress file, which must be added in order.
+    """Measures one job, based on its attempts, oldest first, and the entries of its progress file, which must be added in order.
 
-    `hosts` are hosts of the job in addition to those of the attempts.
+    `hosts` are further hosts of the job that are in none of the attempts.
     """
 
     def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:
@@ -79,15 +83,18 @@ class Meter:
         self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
         self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
-        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, and the highest step of
-        # the attempts before it and of all attempts.
+        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of the
+        # attempts before this attempt, and the highest step of all attempts.
         self._time = self._created
         self._index = -1
         self._step: float | None = None
         self._highest = self._reached = -math.inf
 
     def add(self, time: float, entry: Mapping[str, Any]) -> None:
-        """Add an entry of the progress file. The time before an entry was spent on the step of this entry, and on a checkpoint."""
+        """Add an entry of the progress file.
+
+        The time since the previous entry counts as time for the step of this entry and, if the entry says so, for a checkpoint.
+        """
         time = _within(time, self._time, self._end)
         index = bisect.bisect_right(self._begins, time) - 1
         if index < 0:
@@ -113,7 +120,7 @@ class Meter:
                 self._spans[self._index] = span._replace(failed=min(max(span.failed, self._time), span.decided))
 
     def _bucket(self, step: float | None) -> str:
-        """Return the bucket of the time after the last entry, up to an entry with this step. Without one, the next step is assumed."""
+        """Return the bucket of the time between the last entry and an entry with this step. If `step` is None, the next step is assumed."""
         if step is None:
             return RECOMPUTED if self._step is not None and self._step < self._highest else TRAINING
         return RECOMPUTED if step <= self._highest else TRAINING
@@ -124,7 +131,7 @@ class Meter:
             changes.append((time, bucket))
 
     def result(self) -> Goodput:
-        """Return the seconds in each bucket, of each host and of all hosts. No entry can be added afterwards."""
+        """Return the seconds in each bucket, for each host and for all hosts together. Do not add entries afterwards."""
         self._leave()
         before = self._begins[0] if self._begins else self._end
         spent = {host: {**dict.fromkeys(BUCKETS, 0.0), WAITING: before - self._created} for host in self._hosts}
@@ -154,7 +161,7 @@ def _within(time: float, start: float, end: float) -> float:
 
 
 def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[Change], before: float) -> None:
-    """Add the time from `before`, when the previous attempt was over, until this attempt is over, to the buckets of all hosts."""
+    """Add the time from `before`, the end of the previous attempt, to the end of this attempt to the buckets of all hosts."""
     ends = {host: span.failed if ended is None else _within(ended, span.began, span.failed) for host, ended in span.hosts.items()}
     until = _until([(before, RESTART), *changes], {*ends.values()})
     for host, buckets in spent.items():
@@ -168,7 +175,7 @@ def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence
 
 
 def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
-    """Return the seconds in each bucket from the first change to each of the ends. The first change is before the ends."""
+    """Return, for each of the ends, the seconds in each bucket from the first change to this end. The first change precedes all ends."""
     found: dict[float, dict[str, float]] = {}
     sums: dict[str, float] = {}
     left = sorted(ends, reverse=True)

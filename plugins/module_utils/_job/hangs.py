@@ -19,28 +19,28 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
 
 # Seconds to wait in addition to a multiple of the median step. The supervisor polls every 2 s, so it sees both a step and a hang up to 2 s
-# late. Together with these 4 s, a hang is noticed within 10 s after the multiple.
+# late. A hang is therefore noticed at most 10 s after the multiple of the median has passed.
 MARGIN = 6.0
 
-# The median is that of the last steps. With fewer steps than the least number, it is not known yet: the first steps of a script often
-# compile, or fill caches.
+# The minimum number of steps for a median, and the number of last steps that count. With fewer steps, there is no median yet, because the
+# first steps of a script often compile code or fill caches.
 LEAST_STEPS, LAST_STEPS = 5, 101
 
-# Seconds by which the output of one process must have ended before that of all others to be evidence.
+# A process counts as the cause of a hang only if its output ended at least this number of seconds before the output of all other processes.
 SILENT_BEFORE = 5.0
 
-#: The beginning of the recorded reason of a process because of which a job hangs.
+#: The beginning of the reason in the record of the process that makes a job hang.
 MADE_NO_PROGRESS = "made no progress"
 
-#: Part of this reason if the job hangs because it reports no steps.
+#: Part of this reason if the job counts as hanging because it reports no new step.
 WITH_MEDIAN_STEP = "with a median step"
 
 
 class Activity:
-    """Tells how long a job has shown no activity. All times are in seconds of one clock.
+    """Measures how long a job has shown no activity. All times are in seconds and come from the same clock.
 
-    `timeout` is the number of seconds without any activity, and `steps` the multiple of the median step, after which the job hangs. 0 means
-    that this is not checked.
+    `timeout` is the number of seconds without any activity, and `steps` the multiple of the median step, after which the job hangs. If one
+    of them is 0, this condition is not checked.
     """
 
     def __init__(self, now: float, timeout: float, steps: float) -> None:
@@ -53,15 +53,15 @@ class Activity:
         self._suspended = True
 
     def see(self, signs: Hashable, now: float) -> None:
-        """Note what the job shows at the moment, such as the sizes of its files. A change is activity."""
+        """Record the current signs of activity, such as the times of the last outputs. Any change counts as activity."""
         if signs != self._signs:
             self._signs, self._active = signs, now
 
     def add(self, entries: Sequence[Mapping[str, Any]], now: float) -> None:
-        """Note new entries of the progress file.
+        """Record new entries of the progress file.
 
-        Another step is expected only after an entry with a step and a larger number of `steps`. Without the number, the end of the
-        training could not be told from a hang.
+        Another step is expected only after an entry whose `step` is less than its `steps`. Without the number of steps, the end of the
+        training could not be distinguished from a hang.
         """
         new = 0
         for entry in entries:
@@ -80,7 +80,7 @@ class Activity:
             self._has_stepped, self._stepped = True, now
 
     def describe_hang(self, now: float) -> str:
-        """Return how long the job has hung, as the end of a sentence (`made no progress ...`), or an empty string if it does not hang."""
+        """Return for how long the job has made no progress, as the end of a sentence, or an empty string if the job does not hang."""
         if self._steps and not self._suspended and len(self._durations) >= LEAST_STEPS:
             median, waited = statistics.median(self._durations), now - self._stepped
             if waited > self._steps * median + MARGIN:
@@ -98,11 +98,11 @@ def _number(value: Any) -> float | None:
 
 
 def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
-    """Return the index of the rank because of which the others wait, or None if no rank differs from the others.
+    """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
-    `active` are the times at which the ranks' processes last wrote output. A rank that is suspended is the cause, and otherwise a rank
-    that does not wait for others while others do, a rank at a place at which most others are not, or one that has been silent before the
-    others.
+    `active` are the times at which the ranks' processes last wrote output. The first of these that exists is the cause: a suspended rank, a
+    rank that does not wait while others do, a rank at a place where fewer than half of the ranks are, or, if all ranks are at the same
+    place, a rank whose output ended before that of the others.
     """
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)
@@ -119,9 +119,9 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
 
 
 def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
-    """Return the record of the process because of which a job hangs, as that of a failed process. `why` comes from describe_hang().
+    """Return the record of the process that makes a job hang, changed to that of a failed process. `why` comes from describe_hang().
 
-    If no rank differs from the others, it is the record of the first process, and its cause has no name.
+    If no rank differs from the others, the result is the record of the first process, and the cause has no name.
     """
     found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
@@ -135,15 +135,15 @@ def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
 
 
 def _counts(process: Record, rank: Stuck) -> bool:
-    """Return whether a rank can be the cause. Parameter servers always wait, so they can only be the cause if they are suspended.
+    """Return whether a rank can be the cause. Parameter servers always wait, so they can be the cause only if they are suspended.
 
-    The daemons of MPI are services too, but they have no ranks of their own. They start ranks of the job.
+    The daemons of MPI are services too, but the ranks that they start can be the cause. The records of daemons contain no ranks.
     """
     return process["part"] != SERVICE or not process["ranks"] or rank["suspended"]
 
 
 def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_odd: bool) -> str:
-    """Return where the ranks are, or an empty string if that is not known."""
+    """Return a phrase that says where the ranks are, or an empty string if this is unknown."""
     if rank is None or not (rank["where"] or rank["suspended"]):
         return ""
     places = collections.Counter(other["where"] for other in others).most_common(1)

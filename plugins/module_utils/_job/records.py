@@ -110,7 +110,7 @@ CAUSE: schema.Schema = {
 # Maximum number of ranks of one process on its own host.
 RANKS_PER_HOST_LIMIT = 1 << 10
 
-#: Where a rank of a job that hangs is.
+#: The place at which a rank of a hanging job is stuck.
 STUCK: schema.Schema = {
     "rank": schema.integer(0, 1 << 20),
     "where": schema.text(400),
@@ -438,7 +438,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
             if problems is not None:
                 problems.append(f"record {path!r} is skipped: {error}")
     if len(names) > RECORDS_LIMIT and problems is not None:
-        problems.append(f"{paths.status!r} has more than {RECORDS_LIMIT} records. The others are skipped.")
+        problems.append(f"{paths.status!r} has more than {RECORDS_LIMIT} records. The remaining records are skipped.")
     return sorted(found, key=lambda record: (record["rank"], record["name"]))
 
 
@@ -487,7 +487,7 @@ def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | N
 
 
 def read_following(paths: Paths, budget: Budget | None = None) -> Following | None:
-    """Return what follows an attempt. Return None if it has not ended, or if the file is not valid or exceeds the budget."""
+    """Return what follows an attempt. Return None if the attempt has not ended, or if the file is not valid or exceeds the budget."""
     try:
         content = schema.read_content(paths.following, FOLLOWING_LIMIT)
         if budget is not None and not budget.take(len(content)):
@@ -501,7 +501,10 @@ def read_following(paths: Paths, budget: Budget | None = None) -> Following | No
 
 
 def explain(found: Following, attempt: int) -> str:
-    """Return why this follows the attempt. The sentence belongs to the rule, because the job can write anything into the file."""
+    """Return the reason for what follows the attempt.
+
+    The sentence comes from the rule and not from the file, because the job can write anything into the file.
+    """
     host = found["failure"]["host"] if "failure" in found else ""
     why = recovery_cause(found.get("cause") or {}, host)
     situation = recovery.Situation(
@@ -516,7 +519,7 @@ def explain(found: Following, attempt: int) -> str:
 
 
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
-    """Return the cause in a document in the form that the decision uses."""
+    """Return a document's cause in the form that the decision uses."""
     kind = str(found.get("kind") or recovery.KILLED)
     return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
 
@@ -538,7 +541,7 @@ def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
 
 
 def _attempts(first: Paths) -> list[int]:
-    """Return the numbers of the directories of attempts after the first, without an order."""
+    """Return the numbers of the attempts after the first that have directories, in any order."""
     matches = (ATTEMPT.fullmatch(name) for name in _listing(first.status))
     return [int(match[1]) for match in matches if match and int(match[1]) > 1]
 
@@ -560,7 +563,7 @@ def last_change(paths: Paths) -> float:
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
     """Return the state of a job, from the newest attempt: its records, which come from with_state(), and its verdict.
 
-    A failed job that may be restarted is running until its supervisors have decided to stop it, or have sent no heartbeat for
+    A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
     `heartbeat_timeout` seconds.
     """
     following = read_following(paths)
@@ -611,7 +614,7 @@ def read_queued(paths: Paths) -> Queued | None:
 def queued_state(state: str, queued: Queued) -> str:
     """Return the state of a job with an entry in a queue, from the state according to its records.
 
-    Only the queue knows whether a job without records still waits (see the package `training_job` of the hosts).
+    Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue.py`).
     """
     if "failure" in queued:
         return FAILED
@@ -713,7 +716,7 @@ def describe_outcome(found: Outcome) -> str:
 
 
 def _describe_end_of_script(process: Record, why: Mapping[str, Any]) -> str:
-    """Return how a process ended. Launchers such as torchrun end with a status of their own, so prefer the end of their script."""
+    """Return how a process ended. Launchers such as torchrun end with their own exit status, so the end of the script takes precedence."""
     end = describe_end(process)
     if why.get("kind") not in (recovery.SIGNAL, recovery.EXIT_STATUS) or not why.get("what") or why["what"] in end:
         return end
@@ -725,7 +728,7 @@ def _describe_end_of_script(process: Record, why: Mapping[str, Any]) -> str:
 def describe_failure(process: Record, found: Cause | None = None) -> str:
     """Return a sentence about the process that ended an attempt, such as `rank 1 on worker2 ended with exit status 1 (ValueError at ...)`.
 
-    `found` is why it ended, and by default the cause in its record.
+    `found` is the cause. The default is the cause in the process's record.
     """
     why = found or process.get("cause") or {}
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))

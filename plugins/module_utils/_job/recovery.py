@@ -3,7 +3,7 @@
 
 """Decides what follows a failed attempt of a job: the decision table of docs/recovery.md.
 
-The decision is pure. It depends only on what is known about the attempts, and runs on hosts without Ansible.
+The functions are pure: they depend only on what is known about the attempts. They also run on hosts without Ansible.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
 # Signals that a program gets because of its own fault. Other signals come from outside and prove nothing about the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 
-# Exceptions that a script raises again, whatever changes around it.
+# Exceptions that a script raises again, regardless of the hosts, the data and the checkpoint.
 CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError", "NameError", "UnboundLocalError")
 
-# Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two prove little: ranks that
-# wait for a lost message are at the same place each time.
+# Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
+# because ranks that wait for a lost message are at the same place each time.
 HANGS = 3
 
 
@@ -62,7 +62,7 @@ class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
-    script's exit status, if it is known. `name` is the exception of a script, the signal, or the rank because of which a job hangs.
+    script's exit status, if it is known. `name` is the exception of a script, the signal, or the rank that makes a job hang.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Cause(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """An attempt that has failed. `progress` tells whether it completed a checkpoint.
+    """An attempt that has failed. `progress` is true if the attempt completed a checkpoint.
 
     `set_aside` is the name of the checkpoint that was set aside after the attempt, or an empty string.
     """
@@ -84,7 +84,10 @@ class Attempt(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The options of a job: the restarts in a row without a new checkpoint, the least number of hosts, and what exit codes mean."""
+    """The options of a job that the decision depends on.
+
+    `restarts` is the maximum number of restarts in a row without a new checkpoint.
+    """
 
     restarts: int
     min_hosts: int
@@ -93,10 +96,10 @@ class Policy(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last one.
+    """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last attempt.
 
-    `available` are the hosts that answer and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
-    and `has_older` tells whether there is an older one. `refusal` is why the launcher cannot run the job on the hosts of a restart.
+    `available` are the hosts that respond and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
+    and `has_older` is true if there is an older checkpoint. `refusal` is why the launcher cannot run the job on the hosts of a restart.
     """
 
     attempts: Sequence[Attempt]
@@ -119,7 +122,7 @@ class Situation(NamedTuple):
 class Decision(NamedTuple):
     """What follows an attempt. `rule` is a row of the table, and `why` a sentence. A restart uses `hosts`.
 
-    The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older one.
+    The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
     """
 
     action: str
@@ -151,9 +154,9 @@ def decide(situation: Situation) -> Decision:
 
 
 def explain(action: str, name: str, situation: Situation) -> str:
-    """Return the sentence of a rule, from what a decision says about the situation. A file with a decision may be forged."""
+    """Return the sentence of the rule that a decision names, for the situation that it describes. A recorded decision may be forged."""
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
-    return rule.why(situation) if rule else f"The decision names no rule of the table ({name})."
+    return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
 
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
@@ -209,7 +212,7 @@ def _is_suspect(situation: Situation) -> bool:
 
 
 def _points_to_host(cause: Cause) -> bool:
-    """Return whether the host may be responsible. If all ranks hang alike, it is not known which host is."""
+    """Return whether the host may be responsible. If all ranks hang alike, the responsible host is unknown."""
     if cause.kind == HANG:
         return bool(cause.name)
     return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
@@ -224,7 +227,10 @@ def _hangs_again(situation: Situation) -> bool:
 
 
 def _blames_checkpoint(situation: Situation) -> bool:
-    """Return whether two attempts in a row died after the same checkpoint, there is an older one, and this error is new since then."""
+    """Return whether the checkpoint may have caused the failures of the last two attempts, and there is an older checkpoint to use.
+
+    This is not so if the error has already recurred after an earlier checkpoint was set aside.
+    """
     if len(situation.attempts) < 2 or situation.progress or not situation.checkpoint or not situation.has_older:
         return False
     return is_own_fault(situation.cause) and not _returned(situation)
@@ -247,7 +253,7 @@ def _in_brackets(cause: Cause) -> str:
 
 
 def _correction(cause: Cause) -> str:
-    """Return what to do about an error that recurs, unless the message about this kind of error already says it."""
+    """Return what to do about an error that recurs, or an empty string if the description of the error already says so."""
     return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else " Correct the script or its data."
 
 
@@ -287,7 +293,7 @@ TABLE: Sequence[Rule] = (
         "launcher",
         STOP,
         lambda situation: bool(situation.refusal),
-        lambda situation: f"The launcher cannot run the job on the hosts that are left: {situation.refusal[:DETAIL_LIMIT]}",
+        lambda situation: f"The launcher cannot run the job on the remaining hosts: {situation.refusal[:DETAIL_LIMIT]}",
     ),
     Rule(
         "no_restarts_left",
@@ -299,7 +305,7 @@ TABLE: Sequence[Rule] = (
         "too_many_attempts",
         STOP,
         lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT,
-        lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To go on, start a new job with training_job_resume.",
+        lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To continue, start a new job with training_job_resume.",
     ),
     Rule(
         "restart_exit_code",
@@ -317,7 +323,7 @@ TABLE: Sequence[Rule] = (
         "error_came_back",
         STOP,
         _returned,
-        lambda situation: f"{_what(situation)} occurred again from an older checkpoint. Correct the script or its data.",
+        lambda situation: f"{_what(situation)} occurred again after a restart from an older checkpoint. Correct the script or its data.",
     ),
     Rule(
         "suspect_host",
@@ -330,7 +336,9 @@ TABLE: Sequence[Rule] = (
         "suspect_checkpoint",
         RESTART,
         _blames_checkpoint,
-        lambda situation: f"Attempts {_numbers(situation)} died after checkpoint {situation.checkpoint}, so the one before it is used.",
+        lambda situation: (
+            f"Attempts {_numbers(situation)} failed after checkpoint {situation.checkpoint}, so the job uses the checkpoint before it."
+        ),
         older_checkpoint=True,
     ),
     Rule(

@@ -26,7 +26,7 @@ TIME_LIMIT = 1 << 32
 
 
 class SchemaError(ValueError):
-    """A file does not conform to its schema; the message names the invalid part."""
+    """A file does not conform to its schema. The message names the invalid part."""
 
 
 class Field(NamedTuple):

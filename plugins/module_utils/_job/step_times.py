@@ -15,13 +15,13 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, StepTime
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER
 
-#: The key of a progress entry with a list of the seconds of all ranks.
+#: The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"
 
 # A host is slow if its time exceeds the median of all hosts by this factor.
 SLOW = 1.2
 
-# The time of a rank is the median of its last reported times. Maximum number of ranks.
+# The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks.
 LAST_TIMES, RANKS_LIMIT = 101, 1 << 13
 
 # Maximum seconds of a step: a day.
@@ -29,7 +29,7 @@ TIME_LIMIT = 86400
 
 
 class StepTimes:
-    """The last times of all ranks."""
+    """The last step times of all ranks."""
 
     def __init__(self) -> None:
         self._entries: collections.deque[Sequence[Any]] = collections.deque(maxlen=LAST_TIMES)
@@ -41,9 +41,9 @@ class StepTimes:
             self._entries.append(times[:RANKS_LIMIT])
 
     def result(self, hosts: Mapping[int, str]) -> list[StepTime]:
-        """Return the time of each host, which is that of its slowest rank. `hosts` maps ranks to hosts.
+        """Return the step time of each host, slowest first. It is the time of the host's slowest rank. `hosts` maps ranks to hosts.
 
-        Ranks whose hosts are not known have times of their own. The slowest host comes first.
+        A rank whose host is unknown gets its own entry.
         """
         count = max(map(len, self._entries), default=0)
         slowest: dict[str, float] = {}
@@ -63,7 +63,7 @@ def _is_time(value: Any) -> bool:
 
 
 def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
-    """Return the hosts of the ranks. The result is empty if the records do not show them.
+    """Return the hosts of the ranks. The result is empty if the records do not show which host runs which rank.
 
     The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
     parameter servers, the ranks of records are not those of the script.

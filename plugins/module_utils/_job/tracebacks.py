@@ -28,7 +28,8 @@ class ScriptError(NamedTuple):
 def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     """Return the last exception in a log, or None if the log contains no traceback. The run time is linear in the number of lines.
 
-    The place is the innermost frame in `directory`, which contains the job's code, or the innermost of all frames if there is none.
+    The place is the innermost frame in `directory`, which contains the job's code, or the innermost of all frames if no frame is in
+    `directory`.
     """
     last = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
     if last is None:

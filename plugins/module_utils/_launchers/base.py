@@ -14,7 +14,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # (from 32768).
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
-# A failed process must exit immediately. On a normal exit, its framework would wait for the other processes, which wait for it.
+# A failed process must exit immediately. If it exited normally, its framework would wait for the other processes, which wait for this
+# process.
 RUN_SCRIPT = """\
 import os, runpy, sys
 del sys.argv[0]
@@ -88,9 +89,9 @@ class Process(NamedTuple):
     """One process to start on one host.
 
     `rank` is the index of the process in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by
-    default `rank<rank>`. `part` is its role. A job ends and stops its services when the last worker ends. A job continues if it loses
-    spares. `task` is its type in the framework, if the launcher starts processes of several types.
-    A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
+    default `rank<rank>`. `part` is its role. When the last worker ends, the job stops its services and ends. If a job loses spares, it
+    continues. `task` is its type in the framework, if the launcher starts processes of several types. A process without `argv` runs the
+    commands that other hosts of the job send (see `remote_shell`).
 
     If the process starts other training processes, `ranks` contains their ranks. If `tagged` is true, each rank's lines in the
     log begin with the launcher's `tag`, so that users can read the log of a single rank.
@@ -116,15 +117,15 @@ class Culprit(NamedTuple):
 
 
 class LaunchError(ValueError):
-    """The hosts cannot run the job; the message says why and what to do."""
+    """The hosts cannot run the job. The message states the reason and the remedy."""
 
 
 class Launcher(NamedTuple):
     """A launcher. `plan` returns the processes, starting with rank 0. `options` is the argument spec of the launcher's own options.
 
-    `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` searches the
-    lines of a log for the rank that failed first. The log is shared by several ranks, or the launcher itself writes to it. In a log
-    without tags, the line that reports the failure and all later lines come from the launcher.
+    `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` finds the rank that failed first in the
+    lines of a log that several ranks share, or to which the launcher itself writes. In a log without tags, the line that reports the
+    failure and all later lines come from the launcher.
 
     `tasks` returns the types of the processes that the launcher starts with these options. Most launchers start only one type of process.
     """

@@ -25,8 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 LEAD = "mpirun"
 
-# mpirun reports which rank has failed, but not its host. Status 143 means that mpirun stopped the rank because another one failed.
-# Signals also reach the shell, which must not exit while its rank saves its state after SIGTERM.
+# mpirun reports which rank has failed, but not its host. Status 143 means that mpirun stopped the rank because another rank failed. Signals
+# also reach the shell, which must not exit while its rank saves its state after SIGTERM.
 RANK = """trap : TERM
 "$@"
 status=$?

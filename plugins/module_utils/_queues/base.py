@@ -3,8 +3,9 @@
 
 """The types of queues. A queue decides when and on which hosts a job runs. A launcher decides what runs there.
 
-The entry of a job in the queue belongs to root and holds whole hosts. When the queue allocates them, it runs a program of this collection
-as root on each of them, which starts the job's units and ends after them. Users of the queue cannot run that program.
+The job's entry in the queue belongs to root and reserves whole hosts. When the queue allocates the hosts, it runs a program of this
+collection as root on each host. The program starts the job's units, and ends after the units have ended. Users of the queue cannot run this
+program.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Callable, List, Mapping, NamedTuple, Sequence
 
 Command = List[str]
 
-#: The user of all entries.
+#: The user who owns all entries.
 USER = "root"
 
-#: The id of an entry.
+#: Matches the id of an entry.
 ID = r"[0-9]{1,18}"
 
 # Maximum number of characters of a reason. The queue writes it, but users of the queue can influence some reasons.
@@ -35,9 +36,9 @@ class QueueError(Exception):
 class Request(NamedTuple):
     """What a job requests of a queue: `host_count` whole hosts, which must be some of `hosts`.
 
-    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. When it has ended on all hosts, `finish` runs on
-    the first one, with the highest exit status as a further argument, or CANCELLED. Both are lists of words that a shell does not expand.
-    The queue ends the job after `minutes`, or never if it is 0.
+    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. When `hold` has ended on all hosts, `finish`
+    runs on the first host. Its last argument is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does
+    not expand. The queue ends the job after `minutes`. If `minutes` is 0, the job has no time limit.
     """
 
     job: str
@@ -62,19 +63,19 @@ class Entry(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether the job waits for hosts or has them."""
+        """Whether the job waits for hosts, or the queue has allocated hosts to it."""
         return self.stage in (WAITING, ALLOCATED)
 
 
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
-    `title` is its name in messages, and `playbook` configures it. While its `service` runs on a host, `show_host` shows the state of the
-    host with this name, and `is_open` returns whether jobs can start on a host in this state.
+    `title` is its name in messages, and `playbook` configures it. While its `service` runs on a host, `show_host` returns the command that
+    shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
 
-    `show_own` shows the entries of USER, and `show_waiting` the waiting entries of all users. `allocation` returns the command that shows
-    the allocated hosts, and `identity` returns the id of the entry, both from the environment of a program on one of these hosts. The
-    first of the hosts tells the queue that the job has ended.
+    `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
+    `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions use the
+    environment of a program on one of these hosts. The first allocated host tells the queue that the job has ended.
     """
 
     title: str
@@ -97,5 +98,5 @@ def read_id(output: str) -> str:
     """Return the id of the entry from the output of the command that submits a job. Raises QueueError."""
     found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
     if not found:
-        raise QueueError(f"the queue has not shown the id of the job, but {output.strip()[:REASON_LIMIT]!r}. Check the queue.")
+        raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's id. Check the queue.")
     return found[1]

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     Request,
 )
 
-#: Distinguishes training jobs from other jobs of root.
+#: Distinguishes training jobs from root's other jobs.
 COMMENT = "deeplearning.cluster"
 
 # Slurm has chosen all parts that precede the reason, or has checked them. The reason may contain anything.
@@ -32,7 +32,7 @@ ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]
 PENDING = "PENDING"
 FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 
-# The environment of the job, in place of that of the user who submits it.
+# The job's environment, which replaces the environment of the user who submits the job.
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,14 +42,15 @@ def show_host(name: str) -> Command:
 
 
 def is_open(output: str) -> bool:
-    """Return whether jobs can start on a host in this state. Slurm starts none on hosts that are drained or down."""
+    """Return whether jobs can start on a host in this state. Slurm starts no jobs on hosts that are drained or down."""
     return not output.startswith(("drain", "down"))
 
 
 def submit(request: Request) -> Command:
     """Return the command that submits a job and prints its id.
 
-    The job keeps its allocation if it loses hosts, because its supervisors decide what follows. Slurm never starts a job a second time.
+    The job keeps its allocation if it loses hosts, because its supervisors decide whether to continue. Slurm never starts a job a second
+    time.
     """
     hosts = [f"--nodelist={','.join(request.hosts)}"]
     if request.host_count < len(request.hosts):
@@ -81,7 +82,7 @@ def script(request: Request) -> str:
 def read_entries(own: str, waiting: str) -> dict[str, Entry]:
     """Return the training jobs in the queue, by name, from the output of the two commands that show jobs.
 
-    Of several entries with the same name, the newest counts.
+    If several entries have the same name, only the newest is returned.
     """
     order = {identity: place for place, identity in enumerate(waiting.split())}
     found: dict[str, Entry] = {}

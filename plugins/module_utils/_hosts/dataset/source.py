@@ -105,7 +105,7 @@ def all_sources(spec: Mapping[str, Any]) -> Source:
 
 
 def parts_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the options for each of several sources: its own, and those of the data set."""
+    """Return the options for each of several sources: the source's own options, and the options of the data set."""
     return [{**spec, **each} for each in spec["sources"]]
 
 

@@ -124,7 +124,7 @@ class Progress:
         self._write({"stage": stage, "done": done, "total": total, **self._part})
 
     def part(self, number: int, count: int) -> None:
-        """Report to which of several sources the next stages belong. With a count of 0, they belong to the whole data set."""
+        """Report to which of several sources the next stages belong. If `count` is 0, they belong to the whole data set."""
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
@@ -336,7 +336,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
 
 
 def _missing(plan: Plan, where: Places) -> int:
-    """Return the number of bytes that are still to fetch, as far as it is known."""
+    """Return the number of bytes that must still be fetched, as far as the sizes are known."""
     return 0 if os.path.exists(where.fetched) else (plan.size or 0) - _used(where.download)
 
 
@@ -535,7 +535,7 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 
 def check_links(folder: str) -> None:
-    """Raise DataError if a symbolic link in the folder leads out of it, because the upload would copy other files of the controller."""
+    """Raise DataError if a symbolic link in the folder leads out of it, because the upload would copy other files from the controller."""
     root = os.path.realpath(folder)
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):

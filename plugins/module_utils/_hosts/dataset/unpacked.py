@@ -59,7 +59,7 @@ def _entries(folder: str) -> Iterator[str]:
 def stays_inside(name: str, target: str) -> bool:
     """Return whether a link with this path in a folder is certain to stay inside the folder, regardless of the folder's other links.
 
-    After the name of a folder, `..` is not accepted, because this folder may be a link itself.
+    After the name of a folder, `..` is not accepted, because this folder may itself be a link.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     up = next((count for count, part in enumerate(parts) if part != ".."), len(parts))

@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """What the checks know about their host from the controller."""
+    """What the controller tells the checks about their host."""
 
     #: The login user. Paths that other users can change are never used as root.
     user: str
@@ -39,7 +39,8 @@ class Node:
     disks: tuple[str, ...] = ()
     metadata_directory: str = "/opt/deeplearning"
     number: int = 0
-    #: Random text, the same for all nodes. If it is set, the files that nodes write to the shared storage are kept for `BETWEEN_NODES`.
+    #: Random text, which is the same for all nodes. If it is set, the files that nodes write to the shared storage are kept for
+    #: `BETWEEN_NODES`.
     token: str = ""
     #: Number of the node whose files `BETWEEN_NODES` reads.
     peer: int = 0

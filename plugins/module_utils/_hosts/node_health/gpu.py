@@ -154,7 +154,7 @@ def _unit(pid: int) -> str:
 
 
 def decide_count(found: Gpus, node: Node) -> list[Problem]:
-    """Return a problem if GPUs are missing, or if the worker metadata has another number of GPUs."""
+    """Return a problem if GPUs are missing, or if the number of GPUs in the worker metadata differs."""
     offered, configured, count = gpu_count(node.instance_type), found.configured or 0, len(found.gpus)
     of_type = f"instance type {node.instance_type} has {offered}"
     if not found.is_installed:

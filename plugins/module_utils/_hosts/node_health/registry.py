@@ -62,7 +62,7 @@ CHECKS = (
         system.read_names,
         system.decide_names,
         (RESTART,),
-        "missing worker metadata; a host name of the cluster that resolves to another address than the one in the metadata",
+        "missing worker metadata; a host name of the cluster that resolves to an address other than the one in the metadata",
         hanging=RESTART,
         subject="host names",
     ),

@@ -68,7 +68,7 @@ def _write(path: str, node: Node) -> str:
         raise
     if not node.token:
         _remove(path)
-    return "" if found == content else "a file that was just written has other contents. Check the storage."
+    return "" if found == content else "a file that was just written has different contents. Check the storage."
 
 
 def read_of_peer(place: Place, node: Node) -> str:
@@ -82,7 +82,7 @@ def read_of_peer(place: Place, node: Node) -> str:
         return f"cannot read the file that worker {node.peer} has written: {error.strerror}. The nodes may have mounted different storage."
     finally:
         _remove(path)
-    return "" if found == f"{node.peer}\n" else f"the file that worker {node.peer} has written has other contents. Check the storage."
+    return "" if found == f"{node.peer}\n" else f"the file that worker {node.peer} has written has different contents. Check the storage."
 
 
 def _read(path: str) -> str:

@@ -75,7 +75,7 @@ def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
     """Return a problem if the root file system is read-only. After a disk error, the kernel remounts it read-only."""
     found = mounted_at(mountinfo, "/")
     is_read_only = found is not None and "ro" in found.options.split(",")
-    return [(REBOOT, "/: is mounted read-only, usually because of a disk error. The kernel log shows it.")] if is_read_only else []
+    return [(REBOOT, "/: is mounted read-only, usually because of a disk error. The kernel log shows the cause.")] if is_read_only else []
 
 
 def read_memory(_node: Node) -> dict[str, int]:
@@ -122,7 +122,7 @@ def _address(name: str) -> str:
 
 
 def decide_names(names: Names, _node: Node) -> list[Problem]:
-    """Return a problem for each name that resolves to a wrong address or to none."""
+    """Return a problem for each name that resolves to a wrong address or to no address."""
     if names.error:
         return [(RESTART, names.error)]
     return [
@@ -133,7 +133,10 @@ def decide_names(names: Names, _node: Node) -> list[Problem]:
 
 
 def read_certificates(_node: Node) -> dict[str, str]:
-    """Return the SSH certificates of this host by path. A host that does not trust a cluster's certificate authority has none."""
+    """Return the SSH certificates of this host by path.
+
+    A host that does not trust a cluster's certificate authority has no certificates.
+    """
     found = {}
     for path in (HOST_CERTIFICATE, USER_CERTIFICATE):
         with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
@@ -171,7 +174,7 @@ def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem
     return [
         (
             RESTART if abs(difference) >= CLOCK_LIMIT else MONITOR,
-            f"clock: the host's clock is {words}. Check chronyd on the host, and the clock of the controller.",
+            f"clock: the host's clock is {words}. Check chronyd on the host, and check the controller's clock.",
         )
     ]
 

@@ -142,7 +142,7 @@ def _is_running(text: str) -> bool:
 
 
 def severity_of(event: Event) -> str:
-    """Return the severity of an event. An unknown code is only reported."""
+    """Return the severity of an event. Unknown codes have the severity `monitor`."""
     if event.is_switch:
         return REBOOT if event.text.startswith("Fatal") else MONITOR
     if event.code in NVLINK5:

@@ -169,9 +169,9 @@ def describe_failure(step: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     if record.get("state") != "failed":
         return (
             f"{subject} was interrupted before it ended, perhaps because the host restarted. Run again: the run continues with this step. "
-            f"On this host, journalctl -u {UNIT} shows more."
+            f"For details, run journalctl -u {UNIT} on this host."
         )
     told = f"{subject} failed: {record['reason']}. Correct the step or the host, and run again: the run continues with this step."
     tail = [f"  {clean_line(line)}" for line in record.get("tail", [])]
     where = f"The log is {record['log']} on this host"
-    return "\n".join([f"{told} {where}. It ends with:", *tail]) if tail else f"{told} {where}. It is empty."
+    return "\n".join([f"{told} {where} and ends with:", *tail]) if tail else f"{told} {where} and is empty."

@@ -23,7 +23,7 @@ DEFAULTS = {
     "SelectTypeParameters": "CR_Core",
     # EFA pins memory, and the limit of a login shell would be too low.
     "PropagateResourceLimitsExcept": "MEMLOCK",
-    # More than the stop_timeout of a training job (30 s by default) and 10 s for systemd, so that cancelled jobs end in time.
+    # More than the sum of a training job's stop_timeout (30 s by default) and 10 s for systemd, so that cancelled jobs end in time.
     "KillWait": "60",
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
@@ -116,7 +116,7 @@ def settings_lines(settings: Settings) -> str:
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
         "ClusterName": settings.cluster,
-        # Not an address: a running job keeps the configuration with which it has started, and reports its end to the present master.
+        # Not an address: a running job keeps the configuration with which it has started, and reports its end to the current master.
         "SlurmctldHost": f"{settings.controller}({MASTER_NAME})",
         "SlurmctldPort": str(PORT),
         # Nodes get these files from slurmctld.

@@ -115,7 +115,7 @@ def settings_of(params: dict[str, Any]) -> Settings:
 
 
 def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, Node]) -> list[Node]:
-    """Return the nodes whose hardware is known: from the parameters, or else from the current files."""
+    """Return the nodes whose hardware is known: from the parameters or, if they lack it, from the current files."""
     found = []
     for node in nodes:
         name, address, hardware = node["name"], node["address"], node["hardware"]
@@ -124,7 +124,9 @@ def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[
         elif name in described:
             found.append(described[name]._replace(address=address))
         else:
-            module.warn(f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when it answers.")
+            module.warn(
+                f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."
+            )
     return found
 
 

@@ -86,7 +86,10 @@ def distribution(release: str) -> tuple[str, bool]:
 
 
 def has_cgroups(run: Run) -> bool:
-    """Return whether Slurm can use control groups on this host: with version 2 and Slurm's plugin (since 22.05), and not in a container."""
+    """Return whether Slurm can use control groups on this host.
+
+    This requires control groups version 2 and Slurm's plugin for them (since Slurm 22.05). Containers are not supported.
+    """
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False
     try:

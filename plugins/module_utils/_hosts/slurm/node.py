@@ -47,7 +47,7 @@ RestartSec=5
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Run slurmd until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
+    """Run slurmd, wait until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
     params = module.params
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])

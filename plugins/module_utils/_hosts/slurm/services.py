@@ -44,7 +44,7 @@ def find_service(module: AnsibleModule, unit: str) -> Service:
 
 
 def converge_service(module: AnsibleModule, unit: str, wanted: Service, changed: bool = False) -> list[dict[str, str]]:
-    """Start or stop a unit, now and at boot, and return the differences. With `changed`, a running unit is restarted.
+    """Start and enable a unit, or stop and disable it, and return the differences. If `changed` is true, a running unit is restarted.
 
     Raises SlurmError. Check mode changes nothing.
     """
@@ -115,7 +115,7 @@ def change_state(module: AnsibleModule, name: str, found: NodeState, state: str,
 def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
     """Wait until slurmctld responds. Raises SlurmError, with the end of its log, after `timeout` seconds."""
     if not wait_until(lambda: " is UP" in _run(module, "scontrol", "ping")[1], timeout):
-        raise SlurmError(f"Timed out after {timeout} s waiting for slurmctld to answer.{log_end(module, CONTROLLER)}")
+        raise SlurmError(f"Timed out after {timeout} s waiting for slurmctld to respond.{log_end(module, CONTROLLER)}")
 
 
 def wait_until(condition: Callable[[], bool], timeout: int) -> bool:

@@ -34,7 +34,7 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
 def ensure(path: str, login_user: str, create: bool) -> bool:
     """Ensure that the directory exists and that only Slurm's user can access it. Return whether this requires a change.
 
-    Without `create`, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
+    If `create` is false, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
     """
     try:
         slurm = pwd.getpwnam(USER)

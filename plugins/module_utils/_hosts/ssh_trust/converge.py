@@ -66,7 +66,8 @@ def check(params: dict[str, Any]) -> None:
     bare_key(params["authority"])
     if params["principals"][0] in params["revoked"]:
         raise ValueError(
-            f"{params['principals'][0]}: the certificates of this instance are revoked, so it receives no new ones. Terminate the instance."
+            f"{params['principals'][0]}: the certificates of this instance are revoked, so it receives no new certificates. "
+            "Terminate the instance."
         )
 
 
@@ -123,7 +124,7 @@ def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
 def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[str, Any]]:
     """Return the certificates that the host needs, with the public keys to sign.
 
-    A certificate is needed if neither the parameters nor the host has a valid one.
+    A certificate is needed if neither the parameters nor the host has a valid certificate of this kind.
     """
     host_public_key = host.read(HOST_KEY + ".pub")
     if host_public_key is None:

@@ -1,9 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a supervisor does between two attempts of a job: it names the cause, ends what is left, and decides or reads what follows.
+"""What a supervisor does between two attempts: it finds the cause, ends the remaining processes, and decides or reads what follows.
 
-The supervisors decide without the controller. The first process of the job that answers decides for all, so any host may be lost.
+The supervisors decide without the controller. The supervisor of the first process that responds decides for all, so a job survives the loss
+of any host.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 
-# What decisions that are not valid have in place of a rule.
+# The name of the rule in a decision that replaces an invalid decision.
 INVALID = "invalid"
 
 # The highest exit status of a process.
@@ -122,7 +123,7 @@ def reap(child: int) -> None:
 
 
 def end_descendants(patience: float = 30) -> bool:
-    """Kill all descendants of this process and wait until none is left, at most `patience` seconds. Return whether none is left."""
+    """Kill all descendants of this process and wait for at most `patience` seconds until none is left. Return whether none is left."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
@@ -183,9 +184,9 @@ def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
 
 
 class Recovery:
-    """Finds out what follows an attempt that has ended with a restartable verdict.
+    """Determines what follows an attempt that has ended with a restartable verdict.
 
-    `silent` returns whether the process of a record has sent no heartbeat for too long, `stopped` whether this supervisor must end.
+    `silent` returns whether the process of a record has sent no heartbeat for too long. `stopped` returns whether this supervisor must end.
     """
 
     def __init__(self, spec: Spec, before: Known, silent: Callable[[Record], bool], stopped: Callable[[], bool]) -> None:
@@ -209,9 +210,9 @@ class Recovery:
         return None
 
     def _decide(self, verdict: Verdict) -> Following | None:
-        """Write what follows, and return what the others will read.
+        """Write the decision about what follows, and return what the other supervisors will read.
 
-        Only the first process that answers writes it, once all others are ready, silent or leaving.
+        Only the supervisor of the first process that responds writes it, after all others are ready, silent or leaving.
         """
         processes = read_records(self._paths)
         if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
@@ -224,7 +225,7 @@ class Recovery:
             return None
         decision = self._decision(processes, silent, verdict)
         write_new_json(self._paths.following, decision)
-        # What others will read: the decision of another process, or one that the job has changed. Nobody can follow an invalid one.
+        # The file may contain the decision of another supervisor, or a decision that the job has changed. An invalid decision ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
@@ -267,7 +268,10 @@ class Recovery:
         return found
 
     def _earlier(self) -> list[recovery.Attempt]:
-        """Return the attempts before this one. An attempt whose decision is not valid, or is too old for the budget, has no progress."""
+        """Return the attempts before this one.
+
+        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as one without progress.
+        """
         budget, found = Budget(), []
         for number in range(self._spec["attempt"] - 1, 0, -1):
             each = read_following(self._paths.of_attempt(number), budget)
@@ -292,7 +296,7 @@ class Recovery:
 
 
 def as_lost(process: Record) -> Record:
-    """Return the record of a silent process. If the process had ended before, it stays ended, but its host cannot be used."""
+    """Return the record of a silent process. If the process has already ended, its state does not change, but its host cannot be used."""
     if is_over(process["state"]):
         return {**process, "available": False}
     return {**process, "state": LOST, "available": False}

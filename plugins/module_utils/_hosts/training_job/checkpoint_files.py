@@ -21,7 +21,7 @@ INCOMPLETE = ".tmp"
 # The prefix of the name of a checkpoint that was set aside. Scripts ignore hidden files.
 SET_ASIDE = ".suspect-"
 
-# Maximum number of entries of which the times are read.
+# Maximum number of entries whose times are read.
 ENTRIES = 10_000
 
 
@@ -63,10 +63,10 @@ def is_complete(name: str) -> bool:
 
 
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
-    """Rename a checkpoint, so that scripts use the one before it. Raises OSError.
+    """Rename a checkpoint, so that scripts use the checkpoint before it. Raises OSError.
 
-    Each host of the job does this before its processes start. If another host has been faster, the name may belong to a newer checkpoint,
-    which is left alone.
+    Each host of the job does this before its processes start. If another host has already renamed the checkpoint, its name may belong to a
+    newer checkpoint, which is not renamed.
     """
     path = os.path.join(place, checkpoint["name"])
     target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))

@@ -48,7 +48,7 @@ class Choice(NamedTuple):
 def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Collection[str] = ()) -> tuple[list[Job], list[str]]:
     """Return the jobs in a directory, newest first, and messages about those that cannot be read.
 
-    The jobs `running` have units that are active, so they are running, whatever their files say.
+    The jobs in `running` have active units, so they count as running, regardless of what their files say.
     """
     jobs, problems = [], []
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
@@ -88,7 +88,10 @@ def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
 
 
 def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:
-    """Choose the named job, whatever its age. Raises CleanupError if the job does not exist, has not ended, or is needed by another job."""
+    """Choose the named job, regardless of its age.
+
+    Raises CleanupError if the job does not exist, has not ended, or is needed by another job.
+    """
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
         raise CleanupError(f"job {name!r} does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
@@ -103,7 +106,10 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
 
 
 def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
-    """Divide the jobs. A chosen job is kept if its directory holds the checkpoints of another job that is kept."""
+    """Divide the jobs into those to delete and those to keep.
+
+    A chosen job is kept if its directory holds the checkpoints of another job that is kept.
+    """
     needed = chosen
     while needed:
         needed = chosen & {_owner(job, directory) for job in jobs if job.name not in chosen}

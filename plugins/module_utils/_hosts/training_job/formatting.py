@@ -30,7 +30,8 @@ BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITI
 # Maximum number of slow hosts that are named.
 SLOW_SHOWN = 5
 
-# Patterns for descriptions of how a process ended: by SIGKILL, directly or as a shell reports it (status 128 + 9); with an exit status.
+# Patterns for the last log line of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
+# or as a shell reports it (status 128 + 9), or with an exit status.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
@@ -41,7 +42,7 @@ LESS_MEMORY = (
 def progress_line(entry: Document) -> str:
     """Return a progress entry as text, such as `step 20/100, loss 0.31`."""
     rest = dict(entry)
-    rest.pop("time", None)  # only reports use it, because here progress is shown as it happens
+    rest.pop("time", None)  # only reports use the time, because this line is shown immediately
     parts = []
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
@@ -100,7 +101,7 @@ def job_line(found: JobStatus, now: float) -> str:
     elif found["state"] == PENDING:
         head += " since " + moment(found["created"]) + " UTC"
     elif "queue" in found:
-        head += " before its start"
+        head += " before it started"
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
     hosts = len({process["host"] for process in processes})
@@ -122,7 +123,10 @@ def waiting(queued: Queued) -> str:
 
 
 def attempt_table(found: JobStatus) -> list[str]:
-    """Return the attempts of a job as lines of a table, or no lines if there is only one. What follows an attempt is below its line."""
+    """Return the attempts of a job as lines of a table, or no lines if there is only one.
+
+    The line below an attempt shows what followed it.
+    """
     attempts = found.get("attempts") or []
     if len(attempts) < 2:
         return []
@@ -151,7 +155,7 @@ def percent(share: float) -> str:
 
 
 def goodput_table(found: JobStatus) -> list[str]:
-    """Return what the hosts of a job spent their time on as lines of a table. Return no lines if this is not known.
+    """Return what the hosts of a job spent their time on as lines of a table. Return no lines if this is unknown.
 
     Empty buckets are left out.
     """
@@ -219,7 +223,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     """Return the lines that summarize a job, from the result of training_job_info and the last values that the job reported."""
     processes = found["processes"]
     if not processes:
-        return [clean_line("job {} {} before its start".format(found["name"], found["state"]))]
+        return [clean_line("job {} {} before it started".format(found["name"], found["state"]))]
     paths = Paths(found["directory"])
     start, end = job_span(found)
     hosts = list(dict.fromkeys(process["host"] for process in processes))
@@ -281,7 +285,7 @@ def not_started(found: JobStatus) -> str:
 
 
 def not_restarted(found: JobStatus) -> list[str]:
-    """Return a line that says why a failed job was not restarted, or no line if it could not be restarted at all."""
+    """Return a line that says why a failed job was not restarted, or no line if the hosts made no decision about a restart."""
     attempts = found.get("attempts")
     if not attempts or attempts[-1].get("action") != recovery.STOP:
         return []

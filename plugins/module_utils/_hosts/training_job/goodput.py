@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads what the hosts of a job spent their time on from the job's files: the records of its attempts and the progress file."""
+"""Determines what the hosts of a job spent their time on, from the records of the job's attempts and its progress file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.step_times import StepTimes, hosts_of_ranks
 
-# Maximum bytes of the records of all attempts before the newest one. For attempts beyond it, only the decisions count.
+# Maximum bytes of the records of all attempts before the newest one. For attempts beyond this limit, only the decisions count.
 OLDER_RECORDS_LIMIT = 1 << 21
 
 
@@ -71,7 +71,7 @@ def older_attempts(newest: records.Paths) -> list[Known]:
         if following is None:
             continue
         processes = records.read_records(paths, budget=budget) if budget.left > 0 else []
-        # Nothing runs any more: a record of a running process is that of a lost one.
+        # These attempts are over, so a process that is running according to its record was lost.
         ended = [records.with_state(record, math.inf, 0) for record in processes if budget.left >= 0]
         found.append(Known(ended, following.get("failure"), following))
     return found[::-1]
@@ -89,7 +89,7 @@ def last_moment(process: Record) -> float:
 
 
 def attempts(known: Sequence[Known]) -> list[Attempt]:
-    """Return the attempts of a job. An attempt that has been decided on, and has not begun, begins at the end of the job."""
+    """Return the attempts of a job. If the hosts have decided on another attempt that has not begun, it begins at the end of the job."""
     hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
     found, planned = [], set(hosts) if known and not known[0].processes else set()
     for one in known:
@@ -128,7 +128,10 @@ def attempt(one: Known, planned: set[str]) -> Attempt:
 
 
 def failed_at(one: Known) -> float | None:
-    """Return when the first process of an attempt failed, or None. An attempt that hung failed when it was last active."""
+    """Return when the first process of an attempt failed, or None.
+
+    An attempt that hung counts as failed from the time of its last activity.
+    """
     if one.failure is None:
         return None
     if not is_hang(one.failure):
@@ -144,7 +147,10 @@ def is_hang(failure: Record | None) -> bool:
 
 
 def read_entries(paths: records.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:
-    """Yield the entries of the progress file with their times. If an entry has no time, the recorded growth of the file tells its time."""
+    """Yield the entries of the progress file with their times.
+
+    If an entry has no time, the recorded growth of the file determines its time.
+    """
     clock: progress_file.Clock | None = None
     for offset, entry in progress_file.sample(paths.progress):
         told = progress_file.told_time(entry)

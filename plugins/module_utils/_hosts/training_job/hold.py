@@ -3,12 +3,13 @@
 
 """The program that a queue runs as root on each host that it has allocated to a job. It holds the host until the job has ended there.
 
-``hold DIRECTORY`` starts the job's processes on this host in the same way as the module training_job. It waits until none is left,
-and stops them if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest exit status of
-all hosts, or ``cancelled``.
+``hold DIRECTORY`` starts the job's processes on this host in the same way as the module training_job. It waits until no process is left,
+and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest exit
+status of all hosts, or ``cancelled``.
 
-The controller has put the job's parameters into the directory, which belongs to root. Users of the queue can neither write to it nor run
-this program with root's privileges. It is copied to the hosts with the files that it imports, and needs only the standard library.
+The controller has put the job's parameters into the directory, which belongs to root. Users of the queue can neither write to the directory
+nor run this program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
+library.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ HELD = "/var/lib/deeplearning-queue"
 
 PARAMETERS = "parameters.json"
 
-# Seconds between two checks whether the job's units have ended.
+# Seconds between two checks of whether the job's units have ended.
 INTERVAL = 1.0
 
-# Seconds between two checks whether the job has ended on its first host.
+# Seconds between two checks of whether the job has ended on its first host.
 RELEASE_INTERVAL = 2.0
 
 # Seconds for one command of the queue. The commands retry while the queue's service does not respond.
@@ -77,7 +78,7 @@ def directory(job: str) -> str:
 
 
 def read_job(place: str) -> Job | None:
-    """Return the job of a directory, or None if there is none."""
+    """Return the job whose parameters are in the directory, or None if the directory contains no job."""
     found = records.read_json(os.path.join(place, PARAMETERS))
     return Job(place, found["queue"], found["parameters"]) if found else None
 
@@ -128,7 +129,7 @@ class Holder:
                 records.delete([self.job.directory])  # it may contain secrets
 
     def start(self) -> None:
-        """Start the processes of this host unless they are running. Raises the ERRORS."""
+        """Start the processes of this host unless they are running. Raises one of ERRORS."""
         params = {**self.job.parameters, "hosts": allocated_hosts(self.job)}
         params["min_hosts"] = params["min_hosts"] or len(params["hosts"])
         metadata = read_metadata(params["metadata_directory"], "")
@@ -170,7 +171,7 @@ class Holder:
             return ""
 
     def states_of_first_host(self) -> list[str]:
-        """Return the states of the job's processes on the first of its hosts, in its last attempt there. Raises the ERRORS."""
+        """Return the states of the job's processes on the first of its hosts, in its last attempt there. Raises one of ERRORS."""
         first, timeout = self.first_host(), self.job.parameters["heartbeat_timeout"]
 
         def read() -> list[str]:
@@ -203,7 +204,7 @@ def start_guard(job: str) -> None:
 
 
 def allocated_hosts(job: Job) -> list[dict[str, Any]]:
-    """Return the descriptions of the hosts that the queue has allocated, in its order. Raises RefusalError."""
+    """Return the descriptions of the hosts that the queue has allocated, in the queue's order. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
     status, output, error = run(command)
     names = output.split()
@@ -211,7 +212,9 @@ def allocated_hosts(job: Job) -> list[dict[str, Any]]:
     found = [described[name] for name in names if name in described]
     if status or not names or len(found) < len(names):
         shown = ", ".join(names) or error.strip()
-        raise RefusalError(f"the queue has allocated hosts that the job was not submitted for: {shown}. Submit it again with another name.")
+        raise RefusalError(
+            f"the queue has allocated hosts that the job was not submitted for: {shown}. Submit the job again with another name."
+        )
     return found
 
 
@@ -221,8 +224,8 @@ def check_addresses(hosts: list[dict[str, Any]], workers: list[dict[str, Any]]) 
     for host in hosts:
         if (host["name"], host["address"]) not in present:
             raise RefusalError(
-                f"{host['name']} is no longer the host {host['address']} for which the job was submitted."
-                " Submit it again with another name."
+                f"{host['name']} no longer has the address {host['address']} that it had when the job was submitted."
+                " Submit the job again with another name."
             )
 
 
@@ -239,7 +242,7 @@ def has_processes(job: str) -> bool:
 
 
 def report(job: Job, failure: str, only_if: Any = None) -> None:
-    """Record, as the job's user, why the job did not start. `only_if` returns whether to do so."""
+    """Record, as the job's user, why the job did not start. With `only_if`, do so only if this function returns true."""
     paths = job.paths
 
     def write() -> None:
@@ -254,7 +257,7 @@ def report(job: Job, failure: str, only_if: Any = None) -> None:
 
 
 def finish(job: Job, status: str) -> int:
-    """Delete the job's parameters. If the queue failed to start the job and no host has recorded why, record that."""
+    """Delete the job's parameters. If the queue failed to start the job and no host has recorded the reason, record the failure."""
     if status not in ("0", CANCELLED):
         text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the messages in the hosts' journals."
         report(job, text, lambda: not records.read_records(job.paths))

@@ -33,8 +33,8 @@ def start_processes(
     hindrance = systemd.refuse_nfs(run, user)
     if hindrance:
         warn(
-            f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. So they"
-            " can read and write everything on an EFS file system. Install nftables on this host."
+            f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. Therefore,"
+            " they can read and write everything on an EFS file system. Install nftables on this host."
         )
     place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
     systemd.start(run, params["name"], place, specs)

@@ -49,7 +49,10 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def stop(module: AnsibleModule) -> dict[str, Any]:
-    """Stop this host's processes, and cancel the job if a queue has it. Raises UnitError if a process is still running, QueueError."""
+    """Stop this host's processes, and cancel the job if it is in a queue.
+
+    Raises QueueError, and UnitError if a process is still running.
+    """
     name = module.params["name"]
     running = bool(systemd.active_units(module.run_command, name) or systemd.processes(name))
     queued = hold.read_job(hold.directory(name))

@@ -82,9 +82,9 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
 
 
 def sample(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield entries like entries(), but of a long file only as many as can be read in a few seconds.
+    """Yield entries like entries(), but from a long file only as many as can be read in a few seconds.
 
-    More entries are left out towards the end of the file. Entries about checkpoints are not left out.
+    Towards the end of the file, more entries are left out. Entries about checkpoints are not left out.
     """
     width, count = 1, 0
     for index, (offset, line) in enumerate(itertools.islice(_lines(path), LINES_LIMIT)):

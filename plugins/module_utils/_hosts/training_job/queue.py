@@ -3,7 +3,8 @@
 
 """Submits jobs to a queue, shows what the queue says about them, and cancels them.
 
-Each host of a job keeps the job's parameters in a directory of root, with the program that the queue runs there (see hold.py).
+Each host of a job keeps the job's parameters in a directory that belongs to root, together with the program that the queue runs there (see
+hold.py).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PROGRAM = (
     *(base, registry, slurm),
 )
 
-# Where the packages install the commands of queues.
+# The directories in which packages install the commands of queues.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
 # Seconds that the queue needs to start and to end a job, beyond the time limit with which the job ends itself.
@@ -56,7 +57,7 @@ EXTRA_SECONDS = 300
 # Seconds within which a run submits a job after it has written the job's parameters to the hosts.
 SUBMISSION_TIMEOUT = 3600
 
-# Seconds beyond the stop timeout of a cancelled job until its hosts are free.
+# Seconds to wait, in addition to the stop timeout of a cancelled job, until the job's hosts are free.
 CANCEL_SECONDS = 60.0
 
 
@@ -70,7 +71,7 @@ def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
 
 
 def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
-    """Raise RefusalError unless the queue runs and all hosts belong to it."""
+    """Raise RefusalError unless the queue responds and all hosts belong to it."""
     queue = QUEUES[name]
     configure = f"Run the playbook deeplearning.cluster.{queue.playbook}, or remove training_job_queue."
     if not all(shutil.which(program, path=SEARCH) for program in queue.programs):
@@ -124,7 +125,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def host_count(params: Mapping[str, Any]) -> int:
-    """Return the number of hosts that the job gets. Raises RefusalError if there are fewer."""
+    """Return the number of hosts that the job gets. Raises RefusalError if the job has fewer hosts."""
     count = params["host_count"] or len(params["hosts"])
     if count > len(params["hosts"]):
         raise RefusalError("host_count: {} is more than the {} hosts of the job. Use a smaller number.".format(count, len(params["hosts"])))
@@ -144,7 +145,7 @@ def prune(run: users.Run, queue: Queue) -> None:
 
 
 def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Submit the job to the queue unless it is there. Raises RefusalError, QueueError, UserError, FailedWorkError, UnitError."""
+    """Submit the job to the queue unless the queue contains it. Raises RefusalError, QueueError, UserError, FailedWorkError, UnitError."""
     params, run = module.params, module.run_command
     queue, name = QUEUES[params["queue"]], params["name"]
     user = users.ensure(run, params["user"], make=not module.check_mode)

@@ -89,7 +89,7 @@ SPECIFICATION: dict[str, Any] = {
     ],
 }
 
-# The shortest time without activity, in seconds, that can be told from the delay with which supervisors report activity.
+# The shortest time without activity, in seconds, that can be distinguished from the delay with which supervisors report activity.
 HANG_TIMEOUT_MIN = 30
 
 
@@ -106,13 +106,17 @@ def check(params: dict[str, Any]) -> None:
 
 
 def check_restarts(params: dict[str, Any]) -> None:
-    """Raise RefusalError unless the options of restarts and hangs are in range and do not contradict each other."""
+    """Raise RefusalError unless the options for restarts and hangs are in range and do not contradict each other."""
     for option in ("restarts", "min_hosts", "hang_timeout", "hang_steps"):
         if params[option] < 0:
             raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
     if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:
         # Supervisors report every few seconds that their processes are active.
-        raise RefusalError("hang_timeout: {} is too short. Use {} or more, or 0.".format(params["hang_timeout"], HANG_TIMEOUT_MIN))
+        raise RefusalError(
+            "hang_timeout: {} s is too short. Specify at least {} s, or 0 to disable the check.".format(
+                params["hang_timeout"], HANG_TIMEOUT_MIN
+            )
+        )
     stop, restart = params["stop_exit_codes"], params["restart_exit_codes"]
     for option, codes in (("stop_exit_codes", stop), ("restart_exit_codes", restart)):
         for code in codes:
@@ -124,7 +128,7 @@ def check_restarts(params: dict[str, Any]) -> None:
 
 
 def check_queue(queue: str | None, count: int) -> None:
-    """Raise RefusalError unless the options of the queue are valid."""
+    """Raise RefusalError unless the options for the queue are valid."""
     if queue and queue not in QUEUES:
         raise RefusalError("queue: {!r} is unknown. Use one of {}.".format(queue, ", ".join(sorted(QUEUES))))
     if count < 0:

@@ -3,7 +3,7 @@
 
 """Collects the stacks of a process's descendants when a job hangs, before anything is killed.
 
-The supervisor does this as the job's user, so it reads nothing that the job could not read.
+The supervisor does this as the job's user, so it can read only what the job can read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 30
 # Limits for the files of torch's flight recorder: number, and bytes of one file.
 RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
 
-# Seconds to wait for py-spy, for the output of faulthandler to begin, and for more of it. Seconds for all processes together.
+# Seconds to wait for py-spy, for the first output of faulthandler, and for further output. The last value applies to all processes
+# together.
 PY_SPY_TIMEOUT, BEGIN_TIMEOUT, PAUSE, TIMEOUT = 10.0, 1.0, 0.3, 20.0
 
 #: The signal for which scripts register faulthandler. It is only sent to Python processes that have a handler for it.
@@ -66,7 +67,8 @@ class Program(NamedTuple):
 def collect(spec: Spec, since: float) -> list[Stuck]:
     """Write the stacks of the process's descendants to the attempt's folder, and return where the ranks of this host are.
 
-    Also copies the files of torch's flight recorder that were written after `since` (seconds since 1970). What cannot be read is left out.
+    Also copies the files of torch's flight recorder that were written after `since` (seconds since 1970). Files that cannot be read are
+    left out.
     """
     paths = Paths(spec["directory"], spec["attempt"])
     deadline = time.monotonic() + TIMEOUT
@@ -91,8 +93,8 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
 def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]:
     """Return the program of each rank: its first Python process, or its first process. `own` are the ranks of the supervised process.
 
-    Launchers such as torchrun are parents of a rank, and data loaders are its children, which have its environment. If no process has the
-    rank of a process with a single rank in its environment, all processes belong to this rank.
+    Launchers such as torchrun are parents of a rank's process. Data loaders are its children, and inherit its environment. If the
+    supervised process has a single rank, and no process has this rank in its environment, all processes belong to this rank.
     """
     ordered = _parents_first(programs)
     found = _first_of_each([(program.rank, program) for program in ordered if program.rank >= 0 and (not own or program.rank in own)])
@@ -172,7 +174,7 @@ def _kernel_function(pid: int, thread: int) -> str:
 def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
     """Return the Python stack of a process: from py-spy if it is installed, or else from faulthandler if the script has registered it.
 
-    A suspended process cannot answer a signal.
+    A suspended process cannot respond to a signal.
     """
     path = spec["programs"] + os.pathsep + os.environ.get("PATH", os.defpath)
     py_spy = shutil.which("py-spy", path=path)
@@ -229,7 +231,8 @@ def _stuck(rank: int, program: Program, python: str, directory: str) -> Stuck:
 def place(python: str, directory: str) -> tuple[str, bool]:
     """Return the innermost line of the job's code in the stack of the main thread, and whether the thread waits for other ranks.
 
-    The line is the innermost of all if none is in `directory`, which contains the job's code, and empty if there is no stack.
+    `directory` contains the job's code. If it contains none of the lines, the innermost of all lines is returned. If there is no stack, the
+    line is empty.
     """
     frames = _main_thread(python.splitlines())
     inside = directory.rstrip("/") + "/"

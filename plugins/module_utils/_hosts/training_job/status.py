@@ -82,7 +82,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     export = records.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
-    # A job that is restarted has not failed, whatever has happened to an attempt.
+    # A job that is restarted has not failed, regardless of how its attempts ended.
     if first and states.is_over(state) and is_newest:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result

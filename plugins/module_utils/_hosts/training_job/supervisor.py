@@ -10,8 +10,8 @@ hosts together with the files that it imports, and needs only the standard libra
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 
-A job that may be restarted has attempts. If one fails, all supervisors end what is left of their processes, and the first one that answers
-decides what follows (see attempts.py). The same supervisors then start the next attempt.
+A job that may be restarted has attempts. If an attempt fails, all supervisors end what is left of their processes, and the first supervisor
+that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ PROFILE = "/etc/profile"
 
 
 class End(NamedTuple):
-    """The state and reason to record for a process that was stopped, and the kind of the cause if that is a failure."""
+    """The state and reason to record for a process that was stopped and, if the state is a failure, the kind of its cause."""
 
     state: str
     reason: str
@@ -209,7 +209,7 @@ class Watch:
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
 
     def _note_output(self) -> None:
-        """Note in the record when the process last wrote to its log, except for stacks. The next heartbeat writes it."""
+        """Update the time of the last output in the record. Stacks do not count as output. The next heartbeat writes the record."""
         size = _size(self._paths.log(self.record["name"])) if self._detects_hangs and not self._stacks_asked else self._log_size
         if size != self._log_size:
             self._log_size = size
@@ -248,14 +248,17 @@ class Watch:
             threading.Thread(target=lambda: self.write(stuck=stacks.collect(self._spec, self.record["started"])), daemon=True).start()
 
     def _is_overdue(self) -> bool:
-        """Return whether all processes of a later attempt should have started by now. The controller watches the start of the first one."""
+        """Return whether all processes of a later attempt should have started by now.
+
+        The controller watches the start of the first attempt.
+        """
         return self._paths.attempt > 1 and self._watched > self._timeout
 
     def _judge(self, verdict: Verdict, processes: list[Record]) -> Verdict | None:
         """Write the verdict unless another process has done so, and return what was written.
 
-        Only an operator stops a process before there is a verdict, so then the job is not restarted. At its time limit, a job gets all of
-        its stop timeout.
+        Before there is a verdict, only an operator stops processes. If a process was stopped, the job is therefore not restarted. A job at
+        its time limit is not restarted either, so its processes have the whole stop timeout.
         """
         if not self._restarts:
             write_json(self._paths.verdict, verdict)
@@ -276,7 +279,7 @@ class Watch:
             return verdict
         if lead and not self._restarts:
             return {"state": LOST, "failure": {**lead, "state": LOST}}
-        # The first process that answers takes the place of the lead.
+        # The first process that responds takes the place of the lead.
         answering = [process for process in read_records(self._paths) if not self.is_silent(process)]
         return self._decide() if answering and answering[0]["name"] == self.record["name"] else None
 
@@ -317,7 +320,7 @@ class Supervisor:
     def run(self) -> int:
         """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over.
 
-        If the job may be restarted, no supervisor returns before the job is over, or continues without this process.
+        If the job may be restarted, each supervisor returns only when the job is over, or when the job continues without its process.
         """
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
@@ -369,7 +372,9 @@ class Supervisor:
             if not verdict or not verdict.get("restartable"):
                 return None
             if not attempts.end_descendants():
-                sys.stderr.write("processes of the job start others faster than they are killed, so this host takes no part in a restart\n")
+                sys.stderr.write(
+                    "processes of the job start new processes faster than they can be killed, so this host cannot take part in a restart\n"
+                )
                 self.watch.write(available=False)
                 return None
             ready = time.time()
@@ -396,7 +401,7 @@ class Supervisor:
         return time.monotonic() >= self.time_limit_at + margin
 
     def decline(self, rule: str) -> None:
-        """Tell the other supervisors that this one is about to end. If a rule is specified, record that it ends the job."""
+        """Tell the other supervisors that this supervisor is about to end. If a rule is specified, record that the rule ends the job."""
         self.watch.write(available=False)
         if rule:
             with contextlib.suppress(OSError):
@@ -442,7 +447,7 @@ class Supervisor:
             self.child.terminate()
 
     def stop_timeout(self) -> float:
-        """Return the seconds between SIGTERM and SIGKILL. They are fewer if another attempt follows."""
+        """Return the seconds between SIGTERM and SIGKILL. This time is shorter if another attempt follows."""
         verdict = self.watch.verdict
         timeout = self.spec["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
@@ -545,7 +550,7 @@ def write_private(path: str, text: str) -> None:
 
 
 def delete_old(directory: str, before: float) -> None:
-    """Delete what was last changed before a time, in seconds since 1970, from the job's shared memory on this host.
+    """Delete the files in the job's shared memory on this host that were last changed before a time, in seconds since 1970.
 
     Every process that may have written it has ended. Processes of the next attempt may already have started.
     """

@@ -324,7 +324,10 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
 
 
 def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_passwd) -> None:
-    """Write new files to a directory that belongs to root, and make the user the owner of both. Only the user can read the files."""
+    """Write new files to a directory that belongs to root, and make the user the owner of the files and the directory.
+
+    Only the user can read the files.
+    """
     for name, content in contents.items():
         path = os.path.join(directory, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -334,7 +337,10 @@ def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_
 
 
 def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervisor) -> bytes:
-    """Return modules as a zip file that Python can run, with the function `main` of one of them. The modules keep their names."""
+    """Return a zip file that contains modules under their own names.
+
+    If Python runs the file, it calls the function `main` of one of them.
+    """
     modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in contents}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""

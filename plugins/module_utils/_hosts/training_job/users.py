@@ -70,7 +70,7 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
 
 
 def create(run: Run) -> pwd.struct_passwd:
-    """Create the default user, which has no password, cannot log in and is only in its own group. Raises UserError."""
+    """Create the default user, which has no password, cannot log in, and belongs only to its own group. Raises UserError."""
     for kind, find in (("uid", pwd.getpwuid), ("gid", grp.getgrgid)):
         try:
             owner = str(find(ID)[0])
@@ -86,7 +86,7 @@ def create(run: Run) -> pwd.struct_passwd:
         if exists():
             continue
         status, _unused, error = run(command)
-        # Another run may have created it in the meantime.
+        # Another run may have created the user in the meantime.
         if status and not exists():
             raise UserError(f"user {NAME!r}: {command[0]} failed: {error.strip()}")
     try:

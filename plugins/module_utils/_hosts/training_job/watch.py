@@ -65,7 +65,7 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:
     """Return the new lines of the logs of an attempt, and the offsets for the next poll. Raises NoProcessError.
 
-    A follower who has read logs of an earlier attempt gets those of the next one from their beginning.
+    A caller that has read the logs of an earlier attempt gets the logs of the next attempt from their beginning.
     """
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]

@@ -216,7 +216,7 @@ def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) 
 
 
 def result(module: AnsibleModule, export: Export) -> dict[str, Any]:
-    """Return the result of a pass that has ended. If the first pass failed, the job is no longer followed. Raises ExportError."""
+    """Return the result of a pass that has ended. If the first pass failed, the export stops following the job. Raises ExportError."""
     if "error" in export:
         if module.params["state"] == "started":
             unit.stop(module.run_command, module.params["name"])

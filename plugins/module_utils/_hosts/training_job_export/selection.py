@@ -147,12 +147,12 @@ def open_file(file: File) -> int:
     descriptor = _open(file.root.directory, file.path.split("/"), 0)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "it is not a regular file any more")
+        raise FileNotFoundError(errno.ENOENT, "it is no longer a regular file")
     return descriptor
 
 
 def _open(directory: str, parts: Sequence[str], flags: int) -> int:
-    """Open a path below a directory, one part at a time, because a script may replace any part by a link or a FIFO. Raises OSError."""
+    """Open a path below a directory, one part at a time, because a script may replace any part with a link or a FIFO. Raises OSError."""
     descriptor = os.open(directory, OPEN | (os.O_DIRECTORY if parts else flags))
     for count, part in enumerate(parts, 1):
         outer = descriptor

@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 HOSTS = "/etc/hosts"
 HOST_NAME = "/etc/hostname"
 PROFILE = "/etc/profile.d/deeplearning.sh"
-#: PAM sets these variables for all sessions of sshd and sudo, also for `ssh host command` and for programs that are not shells.
+#: PAM sets these variables for all sessions of sshd and sudo, including `ssh host command` and programs that are not shells.
 ENVIRONMENT = "/etc/environment"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"

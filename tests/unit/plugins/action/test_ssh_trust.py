@@ -33,7 +33,7 @@ def test_ssh_keygen_reads_the_source_addresses(tmp_path):
 
 
 def test_a_host_does_not_choose_its_names():
-    need = {"host": {"public_key": PUBLIC, "principals": ["deeplearning-master"], "reason": "there is none"}}
+    need = {"host": {"public_key": PUBLIC, "principals": ["deeplearning-master"], "reason": "it does not exist"}}
     line = ssh_trust.certificates(need, ARGUMENTS, AUTHORITY)["host_certificate"]
     assert certificates.parse_certificate(line).principals == tuple(NAMES)
 

@@ -39,7 +39,9 @@ def test_executable_files_are_sent(folder, tmp_path, monkeypatch):
     (folder / "lib").mkdir()
     sent = health.programs("checks", ["/nowhere", str(tmp_path)])
     assert [(each["name"], base64.b64decode(each["content"])) for each in sent] == [("a.sh", b"#!/bin/sh\n"), ("b", b"\x7fELF\x00")]
-    assert [warning.split(" ", 2)[2] for warning in warnings] == ["is not executable, so it is not run. To run it, use chmod +x."]
+    assert [warning.split(" ", 2)[2] for warning in warnings] == [
+        "is not executable, so it is not run. To run it, make it executable with chmod +x."
+    ]
 
 
 def test_without_a_folder_nothing_is_sent():
@@ -53,7 +55,7 @@ def test_without_a_folder_nothing_is_sent():
         ("clock", b"", "the name of one of the collection's checks"),
         ("a b", b"", "checks: 'a b' is not a valid name of a check"),
         ("a\nb", b"", "is not a valid name of a check"),
-        ("large", bytes(health.PROGRAMS_LIMIT + 3), "but at most 1048576 are sent"),
+        ("large", bytes(health.PROGRAMS_LIMIT + 3), "but the limit is 1048576 bytes"),
     ],
 )
 def test_files_that_cannot_be_checks(folder, name, content, message):

@@ -32,7 +32,7 @@ deeplearning_job_attempts{cluster="demo",training_job="digits"} 2.0
 # HELP deeplearning_job_running Whether the job is running or waiting.
 # TYPE deeplearning_job_running gauge
 deeplearning_job_running{cluster="demo",training_job="digits"} 1.0
-# HELP deeplearning_job_step_seconds Median time of a host for a step.
+# HELP deeplearning_job_step_seconds Median step time of a host, in seconds.
 # TYPE deeplearning_job_step_seconds gauge
 deeplearning_job_step_seconds{cluster="demo",training_job="digits",host="w\"1\\"} 0.5
 """

@@ -100,7 +100,7 @@ def test_processes_have_a_line_each(params):
     specs = job_scripts.specs_of_job(of_launcher(params, "mpi"))
     assert [line.partition(" --hostfile")[0] for line in job_scripts.lines(specs)] == [
         "mpirun on demo-1: mpirun -np 4",
-        "orted1 on demo-2: runs commands of mpirun",
+        "orted1 on demo-2: runs the commands that mpirun sends",
     ]
     (first, second) = job_scripts.processes(specs)
     assert (first["host"], first["rank"], first["log"]) == ("demo-1", 0, params["directory"] + "/bert/logs/mpirun.log")

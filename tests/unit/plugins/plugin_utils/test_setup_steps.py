@@ -105,7 +105,7 @@ def test_all_errors_come_at_once(wrong):
         "step 1: unknown key 'tiemout'. Did you mean 'timeout'?",
         "step 1: packages: 'a;b' is not the name of a package. Use names that apt-get or dnf install.",
         "step 2: the value is not a dictionary. Use a dictionary with one of packages, script, command and repository.",
-        "step 4: equals step 3, and a step runs once. Remove one of the two.",
+        "step 4: is identical to step 3, but each step runs only once. Remove one of the two.",
     ]
 
 
@@ -123,7 +123,7 @@ def test_all_errors_come_at_once(wrong):
         ({"script": "setup.sh", "version": "v1"}, "version: cannot be combined with script. Remove it."),
         ({"script": "nowhere.sh"}, "script: 'nowhere.sh' is not a file on the controller (searched in "),
         ({"script": "empty.sh"}, "script: 'empty.sh' is empty."),
-        ({"script": "windows.sh"}, "script: 'windows.sh' has the line breaks of Windows."),
+        ({"script": "windows.sh"}, "script: 'windows.sh' has Windows line breaks."),
         ({"script": "large.sh"}, "script: 'large.sh' is larger than 1 MiB."),
         ({"script": "setup.sh", "sha256": "0" * 64}, "sha256: applies only to a script from a URL."),
         ({"script": "https://example.com/x.sh", "sha256": "abc"}, "sha256: the value is not a SHA-256 digest."),
@@ -132,7 +132,7 @@ def test_all_errors_come_at_once(wrong):
         ({"script": "https://me:hunter2@example.com/x.sh"}, "script: the URL contains a user name or a password"),
         ({"command": ""}, "command: the value is empty."),
         ({"command": []}, "command: the list does not begin with a program."),
-        ({"command": [["x"]]}, "command: the value is not a list of texts. Write it in quotes."),
+        ({"command": [["x"]]}, "command: the value is not a list of strings. Write it in quotes."),
         ({"command": {"x": 1}}, "command: the value is not text. Write it in quotes."),
         ({"command": "a\0b"}, "command: the value contains a NUL character."),
         ({"repository": "https://example.com/x.git"}, "path: missing."),

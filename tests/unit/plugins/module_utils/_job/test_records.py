@@ -403,7 +403,7 @@ def test_no_more_records_are_read_than_a_job_has(job, monkeypatch, count, read):
         write(job.record(f"rank{rank}"), record(rank))
     problems = []
     assert len(records.read_records(job, problems)) == len(records.read_records(job)) == read
-    assert problems == [f"'{job.status}' has more than 3 records. The others are skipped."] * (count > 3)
+    assert problems == [f"'{job.status}' has more than 3 records. The remaining records are skipped."] * (count > 3)
 
 
 def test_a_record_that_has_just_been_replaced_is_no_problem(job, monkeypatch):
@@ -588,7 +588,8 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
     what = f"The same error ({'x' * 300})"
     assert shown == f"{what} ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
     assert (
-        records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1) == "The decision names no rule of the table (same_hosts)."
+        records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1)
+        == "The recorded decision names an unknown rule (same_hosts)."
     )
     found = {**DECISION, "action": "stop", "rule": "too_few_hosts", "missing": ["w2"], "min_hosts": 2}
     assert records.explain(found, 1) == "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
@@ -603,11 +604,11 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
             "restart",
             "suspect_checkpoint",
             {"set_aside": {"name": "7.pt", "changed": 1.0}},
-            "Attempts 2 and 3 died after checkpoint 7.pt, so the one before it is used.",
+            "Attempts 2 and 3 failed after checkpoint 7.pt, so the job uses the checkpoint before it.",
         ),
-        ("restart", "suspect_checkpoint", {}, "Attempts 2 and 3 died after checkpoint , so the one before it is used."),
-        ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the hosts that are left: one host"),
-        ("stop", "launcher", {}, "The launcher cannot run the job on the hosts that are left: "),
+        ("restart", "suspect_checkpoint", {}, "Attempts 2 and 3 failed after checkpoint , so the job uses the checkpoint before it."),
+        ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the remaining hosts: one host"),
+        ("stop", "launcher", {}, "The launcher cannot run the job on the remaining hosts: "),
         ("stop", "no_restarts_left", {"restarts": 2}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
         ("stop", "no_restarts_left", {}, "0 restarts in a row completed no checkpoint (training_job_restarts)."),
         ("stop", "too_few_hosts", {"missing": ["w3"]}, "w3 cannot be used, and the job needs 0 hosts (training_job_min_hosts)."),

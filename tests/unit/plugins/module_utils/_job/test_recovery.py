@@ -97,7 +97,7 @@ def test_what_may_succeed_is_started_again(attempts):
         (
             [KILL, ERROR],
             {"checkpoint": "4", "has_older": True},
-            "Attempts 1 and 2 died after checkpoint 4, so the one before it is used.",
+            "Attempts 1 and 2 failed after checkpoint 4, so the job uses the checkpoint before it.",
         ),
         (
             [KILL, EXIT, EXIT],
@@ -109,7 +109,7 @@ def test_what_may_succeed_is_started_again(attempts):
 def test_the_decision_says_why(attempts, options, why):
     decision = decide(*attempts, **options)
     assert decision.why == why
-    assert bool(decision.set_aside) == ("one before it" in why)
+    assert bool(decision.set_aside) == ("checkpoint before it" in why)
 
 
 def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
@@ -136,7 +136,7 @@ def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
     assert recovery.decide(situation).rule == "fewer_hosts"
     decision = recovery.decide(situation._replace(refusal="mpi needs more hosts." + "x" * 500))
     assert decision[:2] == ("stop", "launcher")
-    assert decision.why.startswith("The launcher cannot run the job on the hosts that are left: mpi needs more hosts.x")
+    assert decision.why.startswith("The launcher cannot run the job on the remaining hosts: mpi needs more hosts.x")
     assert len(decision.why) < 400
 
 

@@ -51,7 +51,7 @@ def test_a_file_with_other_contents(place):
     path = storage.file_of(place, "t", 1)
     with open(path, "w") as file:
         file.write("another")
-    assert "other contents" in storage.read_of_peer(place, TWO)
+    assert "different contents" in storage.read_of_peer(place, TWO)
     assert os.listdir(place.path) == []
 
 
@@ -70,7 +70,7 @@ def test_files_of_others_are_neither_followed_nor_overwritten(place, tmp_path):
 
 def test_a_pipe_in_place_of_the_file_does_not_hang(place):
     os.mkfifo(storage.file_of(place, "t", 1))
-    assert "other contents" in storage.read_of_peer(place, TWO)
+    assert "different contents" in storage.read_of_peer(place, TWO)
 
 
 def test_storage_that_is_not_mounted(tmp_path):

@@ -44,7 +44,7 @@ def test_a_new_node_that_does_not_answer_waits():
     module = Module()
     assert controller.members(module, PARAMS["nodes"], {}) == [Node("demo-master", "10.0.0.4", HARDWARE)]
     assert module.warnings == [
-        "demo-worker2 is not in the queue yet, because it did not report its hardware. Run the role again when it answers."
+        "demo-worker2 is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."
     ]
 
 

@@ -266,7 +266,7 @@ def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
     running.wait()
     assert running.status()["state"] == "lost"
     assert running.status()["attempts"][0]["why"] == (
-        "The launcher cannot run the job on the hosts that are left: mxnet would need more processes on a host."
+        "The launcher cannot run the job on the remaining hosts: mxnet would need more processes on a host."
     )
 
 
@@ -417,7 +417,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
     invalid = follow(lambda _document: "{}")
     assert (invalid["action"], attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
         "stop",
-        "The decision names no rule of the table (invalid).",
+        "The recorded decision names an unknown rule (invalid).",
     )
 
 

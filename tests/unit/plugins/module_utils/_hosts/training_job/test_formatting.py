@@ -60,7 +60,7 @@ def running(**changes):
             job(state="queued", processes=[], queue={**ENTRY, "reason": "Resources", "before": 2}),
             "digits queued since 1970-01-01 00:00:05 UTC, in Slurm as job 7: Resources, after 2 other jobs, torchrun train.py",
         ),
-        (job(state="stopped", processes=[], queue=ENTRY), "digits stopped before its start, torchrun train.py"),
+        (job(state="stopped", processes=[], queue=ENTRY), "digits stopped before it started, torchrun train.py"),
         (
             running(script=None, command=["bash", "x"], launcher="command"),
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, command bash",
@@ -91,7 +91,7 @@ def test_what_a_queue_says_about_a_waiting_job(entry, text):
 
 def test_a_job_that_did_not_start_has_a_summary_and_a_reason():
     removed = job(state="stopped", processes=[], queue=ENTRY)
-    assert formatting.summary(removed, {}) == ["job digits stopped before its start"]
+    assert formatting.summary(removed, {}) == ["job digits stopped before it started"]
     assert formatting.failure_message(removed, str).startswith("job digits was removed from the queue before it started. ")
     failed = job(state="failed", processes=[], queue={**ENTRY, "failure": "w1: no\nspace"})
     assert formatting.failure_message(failed, str) == "job digits was not started: w1: no space"

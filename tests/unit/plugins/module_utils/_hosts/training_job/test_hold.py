@@ -47,7 +47,7 @@ def test_the_job_runs_on_the_allocated_hosts_in_the_order_of_the_queue(job, scon
 @pytest.mark.parametrize(("names", "status"), [((*NAMES, "stranger"), 0), ((), 0), (NAMES, 1)])
 def test_other_hosts_are_refused(job, scontrol, names, status):
     scontrol(*names, status=status)
-    with pytest.raises(RefusalError, match=r"hosts that the job was not submitted for: .*\. Submit it again with another name"):
+    with pytest.raises(RefusalError, match=r"hosts that the job was not submitted for: .*\. Submit the job again with another name"):
         hold.allocated_hosts(job)
 
 
@@ -55,7 +55,7 @@ def test_a_host_that_was_replaced_is_refused():
     hosts = [{"name": "w1", "address": "10.0.0.1"}, {"name": "w2", "address": "10.0.0.2"}]
     workers = [{"name": "w1", "address": "10.0.0.1"}, {"name": "w2", "address": "10.0.0.9"}]
     hold.check_addresses(hosts[:1], workers)
-    with pytest.raises(RefusalError, match=r"w2 is no longer the host 10\.0\.0\.2 for which the job was submitted"):
+    with pytest.raises(RefusalError, match=r"w2 no longer has the address 10\.0\.0\.2 that it had when the job was submitted"):
         hold.check_addresses(hosts, workers)
 
 

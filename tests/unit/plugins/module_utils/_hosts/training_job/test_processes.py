@@ -103,7 +103,7 @@ def test_a_strategy_determines_the_task_types():
         ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
         ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
         ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
-        ({"hang_timeout": 29}, "hang_timeout: 29 is too short. Use 30 or more, or 0."),
+        ({"hang_timeout": 29}, "hang_timeout: 29 s is too short. Specify at least 30 s, or 0 to disable the check."),
         ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),
         (
