@@ -35,7 +35,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         if arguments.get("name"):
             arguments["goodput"] = ALWAYS
         elif directory:
-            raise AnsibleActionFail("metrics_directory: the job is missing. Specify its name.")
+            raise AnsibleActionFail("metrics_directory: requires the option name. Specify the name of a job.")
         result.update(job_info(self, arguments, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):

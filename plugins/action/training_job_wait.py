@@ -57,7 +57,9 @@ class ActionModule(NodeAction, module="training_job_info"):
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
             hint = (
-                "press Ctrl-C to choose whether to stop it or leave it running" if asking else "the job continues if Ansible is interrupted"
+                "press Ctrl-C to choose whether to stop the job or leave it running"
+                if asking
+                else "the job continues if Ansible is interrupted"
             )
             watch = JobWatch(polls_through(self, task_vars), {**arguments, "goodput": ENDED}, hint, file)
             try:

@@ -37,7 +37,7 @@ options:
     type: str
   include:
     description:
-      - Patterns of the files and directories to upload, such as V(logs), V(*.pt), or V(checkpoints/step-*) for paths from the job's
+      - Patterns of the files and directories to upload, such as V(logs), V(*.pt), or V(checkpoints/step-*) for paths relative to the job's
         directory.
       - If empty, all files are uploaded.
     type: list

@@ -22,7 +22,7 @@ options:
     type: str
   metrics_directory:
     description:
-      - Directory on the controller in which the metrics of the job are written to C(deeplearning-<name>.prom), for example for the
+      - Directory on the controller for the job's metrics. The action plugin writes them to C(deeplearning-<name>.prom), for example for the
         textfile collector of the Prometheus node exporter. Missing directories are created. Requires O(name).
     type: path
     version_added: 0.2.0

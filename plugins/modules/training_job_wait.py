@@ -31,8 +31,8 @@ options:
     default: false
   metrics_directory:
     description:
-      - Directory on the controller in which the metrics of the job are written to C(deeplearning-<name>.prom) every minute and at the end
-        of the job, for example for the textfile collector of the Prometheus node exporter. Missing directories are created.
+      - Directory on the controller for the job's metrics. The action plugin writes them to C(deeplearning-<name>.prom) every minute and at
+        the end of the job, for example for the textfile collector of the Prometheus node exporter. Missing directories are created.
     type: path
     version_added: 0.2.0
 author:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Refuses strings in place of lists.
+"""Refuses strings where lists are required.
 
 Ansible turns a string into a list by splitting it at its commas. A command line such as `--epochs 3` would become one argument.
 """
@@ -17,7 +17,7 @@ UNCHANGED = ("arguments", "command")
 
 
 def is_one_string(value: Any, *, unchanged: bool) -> bool:
-    """Return whether a value is a string that would become a list other than the one that its author probably intended."""
+    """Return whether a value is a string that Ansible would convert to a list that its author probably did not intend."""
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 

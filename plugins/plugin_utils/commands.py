@@ -51,7 +51,8 @@ def run_options() -> str:
     """Return the options of this run that select the inventory and the cluster, each followed by a space.
 
     These are the options `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
-    from the configuration is omitted, because it is the default of all commands. So are other variables, which may be secret.
+    from the configuration is omitted, because it is the default of all commands. Other variables are omitted too, because they may be
+    secret.
     """
     return _join([*_inventories(), *_variables(context.CLIARGS.get("extra_vars") or (), names=CLUSTER)])
 

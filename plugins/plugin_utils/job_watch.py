@@ -193,7 +193,7 @@ class JobWatch:
             display.display(ProgressLine(clean_line(line)))
 
     def _settle(self, found: JobStatus) -> JobStatus:
-        """Poll a failed job once more, because the record of an earlier failure may be written a moment later."""
+        """Poll a failed job once more, because the record of an earlier failure may be written slightly later."""
         if found["state"] == states.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)

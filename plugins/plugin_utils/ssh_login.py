@@ -8,7 +8,8 @@ from __future__ import annotations
 REFUSED = "Permission denied ("
 # ssh's name for the other end of a ProxyCommand.
 PROXY = "by UNKNOWN port 65535"
-# The beginning of the advice about a node that SSH does not reach directly. Such a node may be unreachable only because the master is.
+# The beginning of the advice about a node that SSH does not reach directly. Such a node may be unreachable only because the master is
+# unreachable.
 THROUGH_ANOTHER = "SSH reaches this node through the master or through Session Manager"
 
 

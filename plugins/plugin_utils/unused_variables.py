@@ -72,7 +72,7 @@ OF_JOB = (
     Rule(
         ("training_job_scripts_directory",),
         lambda get: get("training_job_state") != "printed",
-        "training_job_state is not printed. Set it to printed, or remove this variable.",
+        "training_job_state is not 'printed'. Set it to 'printed', or remove this variable.",
     ),
     Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),

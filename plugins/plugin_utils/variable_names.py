@@ -132,9 +132,9 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
 def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory: Iterable[str]) -> dict[str, str]:
     """Return the names that lack the prefix of one of the collection's variables, each with the name of that variable.
 
-    `extra` contains the variables from the command line. All of them are checked. The names in `inventory` are checked only if they are
-    specific enough: they have an underscore and are not in COMMON. A name is the user's own if a template in one of the collection's
-    variables refers to it.
+    `extra` contains the names of the variables from the command line. All names in `extra` are checked. The names in `inventory` are
+    checked only if they are specific enough: they have an underscore and are not in COMMON. A name is the user's own if a template in one
+    of the collection's variables refers to it.
     """
     settable = {name[len(PREFIX) :]: name for name in (*FURTHER, *role_variables()) if name.startswith(PREFIX)}
     specific = {name for name in inventory if "_" in name and name not in COMMON}

@@ -149,7 +149,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     command = ["ansible-playbook", "-i", str(cluster.inventory), str(playbook)]
 
     terminal = Terminal(command, cluster.folder)
-    terminal.read("press Ctrl-C to choose whether to stop it or leave it running")
+    terminal.read("press Ctrl-C to choose whether to stop the job or leave it running")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
     terminal.read("asked: type s to stop the job or l to leave it running, then press Enter. To continue watching, press only Enter:")
@@ -164,7 +164,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     assert len(cluster.members("asked")) >= 2
 
     terminal = Terminal(command, cluster.folder)
-    terminal.read("press Ctrl-C to choose whether to stop it or leave it running")
+    terminal.read("press Ctrl-C to choose whether to stop the job or leave it running")
     terminal.type("\x03")
     terminal.read("asked: type s to stop the job")
     terminal.read("Job asked was stopped on all hosts, as requested with Ctrl-C", typing="s\r")

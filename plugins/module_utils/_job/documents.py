@@ -211,8 +211,8 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
-    `attempt` is the number of the attempt, from 1. `parameters` are the parameters from which the specs of the next attempt are planned.
-    They are empty if `restarts` is 0.
+    `attempt` is the number of the attempt, beginning with 1. `parameters` are the parameters from which the specs of the next attempt are
+    planned. They are empty if `restarts` is 0.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
     first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM

@@ -42,10 +42,10 @@ Change = Tuple[float, str]
 class Attempt(NamedTuple):
     """An attempt of a job. All times are in seconds since 1970.
 
-    `began` is when its first process started, and `complete` is when its last process started. `hosts` maps the hosts of the attempt to the
-    time at which all processes of the host had ended, or to None. `failed` is when the first process failed, or None. If the attempt hung,
-    it failed at the time of its last progress entry or at `failed`, whichever is later. `decided` is when the hosts decided what follows,
-    or None.
+    `began` is the time at which its first process started, and `complete` is the time at which its last process started. `hosts` maps the
+    hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the first
+    process failed, or None. If the attempt hung, it failed at the time of its last progress entry or at `failed`, whichever is later.
+    `decided` is the time at which the hosts decided what follows, or None.
     """
 
     began: float

@@ -100,9 +100,9 @@ def _number(value: Any) -> float | None:
 def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
-    `active` are the times at which the ranks' processes last wrote output. The first of these that exists is the cause: a suspended rank, a
-    rank that does not wait while others do, a rank at a place where fewer than half of the ranks are, or, if all ranks are at the same
-    place, a rank whose output ended before that of the others.
+    `active` are the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
+    cause is a rank that does not wait while others do. Otherwise, it is a rank at a place where fewer than half of the ranks are. If all
+    ranks are at the same place, it is a rank whose output ended before the output of the other ranks.
     """
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)

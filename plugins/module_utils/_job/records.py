@@ -279,8 +279,8 @@ def title(process: str) -> str:
 class Paths(NamedTuple):
     """The paths of a job's files on the shared storage. `directory` is the job's directory.
 
-    Each attempt has its own logs and records. Those of the first attempt are in `logs` and `status`, and those of attempt 2 in
-    `logs/attempt2` and `status/attempt2`. All other files belong to the job.
+    Each attempt has its own logs and records. The logs and records of the first attempt are in `logs` and `status`. For attempt 2, they are
+    in `logs/attempt2` and `status/attempt2`. All other files belong to the job.
     """
 
     directory: str
@@ -370,9 +370,9 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 
 def write_new_json(path: str, document: Mapping[str, Any]) -> bool:
-    """Write a file unless it exists, and return whether it was written. Readers see the complete file or none.
+    """Write a file unless it exists, and return whether it was written. Readers see either the complete file or no file.
 
-    Of several hosts that write the file at the same time, one succeeds. Creating a link is atomic on NFS too.
+    If several hosts write the file at the same time, exactly one succeeds. Creating a link is atomic on NFS too.
     """
     temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:

@@ -99,7 +99,8 @@ class Situation(NamedTuple):
     """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last attempt.
 
     `available` are the hosts that respond and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
-    and `has_older` is true if there is an older checkpoint. `refusal` is why the launcher cannot run the job on the hosts of a restart.
+    and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart, `refusal` states
+    the reason.
     """
 
     attempts: Sequence[Attempt]
@@ -229,7 +230,7 @@ def _hangs_again(situation: Situation) -> bool:
 def _blames_checkpoint(situation: Situation) -> bool:
     """Return whether the checkpoint may have caused the failures of the last two attempts, and there is an older checkpoint to use.
 
-    This is not so if the error has already recurred after an earlier checkpoint was set aside.
+    If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause.
     """
     if len(situation.attempts) < 2 or situation.progress or not situation.checkpoint or not situation.has_older:
         return False

@@ -66,7 +66,7 @@ def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
     """Return the hosts of the ranks. The result is empty if the records do not show which host runs which rank.
 
     The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
-    parameter servers, the ranks of records are not those of the script.
+    parameter servers, the ranks in the records differ from the ranks of the script.
     """
     found: dict[int, str] = {}
     for process in processes:

@@ -37,7 +37,7 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host of the job. Other hosts use the host name `name`. `interface` is the network interface that has the IP address `address`.
+    """A host of the job. `name` is its host name for other hosts. `interface` is the network interface that has the IP address `address`.
 
     `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
@@ -53,8 +53,8 @@ class Host(NamedTuple):
 class Program(NamedTuple):
     """The program of a job: a Python `script` or a `command`, with its `arguments`.
 
-    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` contains the options
-    of the launcher. `attempt` is the number of the job's attempt, from 1.
+    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` contains the options of
+    the launcher. `attempt` is the number of the job's attempt, beginning with 1.
     """
 
     job: str

@@ -99,7 +99,10 @@ def _description(change: Change, properties: bool) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> list[str]:
-    """Return how a property changes. For a dictionary, return how each key changes. For rules, return which are added and removed."""
+    """Return how a property changes. For a dictionary, return how each key changes.
+
+    For rules, return which rules are added and which are removed.
+    """
     if name in RULES:
         actual, desired = _rules(before or ()), _rules(after or ())
         added = [f"{name} + {rule}" for rule in desired if rule not in actual]

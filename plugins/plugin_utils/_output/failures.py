@@ -74,7 +74,7 @@ def unreachable_text(result: Mapping[str, Any]) -> str:
 
 
 def is_consequence(message: str) -> bool:
-    """Return whether a host may be unreachable only because another host is."""
+    """Return whether a host may be unreachable only because another host is unreachable."""
     return THROUGH_ANOTHER in message
 
 

@@ -173,7 +173,7 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
         steps += [f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]]
         if obstacles:
             raise DataError(
-                f"dataset_destination: 'direct' reads the data from S3 as it is, but {' and '.join(obstacles)}. "
+                f"dataset_destination: 'direct' reads the data from S3 unchanged, but {' and '.join(obstacles)}. "
                 f"To use it, {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
             )
     if spec["checksum"]:

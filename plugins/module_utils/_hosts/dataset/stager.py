@@ -91,17 +91,17 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """The path of a file that exists once everything is downloaded and checked."""
+        """The path of a file that exists after everything has been downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property
     def prepared(self) -> str:
-        """The path of a file that exists once one of several sources is unpacked."""
+        """The path of a file that exists after one of several sources has been unpacked."""
         return os.path.join(self.partial, "prepared")
 
     @property
     def added(self) -> str:
-        """The path of a file that exists once one of several sources is added to the data set."""
+        """The path of a file that exists after one of several sources has been added to the data set."""
         return os.path.join(self.partial, "added")
 
     @property

@@ -113,7 +113,7 @@ def adopt_descendants() -> None:
 
 
 def reap(child: int) -> None:
-    """Collect the exit statuses of adopted processes, but not that of `child`."""
+    """Collect the exit statuses of adopted processes, but not the exit status of `child`."""
     with contextlib.suppress(ChildProcessError):
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -177,7 +177,7 @@ def checkpoints(spec: Spec) -> list[Checkpoint]:
 
 
 def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
-    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be seen, steps count instead."""
+    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, steps count instead."""
     if os.path.isabs(spec["environment"].get(CHECKPOINTS, "")):
         return after.checkpoint is not None and after.checkpoint != before.checkpoint
     return after.step is not None and after.step > (before.step or 0.0)

@@ -80,8 +80,7 @@ def check_contents(directory: str, descriptor: int) -> None:
         )
     if not os.access(".", os.W_OK | os.X_OK):
         raise DirectoryError(
-            f"sync_directory {directory!r}: the job's user cannot write there. Use a directory that belongs to that user, or one that does"
-            " not exist."
+            f"sync_directory {directory!r}: the job's user cannot write there. Use a directory that belongs to that user or does not exist."
         )
 
 

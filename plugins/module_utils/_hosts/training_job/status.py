@@ -91,7 +91,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
 def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget: records.Budget) -> list[AttemptStatus]:
     """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
 
-    `processes` are the records of the newest attempt, and `state` is the job's.
+    `processes` are the records of the newest attempt, and `state` is the state of the job.
     """
     found = []
     for number in range(1, newest.attempt + 1):
@@ -147,7 +147,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
 
 def failing_lines(process: Record, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
-    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only those of this rank.
+    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only the lines of this rank.
 
     `mark` is the tag of the lines (see tag()).
     """

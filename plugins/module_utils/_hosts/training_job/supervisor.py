@@ -542,7 +542,7 @@ def _touch(path: str) -> None:
 
 
 def write_private(path: str, text: str) -> None:
-    """Replace a file of the unit atomically with one that only this user can read, because it may contain secrets."""
+    """Replace a file of the unit atomically with a file that only this user can read, because it may contain secrets."""
     temporary = path + ".new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)

@@ -200,7 +200,7 @@ def hidden(path: str) -> bool:
 def sandbox(visible: Visible) -> list[str]:
     """Return the properties of a unit that can neither gain privileges nor read home directories outside the visible paths.
 
-    Create the directory of MUNGE, because only directories that exist can be hidden, and MUNGE may be started later.
+    Create MUNGE's directory, because only directories that exist can be hidden, and MUNGE may be started later.
     """
     os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
     found = list(SANDBOX)

@@ -77,5 +77,5 @@ def test_metrics_that_cannot_be_written_are_an_error(run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*file/deeplearning-digits.prom' cannot be written: .* Use another"):
         run(name="digits", metrics_directory=str(tmp_path / "file"))
-    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the job is missing\. Specify its name\."):
+    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: requires the option name\. Specify the name of a job\."):
         run(metrics_directory=str(tmp_path))

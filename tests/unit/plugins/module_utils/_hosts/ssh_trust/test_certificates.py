@@ -38,7 +38,7 @@ def test_parse_refuses_a_cut_certificate():
     ("changes", "reason"),
     [
         ({}, None),
-        ({"certificate": None}, "none"),
+        ({"certificate": None}, "does not exist"),
         ({"certificate": "garbage"}, "not an ed25519 certificate"),
         ({"kind": "user"}, "host certificate"),
         ({"public_key": AUTHORITY_PUBLIC}, "key has changed"),

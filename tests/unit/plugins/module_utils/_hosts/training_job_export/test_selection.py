@@ -127,7 +127,7 @@ def test_a_selected_file_is_opened_only_if_it_is_still_one(job, tmp_path):
     assert refused.value.errno in selection.GONE
     (job / "logs/rank0.log").unlink()
     os.mkfifo(job / "logs/rank0.log")
-    with pytest.raises(FileNotFoundError, match="not a regular file"):
+    with pytest.raises(FileNotFoundError, match="no longer a regular file"):
         selection.open_file(file)
     (job / "logs").rename(tmp_path / "logs")
     (tmp_path / "rank0.log").write_text("secret")
