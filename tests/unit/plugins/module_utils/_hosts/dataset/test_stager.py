@@ -283,7 +283,7 @@ def test_files_of_one_source_do_not_pass_through_links_of_another(server, stage,
         (
             "s3://b/a",
             {"destination": "direct", "unpack": True},
-            "as it is, but dataset_unpack is set. To use it, remove dataset_unpack. Otherwise,",
+            "unchanged, but dataset_unpack is set. To use it, remove dataset_unpack. Otherwise,",
         ),
         (
             "/a",
