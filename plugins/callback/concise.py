@@ -216,7 +216,7 @@ class CallbackModule(DefaultCallback):
                 self._changed_hosts(result.task).add(result.host.get_name())
 
     def _changed_hosts(self, task: Any) -> set[str]:
-        """Return the set to which the hosts that the task has changed are added for the summary."""
+        """Return the set in which the summary collects the hosts that tasks of this kind have changed."""
         if task.action == JOB:
             return self._totals.stop_hosts if task.args.get("state") == "stopped" else self._totals.run_hosts
         return set() if task.action in JOB_FILES else self._totals.hosts

@@ -39,8 +39,8 @@ options:
     default: 0
   token:
     description:
-      - Random text, the same on all hosts. If it is not empty, the file that this host writes to the shared storage is kept, so that
-        another host can read and remove it with O(context=between_nodes).
+      - Random text, which is the same on all hosts. If it is not empty, the file that this host writes to the shared storage is kept, so
+        that another host can read and remove it with O(context=between_nodes).
     type: str
     default: ""
   instance_type:

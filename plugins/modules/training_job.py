@@ -66,7 +66,7 @@ options:
     description:
       - Directory on the controller with the job's code, for code that consists of more than one file. Its contents are copied to the
         job's directory.
-      - If it is a Git working tree, the job's record contains the commit, and whether files differ from the commit.
+      - If it is a Git working tree, the job's record contains the commit, and states whether files differ from the commit.
     type: str
   repository:
     description:
@@ -113,8 +113,8 @@ options:
     description:
       - Environment variables for the processes of one task type. Each key is a task type, and each value a dictionary of variables, which
         override variables in O(environment) and O(secrets).
-      - The types are V(worker), V(server) and V(scheduler) with the launcher V(mxnet), and V(worker), V(ps) and V(chief), depending on the
-        strategy, with the launcher V(tensorflow). Other launchers have no task types.
+      - With the launcher V(mxnet), the types are V(worker), V(server) and V(scheduler). With the launcher V(tensorflow), they are
+        V(worker), V(ps) and V(chief), depending on the strategy. Other launchers have no task types.
     type: dict
     default: {}
   secrets:

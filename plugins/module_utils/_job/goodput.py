@@ -161,7 +161,7 @@ def _within(time: float, start: float, end: float) -> float:
 
 
 def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[Change], before: float) -> None:
-    """Add the time from `before`, the end of the previous attempt, to the end of this attempt to the buckets of all hosts."""
+    """Add the time between `before`, the end of the previous attempt, and the end of this attempt to the buckets of all hosts."""
     ends = {host: span.failed if ended is None else _within(ended, span.began, span.failed) for host, ended in span.hosts.items()}
     until = _until([(before, RESTART), *changes], {*ends.values()})
     for host, buckets in spent.items():

@@ -525,7 +525,7 @@ def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
 
 
 def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
-    """Return the paths of the newest attempt of a job: the highest number that follows a valid decision to restart the job.
+    """Return the paths of the newest attempt of a job: the one with the highest number that follows a valid decision to restart.
 
     Attempts whose directories are symbolic links do not count. The decisions are read within the budget.
     """

@@ -91,7 +91,7 @@ def normalise(contents: str) -> str:
 
 
 def check_requirements(contents: str) -> None:
-    """Raise ValueError if the file refers to other files, because those are not copied to the hosts."""
+    """Raise ValueError if the file refers to other files, because these other files are not copied to the hosts."""
     for number, line in enumerate(contents.splitlines(), 1):
         if ELSEWHERE.match(line.strip()):
             raise ValueError(

@@ -350,7 +350,7 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
 
 
 def _tunnel_file(storage: Mount) -> str:
-    """Return the name pattern of the files in which the EFS mount helper describes tunnels to the storage, with any port."""
+    """Return the name pattern of the files in which the EFS mount helper describes tunnels to the storage, regardless of their ports."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 

@@ -86,7 +86,7 @@ def _open_parent(path: str, trusted: dict[int, int]) -> int:
             if status.st_uid not in trusted or shared:
                 raise StateDirectoryError(
                     f"state_directory: users other than root and the login user can write to {reached}, so they could replace the queue."
-                    " Choose another directory, such as /var/lib/slurm/slurmctld, where a replacement of the master loses the queue."
+                    " Choose another directory, such as /var/lib/slurm/slurmctld. There, the queue is lost if the master is replaced."
                 )
     except BaseException:
         os.close(descriptor)

@@ -212,7 +212,7 @@ class Recovery:
     def _decide(self, verdict: Verdict) -> Following | None:
         """Write the decision about what follows, and return what the other supervisors will read.
 
-        Only the supervisor of the first process that responds writes it, after all others are ready, silent or leaving.
+        Only the supervisor of the first process that responds writes the decision, after all others are ready, silent or leaving.
         """
         processes = read_records(self._paths)
         if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
@@ -282,7 +282,7 @@ class Recovery:
         return found[::-1]
 
     def _refusal(self, decision: recovery.Decision) -> str:
-        """Return why the launcher cannot run the job on the hosts of a restart with the units that exist, or an empty string."""
+        """Return why the launcher cannot run the job on the hosts of a restart with the existing units, or an empty string."""
         if decision.action == recovery.STOP:
             return ""
         try:

@@ -131,7 +131,7 @@ def complete(process: Process) -> Process:
 def environment(params: Mapping[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
     """Return the environment of a process. User variables override launcher variables, and both override EFA variables.
 
-    Of the user's variables, those for one task type override those for all processes.
+    Among the user's variables, the variables for one task type override the variables for all processes.
     """
     general = {
         "DEEPLEARNING_JOB": params["name"],

@@ -98,7 +98,7 @@ class Batch(NamedTuple):
 class State:
     """Writes the state of the export to the job's directory.
 
-    As a heartbeat, a thread writes the state again periodically, even if the storage was full.
+    As a heartbeat, a thread writes the state again periodically, even if earlier writes failed because the storage was full.
     """
 
     def __init__(self, paths: Paths, destination: str) -> None:
