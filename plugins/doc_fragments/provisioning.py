@@ -122,7 +122,7 @@ options:
         type: str
       ssh:
         description:
-          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
             traffic on TCP port 22.
         type: str
       storage:
@@ -739,7 +739,7 @@ options:
         type: str
       ssh:
         description:
-          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
             traffic on TCP port 22.
         type: str
       storage:
@@ -890,7 +890,7 @@ options:
         type: str
       ssh:
         description:
-          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
             traffic on TCP port 22.
         type: str
       storage:
@@ -1035,7 +1035,7 @@ options:
         type: str
       ssh:
         description:
-          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
             traffic on TCP port 22.
         type: str
       storage:
@@ -1253,7 +1253,7 @@ options:
         type: str
       ssh:
         description:
-          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
             traffic on TCP port 22.
         type: str
       storage:

@@ -57,7 +57,7 @@ OF_JOB = (
     Rule(
         ("training_job_then_always",),
         lambda get: get("training_job_then") in (None, "", "keep"),
-        "training_job_then does not remove nodes. Set it to scale_in or destroy, or remove this variable.",
+        "the value of training_job_then keeps the nodes. Set training_job_then to scale_in or destroy, or remove this variable.",
     ),
     Rule(
         tuple(f"training_job_export_{name}" for name in ("interval", "include", "exclude")),

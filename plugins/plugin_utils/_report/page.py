@@ -309,7 +309,7 @@ def check(report: Mapping[str, Any]) -> None:
 
 
 def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
-    """Return what the hosts of a job spent their time on, for the template: only buckets that are not empty, and their seconds by host."""
+    """Return, for the template, the time buckets of a job that are not empty, and the seconds of each host in each bucket."""
     found = job.get("goodput")
     if not found or not found["nodes"]:
         return None

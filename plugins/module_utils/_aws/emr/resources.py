@@ -58,7 +58,7 @@ Management Guide, "Cluster scale-down"."""
 LISTED_TIMEOUT = 60
 """The maximum time in seconds until EMR lists a new cluster."""
 LOG_TIMEOUT = 120
-"""Seconds to wait for the log of a failed bootstrap action, which EMR copies when the cluster ends."""
+"""Seconds to wait for the log of a failed bootstrap action, which EMR copies when it terminates the cluster."""
 MOST_BYTES = 1_000_000
 KEPT_LINES, KEPT_CHARACTERS = 5, 500
 FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*bootstrap action (?P<action>\d+) returned a non-zero")
@@ -239,7 +239,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 
 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
-    """Return the id of the cluster that a call created although its response was lost. Raises `error` if no cluster appears.
+    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if no cluster appears.
 
     RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """

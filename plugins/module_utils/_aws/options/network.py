@@ -74,7 +74,7 @@ OPTIONS = (
             Suboption(
                 "ssh",
                 {"type": "str"},
-                "Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic on TCP"
+                "Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound traffic on TCP"
                 " port 22.",
             ),
             Suboption(

@@ -370,7 +370,7 @@ def _combine(spec: Spec, plan: Plan, where: Places, progress: Progress) -> list[
 
 
 def _add(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
-    """Fetch and unpack one source, and move its files into its folder of the data set. Raises DataError."""
+    """Fetch and unpack one source, and move its files into the source's folder in the data set. Raises DataError."""
     if not os.path.exists(where.prepared):
         _fetch(spec, plan, where, progress)
         _prepare(spec, where, progress)

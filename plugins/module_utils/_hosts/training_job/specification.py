@@ -158,7 +158,7 @@ def check_tasks(environments: dict[str, Any], params: dict[str, Any], launcher: 
     name, tasks = params["launcher"], sorted(launcher.tasks(params["launcher_options"]))
     for task, variables in environments.items():
         if not tasks:
-            raise RefusalError(f"environment_by_task: launcher {name!r} has no task types. Set the variables in environment instead.")
+            raise RefusalError(f"environment_by_task: launcher {name!r} has no task types. Use the option environment instead.")
         if task not in tasks:
             raise RefusalError(
                 f"environment_by_task: launcher {name!r} starts no tasks of type {task!r} with these options. Use {', '.join(tasks)}."

@@ -147,7 +147,7 @@ class Exporter:
         self._request, self._record = self.paths.export + ".request", self.paths.export + ".files"
 
     def run(self) -> int:
-        """Export until the job is over, or once.
+        """Export once, or repeatedly until the job is over.
 
         Return the exit status, which is 0 even if a pass failed, because the state contains the error.
         """

@@ -186,7 +186,7 @@ def test_set_up_steps_are_checked_even_without_a_job(errors, tmp_path):
 
 def test_variables_of_a_task_type_that_the_launcher_does_not_start(errors):
     assert errors(**job(environment_by_task={"server": {}})) == [
-        "training_job_environment_by_task: launcher 'torchrun' has no task types. Set the variables in environment instead."
+        "training_job_environment_by_task: launcher 'torchrun' has no task types. Use the option environment instead."
     ]
     (found,) = errors(**job(launcher="mxnet", environment_by_task={"sever": {}}))
     assert found.startswith(

@@ -1,4 +1,6 @@
-"""The security groups that EMR manages. EMR creates the groups that a request does not name, and adds its rules to the groups of nodes.
+"""The security groups that EMR manages.
+
+EMR creates each security group that the request does not name, and adds EMR's own rules to the security groups of the nodes.
 
 If a request names a group for service access, EMR does not add rules to that group. Source: Amazon EMR Management Guide, "Working with
 Amazon EMR-managed security groups".

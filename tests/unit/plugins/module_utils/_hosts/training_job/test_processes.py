@@ -81,7 +81,11 @@ def test_variables_of_a_task_type_are_for_its_processes_alone_and_win(paths):
             "launcher 'mxnet' starts no tasks of type 'ps' with these options. Use scheduler, server, worker",
         ),
         ({"launcher": "tensorflow"}, {"ps": {}}, "launcher 'tensorflow' starts no tasks of type 'ps' with these options. Use worker"),
-        ({"launcher": "torchrun"}, {"worker": {}}, "launcher 'torchrun' has no task types. Set the variables in environment instead"),
+        (
+            {"launcher": "torchrun"},
+            {"worker": {}},
+            "launcher 'torchrun' has no task types. Use the option environment instead",
+        ),
         ({"launcher": "mxnet"}, {"worker": "A=1"}, "the value of 'worker' is not a dictionary. Specify variables and their values"),
     ],
 )
