@@ -39,7 +39,7 @@ export GIT_CEILING_DIRECTORIES := $(CURDIR)/$(VENV)
 
 .PHONY: train
 train: run-setup ## Create a cluster in the local cloud and train a model on it; EXAMPLE=name uses examples/definitions/name.yml
-	rm -rf .cache/policies
+	@rm -rf .cache/policies
 	python tools/iam_policies.py --cluster demo --output .cache/policies
 	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
 		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS) && status=0 || status=$$?

@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
-            raise AnsibleActionFail(f"SSH files: {error}") from None
+            raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             where = arguments["directory"]
             raise AnsibleActionFail(f"SSH files: reading or writing failed: {error}. Check the directory {where}.") from None
@@ -80,7 +80,10 @@ def check_key_files(nodes: list[ssh_files.Node]) -> None:
     """Raise ValueError if a private key file does not exist. With only the public key, ssh can use a private key from an agent."""
     for path in sorted({node.private_key_file for node in nodes if node.private_key_file}):
         if not any(os.path.isfile(os.path.expanduser(path) + end) for end in ("", ".pub")):
-            raise ValueError(f"private_key_file: '{path}' is not a file on the controller. Specify the path of the key pair's private key.")
+            raise ValueError(
+                f"private_key_file: '{path}' is not a file on the controller. In the inventory file, specify the path of the key pair's "
+                "private key."
+            )
 
 
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -106,6 +106,10 @@ jobs:
         checkpoint directory.
       returned: success
       type: str
+    has_checkpoint:
+      description: Whether the checkpoint directory contains a complete checkpoint.
+      returned: when a job specified with O(name) did not succeed, and its checkpoint directory is a path
+      type: bool
     resume:
       description: Name of the earlier job that the job continues.
       returned: when the job continues an earlier job

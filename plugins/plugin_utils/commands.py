@@ -15,6 +15,7 @@ from typing import Any
 from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.formatting import next_name
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 #: The variables that select a cluster, with their former names.
@@ -38,8 +39,8 @@ def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) 
 
 
 def continuing_command(job: str) -> str:
-    """Return the command that repeats this run of `train` and continues a job. The user replaces the placeholder for the name."""
-    return playbook_command("train", {"training_job_name": "ANOTHER_NAME", "training_job_resume": job})
+    """Return the command that repeats this run of `train` and continues a job under another name."""
+    return playbook_command("train", {"training_job_name": next_name(job), "training_job_resume": job})
 
 
 def with_run_options(text: str) -> str:

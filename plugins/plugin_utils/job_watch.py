@@ -82,6 +82,7 @@ class JobWatch:
         self._attempts: set[int] = set()
         # The last heartbeat of each process, and when this controller saw it for the first time.
         self._heard: dict[str, tuple[float, float]] = {}
+        self._silent: set[str] = set()
         self._waiting = ""
         self._problems: set[str] = set()
 
@@ -190,7 +191,9 @@ class JobWatch:
         if silent:
             hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
             line = f"{found['name']}: no heartbeat from {hosts} for {seconds:.0f} s. After {timeout} s, a host counts as lost."
-            display.display(ProgressLine(clean_line(line)))
+            # The first line about a host is not a progress line, because those are rare in a run that has taken long.
+            display.display(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
+        self._silent = set(silent)
 
     def _settle(self, found: JobStatus) -> JobStatus:
         """Poll a failed job once more, because the record of an earlier failure may be written slightly later."""

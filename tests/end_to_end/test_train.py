@@ -310,7 +310,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
         cloud.client("ec2").terminate_instances(InstanceIds=[gone])
         told = " ".join(trained.result().output.split())
     assert f"job victim failed: demo-worker3 is gone: {gone} " in told
-    assert "deeplearning.cluster.train -e training_job_name=ANOTHER_NAME -e training_job_resume=victim" in told
+    assert "deeplearning.cluster.train -e training_job_name=victim-2 -e training_job_resume=victim" in told
     assert f"demo-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
     shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())
     assert f"demo-worker3 is gone: {gone} is no longer a node of the cluster" in shown

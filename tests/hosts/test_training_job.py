@@ -59,7 +59,7 @@ def test_a_job_continues_from_the_checkpoints_of_an_earlier_one(cluster):
             sys.exit(1 if number == 1 else 0)
     """
     failed = cluster.train("begins", script)
-    assert "deeplearning.cluster.train -e training_job_name=ANOTHER_NAME -e training_job_resume=begins" in failed.stdout
+    assert "deeplearning.cluster.train -e training_job_name=begins-2 -e training_job_resume=begins" in failed.stdout
     continued = cluster.train("continues", script, resume="newest")
     assert continued.returncode == 0, continued.stdout + continued.stderr
     assert "/efs/jobs/begins/checkpoints (continued from job begins)" in continued.stdout

@@ -379,6 +379,7 @@ class JobStatus(_JobStatus, total=False):
     """The current status of a job, as the module training_job_info returns it."""
 
     checkpoint_directory: str
+    has_checkpoint: bool
     resume: str | None
     queue: Queued
     export: Export

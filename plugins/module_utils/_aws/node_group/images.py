@@ -97,7 +97,10 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
             raise
         found = []
     if not found:
-        raise ClusterError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}. Correct the name.")
+        raise ClusterError(
+            f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}. Specify an existing parameter, or remove this "
+            "option to use the newest Deep Learning AMI."
+        )
     return str(found[0]["Value"])
 
 

@@ -41,11 +41,10 @@ register(*ALL_COMPONENTS)
 
 
 def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:
-    """Return the components that a module reads, given the names of the components that it manages.
+    """Return the components that a module reads, given the names of the components that it manages, if any.
 
     The definition of an EMR cluster refers to other resources by id, so the module for EMR does not read the other components. Modules for
     other components do not need permissions for EMR.
     """
-    if managed & {component.name for component in ALL_COMPONENTS}:
-        return ALL_COMPONENTS
-    return tuple({component.name: component for component in COMPONENT_OF_KIND.values() if component.name in managed}.values())
+    others = {each.name: each for each in COMPONENT_OF_KIND.values() if each.name in managed and each not in ALL_COMPONENTS}
+    return tuple(others.values()) or ALL_COMPONENTS

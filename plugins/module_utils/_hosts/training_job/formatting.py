@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, RUNNING, SUCCEEDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
@@ -238,7 +238,8 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
-    if found.get("goodput"):
+    # Without progress, the time of a failed job cannot be divided into training and everything else.
+    if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
     if found.get("export"):
         rows.append(("export", export(found["export"])))
@@ -293,13 +294,14 @@ def not_restarted(found: JobStatus) -> list[str]:
     cause = last.get("cause", "")
     # Usually, the first sentence has named this process and how it ended.
     because = f", because {cause}" if not cause.startswith("{} on {} ".format(title(failure["name"]), failure["host"])) and cause else ""
-    return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{because}. {last['why']}")]
+    again = " again" if last["attempt"] > 1 else ""
+    return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:
     """Yield sentences about what to do after a job has ended without success, with complete commands."""
     failure, name = found["failure"], found["name"]
-    how, host = clean_line(failure["how"]), clean_line(failure["host"])
+    how = clean_line(failure["how"])
     if COULD_NOT_BE_STARTED in how:
         own = found["command"][:1] and repr(found["command"][0]) in how
         option = "training_job_command" if own else "training_job_launcher_options"
@@ -308,27 +310,56 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
     if MADE_NO_PROGRESS in how:
         yield f"The stacks of all processes are in {clean_line(Paths(found['directory'], found.get('attempt', 1)).stacks)} on the cluster."
     missing = MISSING_MODULE.match(failure["lines"][-1]) if failure["lines"] else None
+    advice = _advice(found, missing)
+    if advice:
+        yield advice
+    if advice != _silence_advice(found):
+        yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
+    if not missing:
+        yield _continuation(found, command, again)
+
+
+def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
+    """Return a sentence about how to correct the cause of a failure, or an empty string. `missing` is the name of a missing module."""
+    failure = found["failure"]
+    how, host = clean_line(failure["how"]), clean_line(failure["host"])
     if missing:
-        yield (
-            f"If {missing.group(1)!r} is a package, install it with python_environment_requirements. If it is your own module, add its "
-            "file to the job's code (training_job_source or training_job_repository)."
+        return (
+            f"If {missing.group(1)!r} is a package, install it with python_environment_name and python_environment_requirements. If it is "
+            "your own module, add its file to the job's code (training_job_source or training_job_repository)."
         )
-    elif OUT_OF_MEMORY in how:
-        yield f"To use less memory, {LESS_MEMORY}"
-    elif KILLED.search(how):
-        check = f"sudo journalctl --dmesg --grep 'Out of memory' on {host}"
-        yield f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
-    elif not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
-        yield "The script printed nothing before it exited. Search it for calls such as sys.exit, or print the reason in the script."
-    yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
-    if missing:
-        return
-    what = "To continue from the newest checkpoint, if there is one,"
+    if OUT_OF_MEMORY in how:
+        return f"To use less memory, {LESS_MEMORY}"
+    if KILLED.search(how):
+        # Without capital letters, journalctl ignores the case of the pattern.
+        check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
+        return f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+    if not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
+        return _silence_advice(found)
+    return ""
+
+
+def _silence_advice(found: JobStatus) -> str:
+    script = clean_line(os.path.basename(found.get("script") or "")) or "the script"
+    return f"Nothing was printed before the exit. Search {script} for calls such as sys.exit, or print the reason there."
+
+
+def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -> str:
+    """Return a sentence about how to continue a job that has ended without success."""
+    if found.get("has_checkpoint") is False:
+        return "The job has completed no checkpoint, so it cannot be continued. To start it again, use another name."
+    start = "To continue from the newest checkpoint," + ("" if "has_checkpoint" in found else " if there is one,")
     if again:
-        yield f"{what} run: {again}"
-    else:
-        again = f"{command('train')} -e training_job_name=ANOTHER_NAME -e training_job_resume={name}"
-        yield f"{what} add the job's other variables to this command: {again}"
+        return f"{start} run: {again}"
+    name = found["name"]
+    again = f"{command('train')} -e training_job_name={next_name(name)} -e training_job_resume={name}"
+    return f"{start} add the job's other variables to this command: {again}"
+
+
+def next_name(job: str) -> str:
+    """Return a name for a job that continues a job: the same name with the next number."""
+    numbered = re.fullmatch(r"(.+)-(\d{1,3})", job)
+    return f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else job[:60].rstrip("-") + "-2"
 
 
 def failure_cause(found: JobStatus) -> str:

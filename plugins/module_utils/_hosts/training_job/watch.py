@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Callable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, goodput, logs, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    checkpoint_files,
+    formatting,
+    goodput,
+    logs,
+    progress,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
@@ -49,6 +56,9 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
                 result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
+            place = result.get("checkpoint_directory", "")
+            if "failure" in result and os.path.isabs(place):
+                result["has_checkpoint"] = bool(checkpoint_files.complete(place))
             result["lines"] = [
                 formatting.job_line(result, time.time()),
                 *formatting.attempt_table(result),
@@ -71,7 +81,9 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(processes) == processes[0]["processes"]:
         names = ", ".join(process["name"] for process in processes)
-        raise NoProcessError("rank or process: job {} has no process {!r}. Specify one of {}.".format(params["name"], asked, names))
+        option = "rank" if str(asked).isdecimal() else "process"
+        ranks = ", ".join(str(rank) for process in processes for rank in process["ranks"][:8]) if option == "rank" else names
+        raise NoProcessError("{}: job {} has no {} {!r}. Specify one of {}.".format(option, params["name"], option, asked, ranks))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}

@@ -16,5 +16,5 @@ def test_a_key_file_or_a_public_key_is_enough(tmp_path, name):
 
 
 def test_a_key_file_that_does_not_exist_is_told_before_a_login(tmp_path):
-    with pytest.raises(ValueError, match=r"private_key_file: '.*/id' is not a file on the controller\. Specify the path"):
+    with pytest.raises(ValueError, match=r"private_key_file: '.*/id' is not a file on the controller\. In the inventory file, specify"):
         check_key_files([SimpleNamespace(private_key_file=str(tmp_path / "id"))])

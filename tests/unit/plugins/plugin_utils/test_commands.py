@@ -82,9 +82,9 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
 def test_a_command_that_continues_a_job_repeats_the_variables_of_the_run(run, given, expected):
     run(extra_vars=given, inventory=("my.yml",))
     command = commands.continuing_command("digits-1")
-    fixed = "-e training_job_name=ANOTHER_NAME -e training_job_resume=digits-1"
+    fixed = "-e training_job_name=digits-2 -e training_job_resume=digits-1"
     assert command == f"ansible-playbook -i my.yml deeplearning.cluster.train {expected}{fixed}"
-    again = {"training_job_name": "ANOTHER_NAME", "training_job_resume": "digits-1"}
+    again = {"training_job_name": "digits-2", "training_job_resume": "digits-1"}
     assert FilterModule().filters()["playbook_command"]("train", again) == command
 
 

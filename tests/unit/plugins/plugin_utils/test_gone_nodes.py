@@ -79,7 +79,7 @@ def test_a_host_that_went_before_is_the_cause():
         " The logs are in /efs/jobs/hk/logs\n"
         "To read all logs, run: ansible-playbook deeplearning.cluster.logs -e training_job_name=hk\n"
         "To continue from the newest checkpoint, if there is one, run: "
-        "ansible-playbook deeplearning.cluster.train -e training_job_name=ANOTHER_NAME -e training_job_resume=hk"
+        "ansible-playbook deeplearning.cluster.train -e training_job_name=hk-2 -e training_job_resume=hk"
     )
 
 

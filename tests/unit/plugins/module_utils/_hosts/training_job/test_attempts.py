@@ -209,7 +209,10 @@ def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job)
     line = next(number for number, text in enumerate(trains(script).splitlines(), 1) if "no such column" in text)
     assert (found["state"], found["attempt"]) == ("failed", 2)
     message = formatting.failure_message(found, "run {}".format)
-    assert f"the job was not restarted. The same error (ValueError at train.py, line {line}) ended attempts 1 and 2, with no new" in message
+    assert (
+        f"the job was not restarted again. The same error (ValueError at train.py, line {line}) ended attempts 1 and 2, with no new"
+        in message
+    )
 
 
 def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_failure_message_names_rank_host_end_and_last_lines():
 NEXT = (
     "To read all logs, run: run logs -e training_job_name=digits",
     "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "
-    "run train -e training_job_name=ANOTHER_NAME -e training_job_resume=digits",
+    "run train -e training_job_name=digits-2 -e training_job_resume=digits",
 )
 LOGS = "/efs/jobs/digits/logs"
 
@@ -153,7 +153,8 @@ LOGS = "/efs/jobs/digits/logs"
     ("how", "more", "steps"),
     [
         ("was stopped", {}, NEXT),
-        ("ended with exit status 3", {}, ("The script printed nothing before it exited.", *NEXT)),
+        ("ended with exit status 3", {}, ("Nothing was printed before the exit. Search the script for", NEXT[1])),
+        ("ended with exit status 3", {"script": "/src/train.py"}, ("Nothing was printed before the exit. Search train.py for", NEXT[1])),
         ("was killed by signal SIGKILL", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         ("ended with exit status 137", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
@@ -184,7 +185,9 @@ def test_a_missing_module_is_installed_or_added_to_the_code():
     failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
-    assert rest[2].startswith("If 'transformerz' is a package, install it with python_environment_requirements.")
+    assert rest[2].startswith(
+        "If 'transformerz' is a package, install it with python_environment_name and python_environment_requirements."
+    )
     assert rest[3:] == ["To read all logs, run: run logs -e training_job_name=digits"]
 
 
@@ -223,7 +226,40 @@ def test_the_goodput_is_a_table_without_empty_buckets():
 
 
 def test_the_summary_contains_the_goodput():
-    assert "  goodput      93.0 % of 1 node for 2 h 4 min" in formatting.summary(job(goodput={**GOODPUT, "nodes": 1}), {})
+    measured = {"goodput": {**GOODPUT, "nodes": 1}}
+    line = "  goodput      93.0 % of 1 node for 2 h 4 min"
+    assert line in formatting.summary(job(**measured), {"step": 3})
+    assert line in formatting.summary(job(state="succeeded", **measured), {})
+    assert line not in formatting.summary(job(state="failed", **measured), {}), "what a failed job without progress did is unknown"
+
+
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        ({}, "To continue from the newest checkpoint, if there is one, run: AGAIN"),
+        ({"has_checkpoint": True}, "To continue from the newest checkpoint, run: AGAIN"),
+        ({"has_checkpoint": False}, "The job has completed no checkpoint, so it cannot be continued. To start it again, use another name."),
+    ],
+)
+def test_a_job_is_continued_only_from_a_checkpoint(known, line):
+    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": ["boom"]}
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure, **known}
+    assert formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line
+
+
+@pytest.mark.parametrize(
+    ("job", "name"),
+    [
+        ("digits", "digits-2"),
+        ("digits-2", "digits-3"),
+        ("a-99", "a-100"),
+        ("d-20261125-042959", "d-20261125-042959-2"),
+        ("x" * 63, "x" * 60 + "-2"),
+    ],
+)
+def test_the_name_of_a_job_that_continues_another(job, name):
+    assert formatting.next_name(job) == name
+    assert JOB_NAME.fullmatch(name)
 
 
 def test_slow_hosts_are_named():

@@ -54,7 +54,7 @@ def test_of_a_log_that_several_ranks_share_the_lines_of_one_are_found(tmp_path):
     assert look(processes, log_process="1", log_lines=9)[0] == [("agent0", ["[rank 1] step 1", "[rank 1] step 2"], 0)]
     assert look(processes, log_process="agent0", log_lines=2)[0] == [("agent0", ["[rank 1] step 2", "[rank 10] step 2"], 0)]
     assert len(look([agent(0, tag="")], log_process="1", log_lines=9)[0][0][1]) == 7, "without tags, all lines are shown"
-    with pytest.raises(watch.NoProcessError, match=r"no process '4'\. Specify one of agent0, agent1"):
+    with pytest.raises(watch.NoProcessError, match=r"^rank: job digits has no rank '4'\. Specify one of 0, 1, 2, 3\."):
         look(processes, log_process="4")
 
 
