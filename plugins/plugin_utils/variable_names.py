@@ -122,11 +122,28 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
     allowed = boolean(variables.get(ALLOWED) or False, strict=False)
     level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If the variable is your own, set {ALLOWED}: true.")
-    wrong = {**misspellings(variables), **without_prefix(variables, load_extra_vars(DataLoader()), inventory_variables(variables))}
-    return [
+    extra = load_extra_vars(DataLoader())
+    wrong = {**misspellings(variables), **without_prefix(variables, extra, inventory_variables(variables))}
+    found = [
         Finding("variable_names", level, f"Unknown variable '{name}'. Did you mean '{meant}'?{advice}")
         for name, meant in sorted(wrong.items())
     ]
+    unused = [] if allowed else without_effect(variables, set(extra) - wrong.keys())
+    return found + [
+        Finding(
+            "variable_names",
+            Level.WARNING,
+            f"'{name}' is not a variable of this collection, which ignores it. Correct the name, or remove it.",
+        )
+        for name in unused
+    ]
+
+
+def without_effect(variables: Mapping[str, Any], extra: Iterable[str]) -> list[str]:
+    """Return the variables from the command line that look like the collection's, but that neither it nor any of its variables uses."""
+    known = known_variables() | former_names().keys()
+    suspects = sorted(name for name in extra if name.startswith((PREFIX, "training_job_")) and name not in known)
+    return [name for name in suspects if not _is_referred_to(name, variables)]
 
 
 def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory: Iterable[str]) -> dict[str, str]:
@@ -139,9 +156,13 @@ def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory
     settable = {name[len(PREFIX) :]: name for name in (*FURTHER, *role_variables()) if name.startswith(PREFIX)}
     specific = {name for name in inventory if "_" in name and name not in COMMON}
     suspects = sorted(settable.keys() & {*extra, *specific})
-    values = [str(variables[name]) for name in known_variables() & variables.keys()] if suspects else []
-    templates = "\n".join(value for value in values if "{{" in value or "{%" in value)
-    return {name: settable[name] for name in suspects if not re.search(rf"(?<![\w.]){name}\b", templates)}
+    return {name: settable[name] for name in suspects if not _is_referred_to(name, variables)}
+
+
+def _is_referred_to(name: str, variables: Mapping[str, Any]) -> bool:
+    """Return whether a template in one of the collection's variables contains a name."""
+    values = (str(variables[known]) for known in known_variables() & variables.keys())
+    return any(re.search(rf"(?<![\w.]){name}\b", value) for value in values if "{{" in value or "{%" in value)
 
 
 def inventory_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:

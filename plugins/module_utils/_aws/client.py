@@ -461,9 +461,11 @@ def denial(error: Any) -> str:
 def connection_advice(error: Exception) -> str:
     """Return advice for an unreachable AWS endpoint or for rejected credentials, or an empty string for any other error."""
     if error_code(error) in (*ACCESS_REFUSED, "ExpiredToken", "SignatureDoesNotMatch"):
+        key = os.environ.get("AWS_ACCESS_KEY_ID")
+        where = f" AWS_ACCESS_KEY_ID is set to {key} in the environment." if key else ""
         return (
-            ". Sign in again, or correct the keys. To see where the keys come from, run aws configure list. "
-            "To test them, run aws sts get-caller-identity."
+            f".{where} Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. "
+            "To test them, run: aws sts get-caller-identity"
         )
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import threading
@@ -43,8 +44,10 @@ def ask(source: Source) -> Remote:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
             headers, partial = answer.headers, answer.status == 206
     except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
         raise DataError(
-            f"dataset_source: {source.shown}: download failed: {error}. Check the URL and the host's network access."
+            f"dataset_source: {source.shown}: download failed: {getattr(reason, 'strerror', None) or reason}. Correct the URL. To test it, "
+            f"run on the host: curl --location --range 0-0 --output /dev/null {shlex.quote(source.shown)}"
         ) from error
     length = headers.get("Content-Range", "").rpartition("/")[2] if partial else headers.get("Content-Length", "")
     version = headers.get("ETag") or headers.get("Last-Modified") or ""

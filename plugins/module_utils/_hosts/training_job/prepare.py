@@ -93,7 +93,11 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
-        raise RefusalError("directory: {!r} is on this host's own disk. Specify a directory on shared storage.".format(params["directory"]))
+        raise RefusalError(
+            "directory: {!r} is on this host's own disk. Specify a directory on shared storage, or remove this option.".format(
+                params["directory"]
+            )
+        )
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"])

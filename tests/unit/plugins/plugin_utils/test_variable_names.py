@@ -160,6 +160,23 @@ UNKNOWN = [
 ]
 
 
+def test_unknown_variables_from_the_command_line_are_named(monkeypatch):
+    given = {
+        "deeplearning_spot": "true",
+        "training_job_epochs": "3",
+        "deeplearning_worker_count": "2",
+        "deeplearning_own": "x",
+        "mine": "y",
+    }
+    monkeypatch.setattr(variable_names, "load_extra_vars", lambda loader: given)
+    found = variable_names.name_findings({**given, "training_job_script": "{{ deeplearning_own }}.py"})
+    assert [finding.message for finding in found] == [
+        f"'{name}' is not a variable of this collection, which ignores it. Correct the name, or remove it."
+        for name in ("deeplearning_spot", "training_job_epochs")
+    ]
+    assert not variable_names.name_findings({**given, "deeplearning_own": "{{ x }}", variable_names.ALLOWED: True})
+
+
 def test_misspelled_variables_are_one_error():
     own = " If the variable is your own, set deeplearning_allow_unknown_variables: true."
     with pytest.raises(AnsibleActionFail) as refused:
