@@ -488,12 +488,13 @@ class Supervisor:
 
     def finish(self, state: str, kind: str = "", **how: Any) -> int:
         """Write the final record and return the exit status for the unit. `kind` is the kind of the cause, if it is known."""
+        finished = time.time()  # not after the log has been read, because the times of processes are compared
         if state == FAILED:
             found = cast(Record, {**self.watch.record, "state": state, **how})
             how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills() - self.oom_kills)
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
-        self.watch.write(state=state, finished=time.time(), **how)
+        self.watch.write(state=state, finished=finished, **how)
         if state in (SUCCEEDED, STOPPED):
             return 0
         return how.get("exit_code") or 1

@@ -189,6 +189,15 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     assert record(tmp_path).get("reason") == reason
 
 
+def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, tmp_path):
+    spec, times = make_spec(""), []
+    (tmp_path / "status").mkdir(exist_ok=True)
+    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    monkeypatch.setattr(attempts, "find_cause", lambda *_: times.append(time.time()) or {"kind": "exit_status", "what": "exit status 1"})
+    watched.finished(1)
+    assert record(tmp_path)["finished"] <= times[0]
+
+
 def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
     arguments = ["two words", "'", '"', "$HOME", "100%", "%n", "a\nb", "ü☃", "", "--x"]
     code = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['ODD'], 'PATH' in os.environ]))"
