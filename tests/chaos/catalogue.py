@@ -86,9 +86,7 @@ def killed(signal: str, rank: str = "{rank}", host: str = "{host}") -> str:
 
 
 def signalled(name: str, signal: str, description: str) -> JobFault:
-    return JobFault(
-        name, "rank", description, "processes.send", {"signal": signal}, causes=(killed(f"SIG{signal}"),), noticed=PROCESS
-    )
+    return JobFault(name, "rank", description, "processes.send", {"signal": signal}, causes=(killed(f"SIG{signal}"),), noticed=PROCESS)
 
 
 def at_line(error: str, kind: str) -> str:
@@ -379,7 +377,7 @@ JOB_FAULTS = (
         "rank 1 waits for ever, always at the same step",
         "controller.none",
         survivable=False,
-        causes=(rf"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,
+        causes=(r"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,
         why="hang at workload|attempts in a row",
         options={"environment": {"CHAOS_BUG": "stuck 37"}},
         at_most=True,
@@ -402,8 +400,12 @@ JOB_FAULTS = (
         why="training_job_stop_exit_codes",
         options={"environment": {"CHAOS_BUG": "exit 37"}, "stop_exit_codes": [7]},
     ),
-    JobFault("controller_sigkill", "controller", "the play that watches the job is killed", "controller.end", {"number": "SIGKILL"}, watched=True),
-    JobFault("controller_sigterm", "controller", "the play that watches the job is ended", "controller.end", {"number": "SIGTERM"}, watched=True),
+    JobFault(
+        "controller_sigkill", "controller", "the play that watches the job is killed", "controller.end", {"number": "SIGKILL"}, watched=True
+    ),
+    JobFault(
+        "controller_sigterm", "controller", "the play that watches the job is ended", "controller.end", {"number": "SIGTERM"}, watched=True
+    ),
     JobFault(
         "controller_and_rank_sigkill",
         "controller",
@@ -417,7 +419,9 @@ JOB_FAULTS = (
 )
 
 
-def health(name: str, where: str, description: str, injector: str, check: str, severity: str, message: str, /, **arguments: Any) -> HealthFault:
+def health(
+    name: str, where: str, description: str, injector: str, check: str, severity: str, message: str, /, **arguments: Any
+) -> HealthFault:
     return HealthFault(name, where, description, f"health.{injector}", arguments, {check: (severity, message)})
 
 
@@ -548,20 +552,52 @@ HEALTH_FAULTS = (
         code=22013,
         text="Non-fatal, Link 30 AN1 Heartbeat Timeout Error",
     ),
-    gpu("missing", "nvidia-smi lists one GPU less than the instance type has", "gpu_count", "replace", "lists 7, but instance type", count=7),
+    gpu(
+        "missing", "nvidia-smi lists one GPU less than the instance type has", "gpu_count", "replace", "lists 7, but instance type", count=7
+    ),
     health("gpu_lost", "GPU", "a GPU has no connection to the PCI bus", "lost", "gpu_count", "replace", "GPU is lost"),
-    health("driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"),
+    health(
+        "driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"
+    ),
     health("driver_missing", "GPU", "nvidia-smi is not installed any more", "no_program", "gpu_count", "restart", "is not installed"),
     health("gpu_not_configured", "GPU", "jobs use fewer GPUs than there are", "configured", "gpu_count", "monitor", "use only 7", count=7),
-    health("gpu_in_use", "GPU", "a process that belongs to no job uses a GPU", "left_process", "gpu_processes", "monitor", "process 1: systemd"),
-    changed("ecc_dram", "uncorrectable errors of the memory", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"),
-    changed(
-        "ecc_sram", "uncorrectable errors of the SRAM", "reboot", "1 uncorrectable", "<sram_uncorrectable_parity>0", "<sram_uncorrectable_parity>1"
+    health(
+        "gpu_in_use", "GPU", "a process that belongs to no job uses a GPU", "left_process", "gpu_processes", "monitor", "process 1: systemd"
     ),
-    changed("ecc_threshold", "too many errors of the SRAM", "replace", "threshold", "<sram_threshold_exceeded>No", "<sram_threshold_exceeded>Yes"),
-    changed("remap_pending", "a row is remapped at the next reset", "reboot", "next reset", "<remapped_row_pending>No", "<remapped_row_pending>Yes"),
     changed(
-        "remap_failed", "a row could not be remapped", "replace", "could not be remapped", "<remapped_row_failure>No", "<remapped_row_failure>Yes"
+        "ecc_dram", "uncorrectable errors of the memory", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"
+    ),
+    changed(
+        "ecc_sram",
+        "uncorrectable errors of the SRAM",
+        "reboot",
+        "1 uncorrectable",
+        "<sram_uncorrectable_parity>0",
+        "<sram_uncorrectable_parity>1",
+    ),
+    changed(
+        "ecc_threshold",
+        "too many errors of the SRAM",
+        "replace",
+        "threshold",
+        "<sram_threshold_exceeded>No",
+        "<sram_threshold_exceeded>Yes",
+    ),
+    changed(
+        "remap_pending",
+        "a row is remapped at the next reset",
+        "reboot",
+        "next reset",
+        "<remapped_row_pending>No",
+        "<remapped_row_pending>Yes",
+    ),
+    changed(
+        "remap_failed",
+        "a row could not be remapped",
+        "replace",
+        "could not be remapped",
+        "<remapped_row_failure>No",
+        "<remapped_row_failure>Yes",
     ),
     changed("reset_required", "a GPU needs a reset", "reboot", "needs a reset", "<reset_required>No", "<reset_required>Yes"),
     changed("recovery_reboot", "the driver recommends a reboot", "reboot", "'Reboot'", "action>None<", "action>Reboot<"),
@@ -569,7 +605,14 @@ HEALTH_FAULTS = (
     changed(
         "fabric", "a GPU is not connected to the NVLink fabric", "reboot", "fabric", "<status>Success", "<status>Insufficient Resources"
     ),
-    gpu("nvlink", "a GPU has fewer active NVLinks than the others", "gpu_links", "reboot", "GPU 3: 17 NVLinks", links=[18, 18, 18, 17, 18, 18, 18, 18]),
+    gpu(
+        "nvlink",
+        "a GPU has fewer active NVLinks than the others",
+        "gpu_links",
+        "reboot",
+        "GPU 3: 17 NVLinks",
+        links=[18, 18, 18, 17, 18, 18, 18, 18],
+    ),
     health(
         "efa_missing",
         "EFA",
@@ -581,10 +624,35 @@ HEALTH_FAULTS = (
         command="rmdir /sys/class/infiniband/rdmap0s0",
     ),
     health(
-        "efa_no_driver", "EFA", "the driver is not loaded", "shell", "efa", "restart", "no EFA device", command="rmdir /sys/class/infiniband/*"
+        "efa_no_driver",
+        "EFA",
+        "the driver is not loaded",
+        "shell",
+        "efa",
+        "restart",
+        "no EFA device",
+        command="rmdir /sys/class/infiniband/*",
     ),
-    health("efa_no_provider", "EFA", "libfabric finds no provider", "fi_info", "efa", "restart", "No data available", error="fi_getinfo: -61 (No data available)"),
-    health("disk_full", "disk", "a file system is full", "shell", "disks", "restart", "/mnt/disk: 0 of 4 MiB", command="fallocate -l 4M /mnt/disk/full"),
+    health(
+        "efa_no_provider",
+        "EFA",
+        "libfabric finds no provider",
+        "fi_info",
+        "efa",
+        "restart",
+        "No data available",
+        error="fi_getinfo: -61 (No data available)",
+    ),
+    health(
+        "disk_full",
+        "disk",
+        "a file system is full",
+        "shell",
+        "disks",
+        "restart",
+        "/mnt/disk: 0 of 4 MiB",
+        command="fallocate -l 4M /mnt/disk/full",
+    ),
     health(
         "disk_no_inodes",
         "disk",
@@ -595,10 +663,26 @@ HEALTH_FAULTS = (
         "/mnt/disk: .* inodes are free",
         command="cd /mnt/disk && seq 995 | xargs touch",
     ),
-    health("root_read_only", "disk", "the root file system is read-only", "shell", "root", "reboot", "read-only", command="mount -o remount,ro,bind /"),
+    health(
+        "root_read_only",
+        "disk",
+        "the root file system is read-only",
+        "shell",
+        "root",
+        "reboot",
+        "read-only",
+        command="mount -o remount,ro,bind /",
+    ),
     health("memory_low", "memory", "almost no memory is available", "meminfo", "memory", "monitor", "MiB are available", available=90000),
     health(
-        "storage_not_mounted", "storage", "the shared storage is not mounted", "shell", "storage", "restart", "nothing is mounted", command="umount /mnt/storage"
+        "storage_not_mounted",
+        "storage",
+        "the shared storage is not mounted",
+        "shell",
+        "storage",
+        "restart",
+        "nothing is mounted",
+        command="umount /mnt/storage",
     ),
     health(
         "storage_full",
@@ -640,12 +724,46 @@ HEALTH_FAULTS = (
         "resolves to 192.0.2.99",
         command="sed '/deeplearning-worker1/s/^[0-9.]*/192.0.2.99/' /etc/hosts >/run/hosts && cp /run/hosts /etc/hosts",
     ),
-    health("metadata_missing", "host names", "the worker metadata is missing", "shell", "names", "restart", "metadata.json: No such file", command="rm /opt/deeplearning/metadata.json"),
     health(
-        "metadata_damaged", "host names", "the worker metadata is damaged", "shell", "names", "restart", "metadata.json", command="echo nonsense >/opt/deeplearning/metadata.json"
+        "metadata_missing",
+        "host names",
+        "the worker metadata is missing",
+        "shell",
+        "names",
+        "restart",
+        "metadata.json: No such file",
+        command="rm /opt/deeplearning/metadata.json",
     ),
-    health("certificate_expired", "certificate", "the SSH certificate has expired", "certificate", "certificates", "restart", "has expired", validity="-9d:-1d"),
-    health("certificate_expires", "certificate", "the SSH certificate expires in an hour", "certificate", "certificates", "monitor", "less than a day", validity="-1d:+1h"),
+    health(
+        "metadata_damaged",
+        "host names",
+        "the worker metadata is damaged",
+        "shell",
+        "names",
+        "restart",
+        "metadata.json",
+        command="echo nonsense >/opt/deeplearning/metadata.json",
+    ),
+    health(
+        "certificate_expired",
+        "certificate",
+        "the SSH certificate has expired",
+        "certificate",
+        "certificates",
+        "restart",
+        "has expired",
+        validity="-9d:-1d",
+    ),
+    health(
+        "certificate_expires",
+        "certificate",
+        "the SSH certificate expires in an hour",
+        "certificate",
+        "certificates",
+        "monitor",
+        "less than a day",
+        validity="-1d:+1h",
+    ),
     health(
         "certificate_damaged",
         "certificate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -15,7 +16,16 @@ from .judge import judge_health
 
 def check(cluster):
     """Return the findings on each host: the result of the module node_health, run through SSH."""
-    arguments = ["trainers", "-i", str(cluster.inventory), "--become", "-m", "deeplearning.cluster.node_health", "-a", json.dumps(health.PARAMETERS)]
+    arguments = [
+        "trainers",
+        "-i",
+        str(cluster.inventory),
+        "--become",
+        "-m",
+        "deeplearning.cluster.node_health",
+        "-a",
+        json.dumps(health.PARAMETERS),
+    ]
     # A host with a read-only root file system can still write to /tmp.
     environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
     done = subprocess.run(
@@ -58,10 +68,10 @@ def inject(host, fault):
 
 
 def wrong_verdicts(cluster, count):
-    """Check healthy hosts at least `count` times. Return the number of checks and the findings, which are all wrong."""
+    """Check healthy hosts, which `judge_faults` leaves behind, at least `count` times. Return the number of checks and the findings."""
     checks, wrong = 0, []
     while checks < count:
         found = check(cluster)
         checks += len(found)
-        wrong += [finding for findings in found.values() for finding in findings]
+        wrong += itertools.chain(*found.values())
     return checks, wrong

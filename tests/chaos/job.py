@@ -160,10 +160,12 @@ class Job:
     def remove(self):
         """End what is left of the job."""
         for host in self.hosts():
-            host.ssh(f"sudo systemctl kill --signal=KILL 'deeplearning-{self.name}-*.service'; sudo pkill -KILL -f /jobs/{self.name}/", check=False)
+            host.ssh(
+                f"sudo systemctl kill --signal=KILL 'deeplearning-{self.name}-*.service'; sudo pkill -KILL -f /jobs/{self.name}/",
+                check=False,
+            )
 
     def info(self):
         """Return what the product says about the job."""
         worker = 1 + self.cluster.hosts.index(self.hosts()[0])
         return self.cluster.info(self.name, goodput="always", worker=worker)
-

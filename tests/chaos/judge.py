@@ -1,7 +1,7 @@
 """The judge: pure code that compares what happened to a job with its row in the catalogue. It shares no code with the product.
 
-It believes the script's own records, process tables, the times of files, and the loss of an undisturbed run. What the product says about the
-job is compared with these and with the fault that was injected.
+It believes the script's own records, process tables, the times of files, and the loss of an undisturbed run. What the product says about
+the job is compared with these and with the fault that was injected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLOSE = 1e-9
 """Relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
 SHARE = 0.01
-"""Relative difference between the sum of the goodput buckets and the time of all nodes. Files have times that are a fraction of a second late."""
+"""Relative difference between the sum of the goodput buckets and the time of all nodes. Files are written a fraction of a second late."""
 SECONDS = 1.0
 
 

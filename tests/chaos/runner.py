@@ -83,7 +83,17 @@ def run(cluster, fault, seed, number=0):
         survivors = job.wait_without_survivors()
         said = job.info()
         evidence = Evidence(
-            has_ended, job.curve(), job.result(), survivors, job.verdicts(), said, job.injected, job.target, job.worker, job.wall(), problems
+            has_ended,
+            job.curve(),
+            job.result(),
+            survivors,
+            job.verdicts(),
+            said,
+            job.injected,
+            job.target,
+            job.worker,
+            job.wall(),
+            problems,
         )
     if not has_ended or survivors:
         job.remove()
@@ -127,4 +137,3 @@ def undisturbed(steps, ranks=RANKS):
 def steps_of(fault):
     """Return the number of steps of the fault's job."""
     return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60))
-

@@ -27,7 +27,9 @@ PARAMETERS = {
 
 
 def write(host, path, text, mode="755"):
-    host.ssh(f"sudo mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} | sudo tee {path} >/dev/null && sudo chmod {mode} {path}")
+    host.ssh(
+        f"sudo mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} | sudo tee {path} >/dev/null && sudo chmod {mode} {path}"
+    )
 
 
 def prepare(host):
@@ -105,15 +107,19 @@ def shell(host, command):
 
 def meminfo(host, available):
     """Let the kernel report this many kibibytes of available memory."""
-    shell(host, f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo")
+    shell(
+        host,
+        f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo",
+    )
 
 
 def certificate(host, validity):
     """Give a host an SSH certificate with a validity in the format of ssh-keygen."""
     shell(
         host,
-        "rm -rf /run/authority && mkdir -p /run/authority /etc/ssh/deeplearning && cd /run/authority && ssh-keygen -q -t ed25519 -N '' -f key && "
-        f"cp /etc/ssh/ssh_host_ed25519_key.pub host.pub && ssh-keygen -q -s key -I host -h -V {validity} host.pub && cp host-cert.pub {CERTIFICATE}",
+        "rm -rf /run/authority && mkdir -p /run/authority /etc/ssh/deeplearning && cd /run/authority && "
+        "ssh-keygen -q -t ed25519 -N '' -f key && cp /etc/ssh/ssh_host_ed25519_key.pub host.pub && "
+        f"ssh-keygen -q -s key -I host -h -V {validity} host.pub && cp host-cert.pub {CERTIFICATE}",
     )
 
 

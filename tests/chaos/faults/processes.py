@@ -63,7 +63,7 @@ def limit_memory(job):
 
 def has_unified_memory():
     """Return whether hosts count lack of memory with control groups of version 2, as the product needs it to name that cause."""
-    return not subprocess.run(["mountpoint", "-q", MEMORY_CGROUPS], check=False).returncode == 0
+    return subprocess.run(["mountpoint", "-q", MEMORY_CGROUPS], check=False).returncode != 0
 
 
 def pids(pattern):

@@ -71,7 +71,10 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"has_ended": False}, "the job has not ended"),
         ({"survivors": ["worker1: 12 python"]}, "a process is left: worker1: 12 python"),
         ({"problems": ["the injector failed"]}, "the injector failed"),
-        ({"said": said("rank 2 on worker3 was killed by signal SIGKILL", state="failed")}, "the product says that the job failed, and not that"),
+        (
+            {"said": said("rank 2 on worker3 was killed by signal SIGKILL", state="failed")},
+            "the product says that the job failed, and not that",
+        ),
         ({"said": said(*["rank 2 on worker3 was killed by signal SIGKILL"] * 2)}, "there were 3 attempts, and not 2"),
         ({"said": said()}, "there were 1 attempts, and not 2"),
         ({"result": None}, "the script has not finished"),
@@ -88,7 +91,10 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"said": without_goodput()}, "there is no goodput"),
         ({"wall": 22.0}, "the goodput buckets add up to 80.0 node-seconds, and not to 88.0"),
         ({"wall": 18.0}, "the goodput buckets add up to 80.0 node-seconds, and not to 72.0"),
-        ({"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": {"nodes": 3, "buckets": {"idle": 80.0}}}}, "the goodput has 3"),
+        (
+            {"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": {"nodes": 3, "buckets": {"idle": 80.0}}}},
+            "the goodput has 3",
+        ),
     ],
 )
 def test_a_wrong_result_is_refused(changes, complaint):
@@ -101,10 +107,22 @@ def test_a_wrong_result_is_refused(changes, complaint):
     [
         ({"result": [1.5, 0.25]}, "the script has finished in spite of the fault"),
         ({"said": said(*["ValueError at workload.py, line 7"] * 2)}, "the product says that the job succeeded, and not that it failed"),
-        ({"said": said(*["ValueError at workload.py, line 7"] * 2, state="failed", why="the budget")}, "the product explains the end with 'the budget'"),
-        ({"said": said(*["ValueError at workload.py, line 7"] * 3, state="failed", why="line 7 occurred again")}, "there were 3 attempts, and not 2"),
-        ({"said": said("KeyError at workload.py, line 8", state="failed", why="line 7 occurred again")}, "there were 1 attempts, and not 2"),
-        ({"said": said(*["ValueError at workload.py, line 8"] * 2, state="failed", why="line 7 occurred again")}, "attempt 1: the cause is"),
+        (
+            {"said": said(*["ValueError at workload.py, line 7"] * 2, state="failed", why="the budget")},
+            "the product explains the end with 'the budget'",
+        ),
+        (
+            {"said": said(*["ValueError at workload.py, line 7"] * 3, state="failed", why="line 7 occurred again")},
+            "there were 3 attempts, and not 2",
+        ),
+        (
+            {"said": said("KeyError at workload.py, line 8", state="failed", why="line 7 occurred again")},
+            "there were 1 attempts, and not 2",
+        ),
+        (
+            {"said": said(*["ValueError at workload.py, line 8"] * 2, state="failed", why="line 7 occurred again")},
+            "attempt 1: the cause is",
+        ),
     ],
 )
 def test_a_wrong_result_of_a_job_that_must_stop_is_refused(changes, complaint):
@@ -114,7 +132,9 @@ def test_a_wrong_result_of_a_job_that_must_stop_is_refused(changes, complaint):
 
 def test_a_change_of_the_number_of_ranks_permits_small_differences():
     curve = entries(1, 0, 27, 100.0) + entries(2, 20, 40, 118.0, ranks=3)
-    rounded = [{**entry, "loss": entry["loss"] * (1 + 1e-12)} if entry.get("attempt") == 2 and "step" in entry else entry for entry in curve]
+    rounded = [
+        {**entry, "loss": entry["loss"] * (1 + 1e-12)} if entry.get("attempt") == 2 and "step" in entry else entry for entry in curve
+    ]
     seen = {"curve": rounded, "result": [1.5 * (1 + 1e-12), 0.25], "said": said("rank 2 has sent no heartbeat")}
     assert judge.judge(SMALLER, evidence(**seen), UNDISTURBED) == []
     wrong = [{**entry, "loss": entry["loss"] * (1 + 1e-6)} if "step" in entry else entry for entry in rounded]
@@ -133,7 +153,9 @@ def test_a_fault_that_may_have_no_effect_permits_fewer_attempts_but_not_more():
     fault = JobFault("short", "storage", "", "", causes=(r"no progress",), at_most=True)
     calm = {"curve": entries(1, 0, 40, 100.0), "verdicts": {1: 115.0}}
     assert judge.judge(fault, evidence(said=said(), **calm), UNDISTURBED) == []
-    assert judge.judge(fault, evidence(said=said("no progress", "no progress"), **calm), UNDISTURBED) == ["there were 3 attempts, and not 2"]
+    assert judge.judge(fault, evidence(said=said("no progress", "no progress"), **calm), UNDISTURBED) == [
+        "there were 3 attempts, and not 2"
+    ]
 
 
 MISSING = HealthFault("missing", "GPU", "", "", expected={"gpu_count": ("replace", "lists 7")})
