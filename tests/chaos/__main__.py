@@ -6,6 +6,7 @@ import argparse
 import json
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -45,7 +46,12 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
 
     def judged(number: int, fault: JobFault) -> Row:
         began = time.monotonic()
-        seen = runner.run(cluster, fault, options.seed, number)
+        try:
+            seen = runner.run(cluster, fault, options.seed, number)
+        except (AssertionError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            return show(
+                {"fault": fault.name, "complaints": [f"the suite has no evidence: {type(error).__name__}: {error}"]}, options.verbose
+            )
         complaints = judge(fault, seen, curves[runner.steps_of(fault)], options.slack)
         noticed, attempts = noticed_after(seen), seen.said["attempts"]
         row = {

@@ -158,7 +158,9 @@ class Job:
         return max(map(float, found[1:]), default=0.0) - float(found[0])
 
     def remove(self):
-        """End what is left of the job."""
+        """End what is left of the job, if anything is."""
+        if not self.survivors():
+            return
         for host in self.hosts():
             host.ssh(
                 f"sudo systemctl kill --signal=KILL 'deeplearning-{self.name}-*.service'; sudo pkill -KILL -f /jobs/{self.name}/",

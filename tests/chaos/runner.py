@@ -70,35 +70,40 @@ def chaos_cluster(folder):
 
 def run(cluster, fault, seed, number=0):
     """Run a job with a fault, and return the evidence."""
-    job = Job(cluster, f"{fault.name.replace('_', '-')}-{number}", f"{seed} {fault.name}")
+    job = Job(cluster, f"{fault.name.replace('_', '-')}-{number}", f"{seed} {number} {fault.name}")
     problems = []
-    with job.undo:
-        job.start(options(fault, job.name), watched=fault.watched)
-        module, _dot, name = fault.injector.partition(".")
-        try:
-            getattr(INJECTORS[module], name)(job, **fault.arguments)
-        except (TimeoutError, subprocess.SubprocessError, OSError) as error:
-            problems.append(f"{fault.injector}: {type(error).__name__}: {error}")
-        has_ended = job.wait_for_end()
-        survivors = job.wait_without_survivors()
-        said = job.info()
-        evidence = Evidence(
-            has_ended,
-            job.curve(),
-            job.result(),
-            survivors,
-            job.verdicts(),
-            said,
-            job.injected,
-            job.target,
-            job.worker,
-            job.wall(),
-            problems,
-        )
-    if not has_ended or survivors:
+    try:
+        with job.undo:
+            job.start(options(fault, job.name), watched=fault.watched)
+            module, _dot, name = fault.injector.partition(".")
+            try:
+                getattr(INJECTORS[module], name)(job, **fault.arguments)
+            except (TimeoutError, subprocess.SubprocessError, OSError) as error:
+                problems.append(f"{fault.injector}: {type(error).__name__}: {error}")
+            return collect(job, problems)
+    finally:
         job.remove()
-    cluster.repair()
-    return evidence
+        cluster.repair()
+
+
+def collect(job, problems):
+    """Wait for the end of a job, and return the evidence."""
+    has_ended = job.wait_for_end()
+    survivors = job.wait_without_survivors()
+    said = job.info()
+    return Evidence(
+        has_ended,
+        job.curve(),
+        job.result(),
+        survivors,
+        job.verdicts(),
+        said,
+        job.injected,
+        job.target,
+        job.worker,
+        job.wall(),
+        problems,
+    )
 
 
 def options(fault, name):

@@ -174,6 +174,12 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
     assert decide(ERROR, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
 
 
+@pytest.mark.parametrize("cause", [FULL, Cause(recovery.NOT_STARTED, "could not be started", "w2", 127)])
+def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause):
+    assert decide(progressed(KILL), cause, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
+    assert decide(progressed(cause), cause, checkpoint="4", has_older=True)[:2] == ("stop", "same_error")
+
+
 def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
     """The job reaches the same place again, and may even complete checkpoints on the way."""
     before = [ERROR, Attempt(ERROR, progress=False, set_aside="4")]
