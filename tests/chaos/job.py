@@ -104,14 +104,14 @@ class Job:
         if self.injected is None:
             self.injected = float(done.stdout.split()[0])
 
-    def signal(self, number, name, part="rank"):
-        """Send a signal to a rank, its launcher or its supervisor."""
+    def signal(self, number, name, part="rank", must_run=True):
+        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if the process must run and has ended."""
         pattern = {
             "rank": f"/jobs/{self.name}/[c]ode/workload.py rank",
             "launcher": f"/jobs/{self.name}/[c]ode/workload.py$",
             "supervisor": f" [r]un /run/deeplearning/jobs/{self.name}-rank",
         }[part]
-        self.strike(self.cluster.hosts[number], f'pkill -{name} -f "{pattern}"')
+        self.strike(self.cluster.hosts[number], f'pkill -{name} -f "{pattern}"' + ("" if must_run else " || true"))
 
     def units(self):
         """Return the units of the job that have not ended, on all hosts that are running."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
@@ -13,10 +14,11 @@ MEMORY_CGROUPS = "/sys/fs/cgroup/memory"
 
 
 def send(job, signal, part="rank", count=1):
-    """Send a signal to a rank, its launcher or its supervisor, on one host or on several."""
+    """Send a signal to a rank, its launcher or its supervisor, on one host or on several at the same time."""
     job.wait_for_step()
-    for number in range(count):
-        job.signal((job.target + number) % len(job.cluster.hosts), signal, part)
+    numbers = [(job.target + number) % len(job.cluster.hosts) for number in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(lambda number: job.signal(number, signal, part, must_run=number == job.target), numbers))
 
 
 def kill_in_recovery(job):
@@ -30,8 +32,8 @@ def kill_in_each_attempt(job, count):
     """Kill a rank in several attempts, each time after a new checkpoint."""
     for attempt in range(1, count + 1):
         job.wait_for_attempt(attempt)
-        begins = job.curve()[-1].get("begins", 0) if attempt > 1 else 0
-        job.wait_for_step(max(begins + 12, 12))
+        begins = [entry["begins"] for entry in job.curve() if "begins" in entry][-1]
+        job.wait_for_step(begins + 12)
         job.signal((job.target + attempt) % len(job.cluster.hosts), "KILL")
 
 

@@ -188,6 +188,19 @@ def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
     assert decide(*before, progressed(OTHER_LINE), checkpoint="4", has_older=True).rule == "same_hosts"
 
 
+@pytest.mark.parametrize("cause", [EXIT, CRASH, MEMORY])
+def test_an_error_without_a_line_comes_back_only_after_the_same_checkpoint(cause):
+    """A job that writes the same checkpoint again and dies again would otherwise restart forever."""
+    before = [progressed(cause), Attempt(cause, progress=False, set_aside="4")]
+    assert decide(*before, progressed(cause), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
+    assert decide(*before, progressed(cause), checkpoint="9", has_older=True).rule == "same_hosts", "it got further than before"
+    assert decide(*before, cause, checkpoint="3", has_older=True)[:2] == ("restart", "suspect_checkpoint")
+    assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
+    assert decide(*before, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts"
+    signal = [progressed(KILL), Attempt(KILL, progress=False, set_aside="4")]
+    assert decide(*signal, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts", "another process sends this signal"
+
+
 def test_a_deterministic_error_stops_within_three_attempts():
     for cause in (ERROR, EXIT, CRASH, FULL, MEMORY):
         for available in (Policy(3, 3), Policy(3, 2)):
