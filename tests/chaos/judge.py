@@ -21,6 +21,9 @@ INTERVAL = 10
 RESTARTED = 10.0
 """Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
 
+LATE_STEPS = 5
+"""Steps of an earlier attempt after a later one has begun."""
+
 CLOSE = 1e-9
 """Relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
@@ -114,18 +117,24 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 
 
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about steps that were lost, and about steps that were left out."""
-    reached = 0
+    """Yield complaints about steps that were lost or left out, and about ranks of earlier attempts that go on.
+
+    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without it.
+    """
+    reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:
+        attempt = entry["attempt"]
         if "begins" in entry:
+            newest, at[attempt] = attempt, entry["begins"]
             if fault.survivable and reached - entry["begins"] > fault.lost * INTERVAL:
-                yield f"attempt {entry['attempt']} begins after step {entry['begins']}, but step {reached} was reached"
-            at = entry["begins"]
-        else:
-            if entry["step"] != at + 1:
-                yield f"step {entry['step']} of attempt {entry['attempt']} follows step {at}"
-            at = entry["step"]
-            reached = max(reached, at)
+                yield f"attempt {attempt} begins after step {entry['begins']}, but step {reached} was reached"
+            continue
+        if entry["step"] != at[attempt] + 1:
+            yield f"step {entry['step']} of attempt {attempt} follows step {at[attempt]}"
+        late += attempt != newest
+        at[attempt], reached = entry["step"], max(reached, entry["step"])
+    if late > LATE_STEPS:
+        yield f"{late} steps of earlier attempts came after a later attempt had begun"
 
 
 def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:

@@ -143,6 +143,14 @@ def test_a_change_of_the_number_of_ranks_permits_small_differences():
     assert "the loss at step 1 of attempt 1" in judge.judge(SMALLER, evidence(**{**seen, "curve": early}), UNDISTURBED)[0]
 
 
+def test_a_suspended_rank_may_do_a_few_steps_of_its_attempt_when_it_wakes():
+    began, after = entries(1, 0, 27, 100.0), entries(2, 20, 40, 109.0)
+    late = [{"attempt": 1, "ranks": 4, "step": step, "loss": LOSSES[step], "time": 110.0} for step in range(28, 34)]
+    assert judge.judge(KILLED, evidence(curve=began + after[:5] + late[:5] + after[5:]), UNDISTURBED) == []
+    complaints = judge.judge(KILLED, evidence(curve=began + after[:5] + late + after[5:]), UNDISTURBED)
+    assert complaints == ["6 steps of earlier attempts came after a later attempt had begun"]
+
+
 def test_limits_on_time_are_multiplied_by_the_slack():
     late = evidence(verdicts={1: 110.5}, curve=entries(1, 0, 27, 100.0) + entries(2, 20, 40, 129.0))
     assert len(judge.judge(KILLED, late, UNDISTURBED)) == 2
