@@ -79,6 +79,12 @@ ENDED = "ended"
 
 PROFILE = "/etc/profile"
 
+# systemd-user-sessions.service creates it when it is stopped. Units of jobs are ordered so that they are stopped after this service.
+NOLOGIN = "/run/nologin"
+
+# What systemctl prints about a host that is not shutting down, if it can ask systemd.
+ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
+
 
 class End(NamedTuple):
     """The state and reason to record for a process that was stopped and, if the state is a failure, the kind of its cause."""
@@ -515,15 +521,19 @@ class Supervisor:
                 time.sleep(POLL_INTERVAL / 2)
 
 
-def is_shutting_down() -> bool:
-    """Return whether systemd is shutting down this host."""
+def is_shutting_down(nologin: str = NOLOGIN) -> bool:
+    """Return whether systemd is shutting down this host.
+
+    In the sandbox, systemctl cannot ask systemd. `nologin` is the file by which systemd keeps users from logging in during a shutdown.
+    """
     try:
         found = subprocess.run(
             ["systemctl", "is-system-running"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False
         )
+        state = found.stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return found.stdout.strip() == "stopping"
+        state = ""
+    return state == "stopping" or (state not in ANSWERS and os.path.exists(nologin))
 
 
 def _size(path: str) -> int:

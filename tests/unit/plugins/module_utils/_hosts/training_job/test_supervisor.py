@@ -250,6 +250,34 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
 
 
+@pytest.mark.parametrize(
+    ("answer", "has_nologin", "expected"),
+    [
+        ("stopping", False, True),
+        ("running", True, False),  # someone keeps users from logging in
+        ("degraded", True, False),
+        ("offline", True, True),  # in the sandbox
+        ("offline", False, False),
+        ("", True, True),
+    ],
+)
+def test_a_shutdown_is_recognized_without_systemctl(tmp_path, monkeypatch, answer, has_nologin, expected):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(f"#!/bin/sh\necho {answer}\nexit 1\n")
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    if has_nologin:
+        (tmp_path / "nologin").touch()
+    assert supervisor.is_shutting_down(str(tmp_path / "nologin")) is expected
+
+
+def test_a_shutdown_is_recognized_if_there_is_no_systemctl(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not supervisor.is_shutting_down(str(tmp_path / "nologin"))
+    (tmp_path / "nologin").touch()
+    assert supervisor.is_shutting_down(str(tmp_path / "nologin"))
+
+
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
     spec = make_spec("import time; print('up'); time.sleep(600)")
     process = begin(spec)
