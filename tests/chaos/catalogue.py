@@ -93,7 +93,7 @@ def at_line(error: str, kind: str) -> str:
     return rf"^rank \d on \S+ ended with exit status 1 \({error} at workload\.py, line {line_of(kind)}\b"
 
 
-def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "occurred again from an older checkpoint") -> JobFault:
+def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "occurred again .*older checkpoint") -> JobFault:
     """Return a bug that raises an exception at the same step of each attempt."""
     return JobFault(
         f"bug_{kind}",
@@ -367,7 +367,7 @@ JOB_FAULTS = (
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ ended with exit status 7",) * 3,
-        why="Exit status 7 occurred again from an older checkpoint",
+        why="Exit status 7 occurred again .*older checkpoint",
         options={"environment": {"CHAOS_BUG": "exit 37"}},
     ),
     JobFault(
@@ -377,7 +377,7 @@ JOB_FAULTS = (
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ .*SIGABRT",) * 4,
-        why="Signal SIGABRT occurred again from an older checkpoint",
+        why="Signal SIGABRT occurred again .*older checkpoint",
         options={"environment": {"CHAOS_BUG": "abort 37"}},
     ),
     JobFault(
