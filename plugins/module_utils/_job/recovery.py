@@ -230,8 +230,8 @@ def _hangs_again(situation: Situation) -> bool:
 def _blames_checkpoint(situation: Situation) -> bool:
     """Return whether the checkpoint may have caused the failures of the last two attempts, and there is an older checkpoint to use.
 
-    If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause. An older checkpoint cannot
-    help if a disk is full or a program cannot be started.
+    If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause. An older checkpoint
+    cannot help if a disk is full or a program cannot be started.
     """
     if situation.cause.kind in (DISK_FULL, NOT_STARTED):
         return False
