@@ -27,8 +27,9 @@ INJECTORS = {module.__name__.rpartition(".")[2]: module for module in (checkpoin
 class ChaosCluster(Cluster):
     """Four hosts whose shared storage is a small file system, and a second one for checkpoints."""
 
-    def __init__(self, folder, runtime, hosts):
+    def __init__(self, folder, runtime, hosts, has_own_disks):
         super().__init__(folder, runtime, hosts)
+        self.has_own_disks = has_own_disks
         self.storage = str(folder / "file-systems" / FILE_SYSTEM)
         self.repairs = []
 
@@ -39,7 +40,8 @@ class ChaosCluster(Cluster):
             self.runtime.export(name, [name])
             example, place = (self.folder / "file-systems" / each for each in ("fs-example", name))
             subprocess.run(as_root("chown", f"--reference={example}", str(place)), check=True)
-            subprocess.run(as_root("rmdir", str(place / "lost+found")), check=True)
+            if self.has_own_disks:
+                subprocess.run(as_root("rmdir", str(place / "lost+found")), check=True)
         for number in range(1, len(self.hosts) + 1):
             self.prepare_host(number)
 
@@ -60,12 +62,16 @@ class ChaosCluster(Cluster):
 def chaos_cluster(folder):
     """Boot four hosts with storage of their own."""
     with contextlib.ExitStack() as stack:
-        for name, size in MEGABYTES.items():
-            stack.enter_context(storage.small_disk(folder / "file-systems" / name, size))
+        disks = [stack.enter_context(storage.small_disk(folder / "file-systems" / name, size)) for name, size in MEGABYTES.items()]
         runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS))
-        cluster = ChaosCluster(folder, runtime, hosts)
+        cluster = ChaosCluster(folder, runtime, hosts, all(disks))
         cluster.prepare()
         yield cluster
+
+
+def can_inject(cluster, fault):
+    """Return whether a fault can be injected here. Storage of its own can be filled and suspended, but not that of the whole machine."""
+    return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
 
 
 def run(cluster, fault, seed, number=0):
