@@ -71,7 +71,7 @@ distclean: clean ## Also remove the virtual environments and all caches
 ##@ Check
 
 # Most of these targets wait for hosts and for the simulated AWS, so five of them keep two cores busy. The longest ones start first.
-TESTS := hosts integration security end-to-end local-cloud sanity lint units
+TESTS := hosts integration security end-to-end local-cloud sanity lint units chaos-short
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
@@ -130,6 +130,14 @@ security: test-setup ## Simulate attacks by hostile nodes, tags, neighbors and o
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
 	$(PYTEST) tests/hosts
+
+# CHAOS is the number of jobs, SEED that of the schedule. On a machine with nothing else to do, CHAOS_ARGS="--slack 1" applies the limits on time.
+.PHONY: chaos chaos-short
+chaos: test-setup ## Inject faults into jobs and hosts and judge the results; CHAOS=n jobs (0: each fault once), SEED=s
+	time PYTHONPATH=tests python -m chaos --count $(or $(CHAOS),0) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
+
+chaos-short: test-setup ## Inject a few faults: the part of make chaos that make test runs
+	$(PYTEST) tests/chaos
 
 .PHONY: end-to-end
 end-to-end: test-setup ## Test playbooks, from an empty account to a trained model and the deletion of the cluster

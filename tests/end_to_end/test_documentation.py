@@ -31,6 +31,7 @@ ELSEWHERE = {
     "export.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
     "deeplearning.cluster.emr": "its definition needs an image, a bucket and roles: tests/integration/test_emr.py",
     "make test": "it runs this test",
+    "make chaos": "it takes an hour: tests/chaos/test_chaos.py runs a part of it",
     "make shell": "test_the_commands_for_newcomers types the lines that follow it",
     "make train": "test_the_commands_for_newcomers runs it, and those of examples need frameworks: tests/hosts/launchers",
     "pip install": "tests/integration/test_collection_install.py installs the collection without its requirements",

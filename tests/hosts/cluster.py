@@ -54,16 +54,20 @@ class Cluster:
     def configure(self):
         """Mount the shared storage and write the files that the role worker_metadata would write."""
         self.runtime.export(FILE_SYSTEM, [FILE_SYSTEM])
-        for number, host in enumerate(self.hosts, 1):
-            document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
-            block = metadata.hosts_block(self.workers)
-            profile = metadata.profile_file(metadata.variables(len(self.workers), "/opt/deeplearning/workers", 0, "/efs"))
-            host.ssh(
-                f"sudo mkdir -p /efs /opt/deeplearning && sudo mount -t nfs4 -o nfsvers=4.1 {FILE_SYSTEM}:/ /efs && sudo chown ubuntu /efs"
-                f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
-                f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
-                f"sudo tee /etc/profile.d/deeplearning.sh >/dev/null <<'END'\n{profile}END\n"
-            )
+        for number in range(1, len(self.hosts) + 1):
+            self.configure_host(number)
+
+    def configure_host(self, number):
+        """Do the same on one host."""
+        document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
+        block = metadata.hosts_block(self.workers)
+        profile = metadata.profile_file(metadata.variables(len(self.workers), "/opt/deeplearning/workers", 0, "/efs"))
+        self.hosts[number - 1].ssh(
+            f"sudo mkdir -p /efs /opt/deeplearning && sudo mount -t nfs4 -o nfsvers=4.1 {FILE_SYSTEM}:/ /efs && sudo chown ubuntu /efs"
+            f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
+            f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
+            f"sudo tee /etc/profile.d/deeplearning.sh >/dev/null <<'END'\n{profile}END\n"
+        )
 
     def _host_keys(self, host):
         """Return the SSH host keys from a host's console output. cloud-init prints them some time after SSH is available."""
@@ -89,7 +93,9 @@ class Cluster:
 
     def play(self, *arguments, timeout=600):
         command = ["ansible-playbook", "-i", str(self.inventory), *arguments]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
+        return subprocess.run(
+            command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+        )
 
     def train(self, name, script, **variables):
         """Run the role on all hosts with a script, which is given as a path or as text."""
@@ -127,14 +133,15 @@ class Cluster:
     def read(self, path):
         return self.hosts[0].ssh(f"cat {path}").stdout
 
-    def info(self, name, goodput="never"):
-        """Return the job as reported by the module training_job_info on the first host."""
-        command = ["ansible", f"{CLUSTER}-worker1", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
+    def info(self, name, goodput="never", worker=1):
+        """Return the job as reported by the module training_job_info on one host, the first one by default."""
+        command = ["ansible", f"{CLUSTER}-worker{worker}", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
         output = subprocess.run(
             [*command, "-a", f"name={name} directory=/efs/jobs goodput={goodput}"],
             cwd=self.folder,
             env=environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=True,

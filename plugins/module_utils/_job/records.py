@@ -68,6 +68,16 @@ HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 COULD_NOT_BE_STARTED = "could not be started"
 OUT_OF_MEMORY = "after the kernel had killed one of its processes for lack of memory"
 
+# What exceptions say if the other end of a connection has ended: those of the operating system, of Gloo, of NCCL (ncclRemoteError), and of
+# torch's TCPStore.
+CONNECTION_CLOSED = (
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection closed by peer",
+    "remote process exited",
+    "Connection was likely closed",
+)
+
 # The maximum number of records to read. No job has that many records, and reading them would still be fast.
 RECORDS_LIMIT = 1 << 14
 
@@ -662,11 +672,21 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 
     The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
     process failed or was lost, the first process that was stopped is the cause.
+
+    The others may end within milliseconds, and hosts note the ends of their processes at slightly different times. A process that failed
+    because its connection was closed is therefore the cause only if all processes that failed did so.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
     stopped = [process for process in counted if process["state"] == STOPPED]
-    return min(ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
+    first = [process for process in ended if not has_lost_connection(process)]
+    return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
+
+
+def has_lost_connection(process: Record) -> bool:
+    """Return whether a process failed because its connection to another process was closed."""
+    message = process.get("cause", {}).get("message", "")
+    return any(words in message for words in CONNECTION_CLOSED)
 
 
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:

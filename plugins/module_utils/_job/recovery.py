@@ -230,18 +230,28 @@ def _hangs_again(situation: Situation) -> bool:
 def _blames_checkpoint(situation: Situation) -> bool:
     """Return whether the checkpoint may have caused the failures of the last two attempts, and there is an older checkpoint to use.
 
-    If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause.
+    If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause. An older checkpoint
+    cannot help if a disk is full or a program cannot be started.
     """
+    if situation.cause.kind in (DISK_FULL, NOT_STARTED):
+        return False
     if len(situation.attempts) < 2 or situation.progress or not situation.checkpoint or not situation.has_older:
         return False
     return is_own_fault(situation.cause) and not _returned(situation)
 
 
 def _returned(situation: Situation) -> bool:
-    """Return whether the error has recurred after a checkpoint was set aside because of it."""
-    if situation.cause.kind != SCRIPT_ERROR:
+    """Return whether the error has recurred after a checkpoint was set aside because of it.
+
+    An exit status or a signal says less than an exception and its line. It is the same error only after the same checkpoint, which the job
+    has written again. Without this, such a job would restart forever, because each checkpoint that it writes again is a new one.
+    """
+    if not is_own_fault(situation.cause):
         return False
-    return any(attempt.set_aside and _same(attempt.cause, situation.cause) for attempt in situation.attempts[:-1])
+    earlier = [attempt for attempt in situation.attempts[:-1] if attempt.set_aside and _same(attempt.cause, situation.cause)]
+    if situation.cause.kind == SCRIPT_ERROR:
+        return bool(earlier)
+    return any(attempt.set_aside == situation.checkpoint for attempt in earlier)
 
 
 def _what(situation: Situation) -> str:

@@ -79,6 +79,12 @@ ENDED = "ended"
 
 PROFILE = "/etc/profile"
 
+# systemd-user-sessions.service creates it when it is stopped. Units of jobs are ordered so that they are stopped after this service.
+NOLOGIN = "/run/nologin"
+
+# What systemctl prints about a host that is not shutting down, if it can ask systemd.
+ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
+
 
 class End(NamedTuple):
     """The state and reason to record for a process that was stopped and, if the state is a failure, the kind of its cause."""
@@ -488,12 +494,13 @@ class Supervisor:
 
     def finish(self, state: str, kind: str = "", **how: Any) -> int:
         """Write the final record and return the exit status for the unit. `kind` is the kind of the cause, if it is known."""
+        finished = time.time()  # not after the log has been read, because the times of processes are compared
         if state == FAILED:
             found = cast(Record, {**self.watch.record, "state": state, **how})
             how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills() - self.oom_kills)
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
-        self.watch.write(state=state, finished=time.time(), **how)
+        self.watch.write(state=state, finished=finished, **how)
         if state in (SUCCEEDED, STOPPED):
             return 0
         return how.get("exit_code") or 1
@@ -514,15 +521,19 @@ class Supervisor:
                 time.sleep(POLL_INTERVAL / 2)
 
 
-def is_shutting_down() -> bool:
-    """Return whether systemd is shutting down this host."""
+def is_shutting_down(nologin: str = NOLOGIN) -> bool:
+    """Return whether systemd is shutting down this host.
+
+    In the sandbox, systemctl cannot ask systemd. `nologin` is the file by which systemd keeps users from logging in during a shutdown.
+    """
     try:
         found = subprocess.run(
             ["systemctl", "is-system-running"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False
         )
+        state = found.stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return found.stdout.strip() == "stopping"
+        state = ""
+    return state == "stopping" or (state not in ANSWERS and os.path.exists(nologin))
 
 
 def _size(path: str) -> int:

@@ -100,6 +100,8 @@ PROPERTIES = (
     "KillMode=mixed",
     # At shutdown, jobs end before the shared storage is unmounted, so that they can write their last checkpoints and records.
     "After=remote-fs.target",
+    # Also at shutdown, this service ends before jobs do, and leaves the file by which a supervisor in the sandbox recognizes a shutdown.
+    "Before=systemd-user-sessions.service",
     "RuntimeDirectoryMode=0700",
 )
 

@@ -135,6 +135,27 @@ def test_a_lost_process_comes_before_those_that_lost_the_connection_to_it():
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "[Errno 104] Connection reset by peer",
+        "[Errno 32] Broken pipe",
+        "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.11]:20123",
+        "NCCL error: ncclRemoteError: A call failed possibly due to a network error or a remote process exited prematurely.",
+        "recvValue failed on SocketImpl(fd=3): Connection was likely closed. Did the remote server shutdown or crash?",
+    ],
+)
+def test_a_process_that_lost_a_connection_is_the_cause_only_if_no_other_process_failed(message):
+    cascade = {"cause": {"kind": "script_error", "what": "RuntimeError at train.py, line 9", "message": message}}
+    first = process(0, "failed", 11.98, **cascade)
+    second = process(1, "failed", 11.99, **cascade)
+    root = process(2, "failed", 12.0, cause={"kind": "script_error", "what": "ValueError at train.py, line 42", "message": "no number"})
+    assert records.first_failure([first, root, second])["rank"] == 2
+    assert records.first_failure([first, process(2, "failed", 12.0)])["rank"] == 2
+    assert records.first_failure([first, process(2, "lost", heartbeat=12.5)])["rank"] == 2
+    assert records.first_failure([second, first, process(2, "stopped", 1.0)])["rank"] == 0
+
+
+@pytest.mark.parametrize(
     ("judged", "others", "rank"),
     [
         (process(0, "failed", 12.0), [process(1, "lost", heartbeat=8.0), process(2, "lost", heartbeat=9.0)], 1),

@@ -174,12 +174,31 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
     assert decide(ERROR, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
 
 
+@pytest.mark.parametrize("cause", [FULL, Cause(recovery.NOT_STARTED, "could not be started", "w2", 127)])
+def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause):
+    assert decide(progressed(KILL), cause, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
+    assert decide(progressed(cause), cause, checkpoint="4", has_older=True)[:2] == ("stop", "same_error")
+
+
 def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
     """The job reaches the same place again, and may even complete checkpoints on the way."""
     before = [ERROR, Attempt(ERROR, progress=False, set_aside="4")]
     assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
     assert decide(*before, ERROR, checkpoint="3", has_older=True)[:2] == ("stop", "error_came_back")
     assert decide(*before, progressed(OTHER_LINE), checkpoint="4", has_older=True).rule == "same_hosts"
+
+
+@pytest.mark.parametrize("cause", [EXIT, CRASH, MEMORY])
+def test_an_error_without_a_line_comes_back_only_after_the_same_checkpoint(cause):
+    """A job that writes the same checkpoint again and dies again would otherwise restart forever."""
+    before = [progressed(cause), Attempt(cause, progress=False, set_aside="4")]
+    assert decide(*before, progressed(cause), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
+    assert decide(*before, progressed(cause), checkpoint="9", has_older=True).rule == "same_hosts", "it got further than before"
+    assert decide(*before, cause, checkpoint="3", has_older=True)[:2] == ("restart", "suspect_checkpoint")
+    assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
+    assert decide(*before, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts"
+    signal = [progressed(KILL), Attempt(KILL, progress=False, set_aside="4")]
+    assert decide(*signal, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts", "another process sends this signal"
 
 
 def test_a_deterministic_error_stops_within_three_attempts():

@@ -189,6 +189,15 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     assert record(tmp_path).get("reason") == reason
 
 
+def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, tmp_path):
+    spec, times = make_spec(""), []
+    (tmp_path / "status").mkdir(exist_ok=True)
+    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    monkeypatch.setattr(attempts, "find_cause", lambda *_: times.append(time.time()) or {"kind": "exit_status", "what": "exit status 1"})
+    watched.finished(1)
+    assert record(tmp_path)["finished"] <= times[0]
+
+
 def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
     arguments = ["two words", "'", '"', "$HOME", "100%", "%n", "a\nb", "ü☃", "", "--x"]
     code = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['ODD'], 'PATH' in os.environ]))"
@@ -239,6 +248,34 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     process.send_signal(signal.SIGTERM)
     process.wait(300)
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
+
+
+@pytest.mark.parametrize(
+    ("answer", "has_nologin", "expected"),
+    [
+        ("stopping", False, True),
+        ("running", True, False),  # someone keeps users from logging in
+        ("degraded", True, False),
+        ("offline", True, True),  # in the sandbox
+        ("offline", False, False),
+        ("", True, True),
+    ],
+)
+def test_a_shutdown_is_recognized_without_systemctl(tmp_path, monkeypatch, answer, has_nologin, expected):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(f"#!/bin/sh\necho {answer}\nexit 1\n")
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    if has_nologin:
+        (tmp_path / "nologin").touch()
+    assert supervisor.is_shutting_down(str(tmp_path / "nologin")) is expected
+
+
+def test_a_shutdown_is_recognized_if_there_is_no_systemctl(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not supervisor.is_shutting_down(str(tmp_path / "nologin"))
+    (tmp_path / "nologin").touch()
+    assert supervisor.is_shutting_down(str(tmp_path / "nologin"))
 
 
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):

@@ -1,0 +1,107 @@
+"""Injects faults into jobs and hosts of the local cloud, and judges what follows: `make chaos CHAOS=n SEED=s`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import conftest  # noqa: F401  (the environment of everything that tests start)
+
+from . import checks, runner
+from .catalogue import HEALTH_FAULTS, JOB_FAULTS, JobFault
+from .judge import judge, noticed_after, restarted_after
+from .schedule import schedule
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, runner.chaos_cluster(Path(folder)) as cluster:
+        rows = [*run_jobs(cluster, options), *run_checks(cluster, options)]
+    if options.output:
+        Path(options.output).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    failed = [row["fault"] for row in rows if row["complaints"]]
+    print(
+        f"{len(rows) - len(failed)} of {len(rows)} faults led to what they must, seed {options.seed}. Others: {', '.join(failed) or 'none'}"
+    )
+    return 1 if failed else 0
+
+
+def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[Row]:
+    """Run the jobs of the schedule. Faults that affect other jobs come last, one at a time."""
+    named = [fault for fault in JOB_FAULTS if re.fullmatch(options.only, fault.name)]
+    chosen = [fault for fault in named if runner.can_inject(cluster, fault)]
+    if len(chosen) < len(named):
+        print(f"SKIPPED: {len(named) - len(chosen)} faults of the storage need loop devices, which this machine does not have.")
+    planned = list(enumerate(schedule(chosen, options.count or len(chosen), options.seed))) if chosen else []
+    print(f"{len(planned)} jobs, seed {options.seed}", flush=True)
+    curves = {steps: runner.undisturbed(steps) for steps in {runner.steps_of(fault) for _number, fault in planned}}
+
+    def judged(number: int, fault: JobFault) -> Row:
+        began = time.monotonic()
+        try:
+            seen = runner.run(cluster, fault, options.seed, number)
+        except (AssertionError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            return show(
+                {"fault": fault.name, "complaints": [f"the suite has no evidence: {type(error).__name__}: {error}"]}, options.verbose
+            )
+        complaints = judge(fault, seen, curves[runner.steps_of(fault)], options.slack)
+        noticed, attempts = noticed_after(seen), seen.said["attempts"]
+        row = {
+            "fault": fault.name,
+            "complaints": complaints,
+            "seconds": round(time.monotonic() - began),
+            "noticed": noticed and round(noticed, 1),
+            "restarted": [round(seconds, 1) for seconds in restarted_after(seen)],
+            "causes": [attempt.get("cause") for attempt in attempts],
+            "why": attempts[-1].get("why"),
+        }
+        return show(row, options.verbose)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(lambda each: judged(*each), [each for each in planned if not each[1].alone]))
+    return rows + [judged(*each) for each in planned if each[1].alone]
+
+
+def run_checks(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[Row]:
+    """Run health checks of hosts with each fault, and of healthy hosts."""
+    chosen = [fault for fault in HEALTH_FAULTS if re.fullmatch(options.only, fault.name)]
+    found = checks.judge_faults(cluster, chosen) if chosen else []
+    rows = [show({"fault": fault.name, "complaints": complaints}, options.verbose) for fault, complaints in found]
+    if chosen:
+        count, wrong = checks.wrong_verdicts(cluster, options.healthy)
+        print(f"{len(wrong)} wrong findings in {count} checks of healthy hosts")
+        rows.append(show({"fault": "none", "complaints": wrong}, options.verbose))
+    return rows
+
+
+def show(row: Row, verbose: bool) -> Row:
+    print(json.dumps(row) if verbose or row["complaints"] else f"ok {row['fault']}", flush=True)
+    return row
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
+    parser.add_argument("--count", type=int, default=0, help="number of jobs; 0 means one for each fault of jobs")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 16), help="seed of the schedule")
+    parser.add_argument("--only", default=".*", help="regular expression for the names of faults")
+    parser.add_argument("--jobs", type=int, default=2, help="number of jobs that run at the same time, if their faults allow it")
+    parser.add_argument("--healthy", type=int, default=40, help="number of health checks of healthy hosts")
+    parser.add_argument("--slack", type=float, default=3.0, help="factor for limits on time; 1 on a machine with nothing else to do")
+    parser.add_argument("--output", help="file for the results, one JSON document per line")
+    parser.add_argument("--verbose", action="store_true", help="show the details of each fault")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

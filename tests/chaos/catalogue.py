@@ -1,0 +1,786 @@
+"""The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes it to docs/chaos.md.
+
+A row says what the suite does, and what the judge expects of the product. The names of injectors are those of functions in `faults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("workload.py")
+
+#: How long after a fault the hosts must have noticed it, in seconds, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
+#: a median step of 0.1 s.
+PROCESS, HOST, HANG = "process", "host", "hang"
+NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}
+
+#: Number of ranks of each job.
+RANKS = 4
+
+
+@dataclass(frozen=True)
+class JobFault:
+    """A fault of a running job.
+
+    `causes` are regular expressions for the causes that the product must name, one for each attempt that failed. They may contain the names
+    `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is one for what the product says about the end of a job
+    that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    """
+
+    name: str
+    where: str
+    description: str
+    injector: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    survivable: bool = True
+    causes: Sequence[str] = ()
+    why: str = ""
+    ranks: int = RANKS
+    options: Mapping[str, Any] = field(default_factory=dict)
+    #: How the fault is noticed: a key of NOTICED, or an empty string if the time is not judged.
+    noticed: str = ""
+    #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more.
+    lost: int = 1
+    #: Whether the fault also affects other jobs on the same hosts.
+    alone: bool = False
+    #: Whether the play that started the job watches it when the fault begins.
+    watched: bool = False
+    #: Whether the number of attempts may also be smaller, because the job may end or continue before the fault has an effect.
+    at_most: bool = False
+
+    @property
+    def attempts(self) -> int:
+        """Return the number of attempts."""
+        return len(self.causes) + (1 if self.survivable else 0)
+
+
+@dataclass(frozen=True)
+class HealthFault:
+    """A fault of a host that the health check must find.
+
+    `expected` are the findings by check: the severity, and a regular expression for the message.
+    """
+
+    name: str
+    where: str
+    description: str
+    injector: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    expected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Parameters of the module node_health.
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def line_of(kind: str) -> int:
+    """Return the number of the script's line with a bug."""
+    if kind == "name":
+        return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "this_name_is_not_defined" in line)
+    return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(f'    "{kind}": '))
+
+
+def killed(signal: str, rank: str = "{rank}", host: str = "{host}") -> str:
+    return rf"^rank {rank} on {host} (was killed by signal {signal}|ended with exit status \d+ .*{signal})"
+
+
+def signalled(name: str, signal: str, description: str) -> JobFault:
+    return JobFault(name, "rank", description, "processes.send", {"signal": signal}, causes=(killed(f"SIG{signal}"),), noticed=PROCESS)
+
+
+def at_line(error: str, kind: str) -> str:
+    return rf"^rank \d on \S+ ended with exit status 1 \({error} at workload\.py, line {line_of(kind)}\b"
+
+
+def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "occurred again .*older checkpoint") -> JobFault:
+    """Return a bug that raises an exception at the same step of each attempt."""
+    return JobFault(
+        f"bug_{kind}",
+        "script",
+        f"an error in the script, always at the same step: {description}",
+        "controller.none",
+        survivable=False,
+        causes=(at_line(error, kind),) * attempts,
+        why=rf"{error} at workload\.py, line {line_of(kind)}.*{why}",
+        options={"environment": {"CHAOS_BUG": f"{kind} 37"}},
+    )
+
+
+def damaged(kind: str, error: str, description: str) -> JobFault:
+    return JobFault(
+        f"checkpoint_{kind}",
+        "checkpoint",
+        f"the newest checkpoint is {description}, and rank 0 is killed",
+        "checkpoints.damage",
+        {"kind": kind},
+        causes=(killed("SIGKILL", "0"), rf"^rank \d on \S+ .*{error} at workload\.py, line \d+"),
+        lost=2,
+    )
+
+
+def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> JobFault:
+    return JobFault(
+        f"network_{kind}",
+        "network",
+        f"{description}, except SSH, until the hosts have noticed",
+        "network.cut",
+        {"kind": kind},
+        causes=causes,
+        noticed=noticed,
+        alone=True,
+    )
+
+
+HANGS = r"^rank \d on \S+ made no progress for \d+ s"
+SUSPENDED = r"^rank {rank} on {host} made no progress for \d+ s, with a median step of .*it is suspended"
+LOST = r"{host} has sent no heartbeat"
+OWN_DISK = {"checkpoints": "own"}
+
+JOB_FAULTS = (
+    signalled("rank_sigkill", "KILL", "a rank is killed with SIGKILL"),
+    signalled("rank_sigterm", "TERM", "a rank is ended with SIGTERM"),
+    signalled("rank_sigint", "INT", "a rank is interrupted with SIGINT"),
+    signalled("rank_sigsegv", "SEGV", "a rank is killed by a segmentation fault"),
+    signalled("rank_sigabrt", "ABRT", "a rank aborts"),
+    signalled("rank_sigbus", "BUS", "a rank is killed by a bus error"),
+    JobFault(
+        "launcher_sigkill",
+        "launcher",
+        "the launcher of a rank is killed, and the rank itself is not",
+        "processes.send",
+        {"signal": "KILL", "part": "launcher"},
+        causes=(killed("SIGKILL"),),
+        noticed=PROCESS,
+    ),
+    JobFault(
+        "two_ranks_sigkill",
+        "rank",
+        "two ranks are killed at the same time",
+        "processes.send",
+        {"signal": "KILL", "count": 2},
+        causes=(r"^rank \d on \S+ .*SIGKILL",),
+        noticed=PROCESS,
+    ),
+    JobFault(
+        "rank_sigstop",
+        "rank",
+        "a rank is suspended with SIGSTOP, so that the job hangs",
+        "processes.send",
+        {"signal": "STOP"},
+        causes=(SUSPENDED,),
+        noticed=HANG,
+    ),
+    JobFault(
+        "two_faults_in_one_recovery",
+        "rank",
+        "a rank is killed, and another one when the next attempt begins",
+        "processes.kill_in_recovery",
+        causes=(killed("SIGKILL"), r"^rank \d on \S+ .*SIGKILL"),
+        noticed=PROCESS,
+    ),
+    JobFault(
+        "a_fault_in_each_attempt",
+        "rank",
+        "a rank is killed in each of five attempts, more often than training_job_restarts",
+        "processes.kill_in_each_attempt",
+        {"count": 5},
+        causes=(r"^rank \d on \S+ .*SIGKILL",) * 5,
+        options={"environment": {"CHAOS_STEPS": "300"}},
+    ),
+    JobFault(
+        "out_of_memory",
+        "rank",
+        "a control group limits the memory of a rank, which needs more",
+        "processes.limit_memory",
+        causes=(r"^rank {rank} on {host} .*(SIGKILL|memory)",),
+        options={"environment": {"CHAOS_BUG": "grow 30 once"}},
+    ),
+    JobFault(
+        "supervisor_sigkill",
+        "supervisor",
+        "a supervisor is killed, so systemd ends its unit",
+        "processes.send",
+        {"signal": "KILL", "part": "supervisor"},
+        # With control groups of version 1, systemd in a container ends the unit only after its timeout.
+        causes=(r"^rank {rank} on {host} (was killed by the system|has sent no heartbeat)",),
+        noticed=PROCESS,
+        ranks=3,
+    ),
+    JobFault(
+        "supervisor_sigstop",
+        "supervisor",
+        "a supervisor is suspended until the job continues without its host",
+        "processes.suspend_supervisor",
+        causes=(LOST,),
+        noticed=HOST,
+        ranks=3,
+    ),
+    JobFault("host_lost", "host", "a host disappears", "machines.lose", causes=(LOST,), noticed=HOST, ranks=3, alone=True),
+    JobFault(
+        "first_host_lost",
+        "host",
+        "the first host disappears, on which the hosts' decisions are made",
+        "machines.lose",
+        {"number": 0},
+        causes=(LOST,),
+        noticed=HOST,
+        ranks=3,
+        alone=True,
+    ),
+    JobFault(
+        "host_suspended",
+        "host",
+        "a host is suspended, and continues when the job has continued without it",
+        "machines.suspend",
+        causes=(LOST,),
+        noticed=HOST,
+        ranks=3,
+        alone=True,
+    ),
+    JobFault(
+        "first_host_suspended",
+        "host",
+        "the first host is suspended, and continues when the job has continued without it",
+        "machines.suspend",
+        {"number": 0},
+        causes=(LOST,),
+        noticed=HOST,
+        ranks=3,
+        alone=True,
+    ),
+    JobFault(
+        "host_shut_down",
+        "host",
+        "a host shuts down",
+        "machines.shut_down",
+        causes=(r"^rank {rank} on {host} .*shut",),
+        noticed=PROCESS,
+        ranks=3,
+        alone=True,
+    ),
+    cut("everything", "a host neither sends nor receives", (HANGS,), HANG),
+    cut("incoming", "a host receives nothing", (HANGS,), HANG),
+    cut("outgoing", "a host sends nothing", (HANGS,), HANG),
+    cut("reset", "a host resets all connections", (r"ConnectionResetError|ConnectionError|BrokenPipeError",), PROCESS),
+    JobFault(
+        "network_interrupted",
+        "network",
+        "a host neither sends nor receives for 2 s, which TCP repairs",
+        "network.cut_for",
+        {"kind": "everything", "seconds": 2},
+        alone=True,
+    ),
+    JobFault(
+        "controller_unreachable",
+        "network",
+        "the controller cannot reach a host for 8 s",
+        "network.cut_for",
+        {"kind": "ssh", "seconds": 8},
+        alone=True,
+    ),
+    JobFault(
+        "checkpoint_disk_full",
+        "storage",
+        "the file system of the checkpoints is full, until the job has failed",
+        "storage.fill",
+        {"place": "/checkpoints"},
+        causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
+        options=OWN_DISK,
+        alone=True,
+    ),
+    JobFault(
+        "checkpoint_disk_stays_full",
+        "storage",
+        "the file system of the checkpoints is full and remains full",
+        "storage.fill",
+        {"place": "/checkpoints", "stays": True},
+        survivable=False,
+        causes=(r"OSError at workload\.py, line \d+",) * 4,
+        why="training_job_restarts|same error",
+        options=OWN_DISK,
+        alone=True,
+        at_most=True,
+    ),
+    JobFault(
+        "shared_storage_full",
+        "storage",
+        "the shared storage, which also contains the job's records, is full, until the job has failed",
+        "storage.fill",
+        {"place": "/efs"},
+        causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
+        alone=True,
+    ),
+    JobFault(
+        "storage_stalls_shortly", "storage", "all writes to the shared storage hang for 4 s", "storage.stall", {"seconds": 4}, alone=True
+    ),
+    JobFault(
+        "storage_stalls",
+        "storage",
+        "all writes to the shared storage hang for 30 s, longer than the heartbeat timeout",
+        "storage.stall",
+        {"seconds": 30},
+        causes=(HANGS,),
+        alone=True,
+        at_most=True,
+    ),
+    JobFault(
+        "checkpoints_read_only",
+        "storage",
+        "the job may not write checkpoints, until the hosts have noticed",
+        "storage.forbid",
+        causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
+    ),
+    damaged("garbage", "JSONDecodeError", "overwritten with nonsense"),
+    damaged("truncated", "JSONDecodeError", "truncated"),
+    damaged("empty", "JSONDecodeError", "empty"),
+    damaged("poisoned", "FloatingPointError", "complete, but contains no numbers"),
+    damaged("directory", "IsADirectoryError", "a directory"),
+    JobFault(
+        "checkpoint_unfinished",
+        "checkpoint",
+        "a newer checkpoint is incomplete, and rank 0 is killed",
+        "checkpoints.damage",
+        {"kind": "unfinished"},
+        causes=(killed("SIGKILL", "0"),),
+    ),
+    JobFault(
+        "all_checkpoints_garbage",
+        "checkpoint",
+        "all checkpoints are overwritten with nonsense, and rank 0 is killed",
+        "checkpoints.damage",
+        {"kind": "garbage", "everything": True},
+        survivable=False,
+        causes=(killed("SIGKILL", "0"), *(r"JSONDecodeError at workload\.py, line \d+",) * 2),
+        why=r"JSONDecodeError at workload\.py, line \d+.*older checkpoint",
+    ),
+    bug("value", "ValueError", "ValueError"),
+    bug("key", "KeyError", "KeyError"),
+    bug("zero", "ZeroDivisionError", "ZeroDivisionError"),
+    bug("memory", "MemoryError", "MemoryError"),
+    bug("name", "NameError", "NameError, which is certain to occur again", 1, "would occur again"),
+    bug("import", "ModuleNotFoundError", "a missing module", 1, "would occur again"),
+    JobFault(
+        "bug_exit",
+        "script",
+        "the script ends with exit status 7, always at the same step",
+        "controller.none",
+        survivable=False,
+        causes=(r"^rank 1 on \S+ ended with exit status 7",) * 3,
+        why="Exit status 7 occurred again .*older checkpoint",
+        options={"environment": {"CHAOS_BUG": "exit 37"}},
+    ),
+    JobFault(
+        "bug_abort",
+        "script",
+        "rank 1 aborts, always at the same step. The job first continues without the host",
+        "controller.none",
+        survivable=False,
+        causes=(r"^rank 1 on \S+ .*SIGABRT",) * 4,
+        why="Signal SIGABRT occurred again .*older checkpoint",
+        options={"environment": {"CHAOS_BUG": "abort 37"}},
+    ),
+    JobFault(
+        "bug_hang",
+        "script",
+        "rank 1 waits for ever, always at the same step",
+        "controller.none",
+        survivable=False,
+        causes=(r"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,
+        why="hang at workload|attempts in a row",
+        options={"environment": {"CHAOS_BUG": "stuck 37"}},
+        at_most=True,
+    ),
+    JobFault(
+        "error_once",
+        "script",
+        "ValueError in the first attempt only",
+        "controller.none",
+        causes=(at_line("ValueError", "value"),),
+        options={"environment": {"CHAOS_BUG": "value 37 once"}},
+    ),
+    JobFault(
+        "stop_exit_code",
+        "script",
+        "the script ends with an exit status of training_job_stop_exit_codes",
+        "controller.none",
+        survivable=False,
+        causes=(r"^rank 1 on \S+ ended with exit status 7",),
+        why="training_job_stop_exit_codes",
+        options={"environment": {"CHAOS_BUG": "exit 37"}, "stop_exit_codes": [7]},
+    ),
+    JobFault(
+        "controller_sigkill", "controller", "the play that watches the job is killed", "controller.end", {"number": "SIGKILL"}, watched=True
+    ),
+    JobFault(
+        "controller_sigterm", "controller", "the play that watches the job is ended", "controller.end", {"number": "SIGTERM"}, watched=True
+    ),
+    JobFault(
+        "controller_and_rank_sigkill",
+        "controller",
+        "the play that watches the job is killed, and then a rank",
+        "controller.end",
+        {"number": "SIGKILL", "then": "KILL"},
+        causes=(killed("SIGKILL"),),
+        watched=True,
+        noticed=PROCESS,
+    ),
+)
+
+
+def health(
+    name: str, where: str, description: str, injector: str, check: str, severity: str, message: str, /, **arguments: Any
+) -> HealthFault:
+    return HealthFault(name, where, description, f"health.{injector}", arguments, {check: (severity, message)})
+
+
+def xid(code: int, severity: str, description: str, text: str = "", **arguments: Any) -> HealthFault:
+    """Return an error of a GPU in the kernel log. The severities are those of NVIDIA's catalog, and not read from the product."""
+    suffix = f"_{arguments.pop('suffix')}" if "suffix" in arguments else ""
+    return health(
+        f"xid_{code}{suffix}",
+        "kernel log",
+        f"Xid {code}: {description}",
+        "xid",
+        "xid",
+        severity,
+        rf"GPU 0000:64:00: Xid {code}\b",
+        code=code,
+        text=text or description,
+        **arguments,
+    )
+
+
+def gpu(name: str, description: str, check: str, severity: str, message: str, **arguments: Any) -> HealthFault:
+    return health(f"gpu_{name}", "GPU", description, "nvidia", check, severity, message, **arguments)
+
+
+def changed(name: str, description: str, severity: str, message: str, before: str, after: str) -> HealthFault:
+    return gpu(name, description, "gpu_errors", severity, rf"GPU 00000000:ca:00\.0: .*{message}", changes=[(before, after)])
+
+
+RUNNING = {"pid": "1", "name": "systemd", "suffix": "running"}
+ENDED = {"pid": "999999", "name": "python3", "suffix": "ended"}
+
+HEALTH_FAULTS = (
+    xid(8, "restart", "a GPU stopped processing, and its process is running", **RUNNING),
+    xid(13, "restart", "graphics engine exception of a process that is running", **RUNNING),
+    xid(13, "monitor", "graphics engine exception of a process that has ended", **ENDED),
+    xid(31, "restart", "GPU memory page fault of a process that is running", **RUNNING),
+    xid(31, "monitor", "GPU memory page fault of a process that has ended", **ENDED),
+    xid(32, "restart", "invalid command stream of a process that is running", **RUNNING),
+    xid(39, "restart", "copy engine exception of a process that is running", **RUNNING),
+    xid(43, "monitor", "an application was ended after its own error"),
+    xid(45, "monitor", "an application was ended"),
+    xid(46, "reboot", "a GPU stopped processing"),
+    xid(48, "reboot", "double-bit ECC error"),
+    xid(62, "reboot", "micro-controller halt"),
+    xid(63, "monitor", "a memory row was remapped"),
+    xid(64, "replace", "a memory row could not be remapped"),
+    xid(68, "restart", "video engine exception of a process that is running", **RUNNING),
+    xid(69, "restart", "graphics engine class error of a process that is running", **RUNNING),
+    xid(74, "reboot", "NVLink error"),
+    xid(79, "replace", "GPU has fallen off the bus"),
+    xid(92, "monitor", "many single-bit ECC errors"),
+    xid(94, "restart", "contained memory error of a process that is running", **RUNNING),
+    xid(94, "monitor", "contained memory error of a process that has ended", **ENDED),
+    xid(95, "reboot", "uncontained memory error"),
+    xid(109, "reboot", "context switch timeout"),
+    xid(110, "reboot", "security fault"),
+    xid(119, "reboot", "timeout of the GSP"),
+    xid(120, "reboot", "error of the GSP"),
+    xid(136, "reboot", "NVLink training failed"),
+    xid(137, "monitor", "invalid access through NVLink"),
+    xid(140, "reboot", "unrecovered ECC error"),
+    xid(143, "reboot", "GPU initialization error"),
+    xid(156, "reboot", "a resource of the GPU was retired"),
+    xid(4711, "monitor", "a code that no catalog contains"),
+    health(
+        "xid_145_fatal",
+        "kernel log",
+        "Xid 145: a fatal error of an NVLink of a Blackwell GPU",
+        "xid_of_driver",
+        "xid",
+        "reboot",
+        r"Xid 145\b",
+        code=145,
+        text="RLW_REMAP Fatal XC0 i0 Link 08 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
+    ),
+    health(
+        "xid_149_nonfatal",
+        "kernel log",
+        "Xid 149: an error of an NVLink of a Blackwell GPU that is not fatal",
+        "xid_of_driver",
+        "xid",
+        "monitor",
+        r"Xid 149\b",
+        code=149,
+        text="NETIR Nonfatal XC1 i0 Link 05 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
+    ),
+    health(
+        "xid_154_reset",
+        "kernel log",
+        "Xid 154: the driver recommends the reset of a GPU",
+        "xid_of_driver",
+        "xid",
+        "reboot",
+        r"Xid 154\b",
+        code=154,
+        text="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+    ),
+    health(
+        "xid_154_none",
+        "kernel log",
+        "Xid 154: the driver recommends nothing any more",
+        "xid_of_driver",
+        "xid",
+        "monitor",
+        r"Xid 154\b",
+        code=154,
+        text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+    ),
+    health(
+        "sxid_fatal",
+        "kernel log",
+        "SXid 20034: a fatal error of an NVSwitch",
+        "sxid",
+        "xid",
+        "reboot",
+        r"NVSwitch 0000:c4:00\.0: SXid 20034\b",
+        code=20034,
+        text="Fatal, Link 30 LTSSM Fault Up",
+    ),
+    health(
+        "sxid_nonfatal",
+        "kernel log",
+        "SXid 22013: an error of an NVSwitch that is not fatal",
+        "sxid",
+        "xid",
+        "monitor",
+        r"NVSwitch 0000:c4:00\.0: SXid 22013\b",
+        code=22013,
+        text="Non-fatal, Link 30 AN1 Heartbeat Timeout Error",
+    ),
+    gpu(
+        "missing", "nvidia-smi lists one GPU less than the instance type has", "gpu_count", "replace", "lists 7, but instance type", count=7
+    ),
+    health("gpu_lost", "GPU", "a GPU has no connection to the PCI bus", "lost", "gpu_count", "replace", "GPU is lost"),
+    health(
+        "driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"
+    ),
+    health("driver_missing", "GPU", "nvidia-smi is not installed any more", "no_program", "gpu_count", "restart", "is not installed"),
+    health("gpu_not_configured", "GPU", "jobs use fewer GPUs than there are", "configured", "gpu_count", "monitor", "use only 7", count=7),
+    health(
+        "gpu_in_use", "GPU", "a process that belongs to no job uses a GPU", "left_process", "gpu_processes", "monitor", "process 1: systemd"
+    ),
+    changed(
+        "ecc_dram", "uncorrectable errors of the memory", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"
+    ),
+    changed(
+        "ecc_sram",
+        "uncorrectable errors of the SRAM",
+        "reboot",
+        "1 uncorrectable",
+        "<sram_uncorrectable_parity>0",
+        "<sram_uncorrectable_parity>1",
+    ),
+    changed(
+        "ecc_threshold",
+        "too many errors of the SRAM",
+        "replace",
+        "threshold",
+        "<sram_threshold_exceeded>No",
+        "<sram_threshold_exceeded>Yes",
+    ),
+    changed(
+        "remap_pending",
+        "a row is remapped at the next reset",
+        "reboot",
+        "next reset",
+        "<remapped_row_pending>No",
+        "<remapped_row_pending>Yes",
+    ),
+    changed(
+        "remap_failed",
+        "a row could not be remapped",
+        "replace",
+        "could not be remapped",
+        "<remapped_row_failure>No",
+        "<remapped_row_failure>Yes",
+    ),
+    changed("reset_required", "a GPU needs a reset", "reboot", "needs a reset", "<reset_required>No", "<reset_required>Yes"),
+    changed("recovery_reboot", "the driver recommends a reboot", "reboot", "'Reboot'", "action>None<", "action>Reboot<"),
+    changed("recovery_drain", "the driver recommends to drain a GPU", "monitor", "'Drain P2P'", "action>None<", "action>Drain P2P<"),
+    changed(
+        "fabric", "a GPU is not connected to the NVLink fabric", "reboot", "fabric", "<status>Success", "<status>Insufficient Resources"
+    ),
+    gpu(
+        "nvlink",
+        "a GPU has fewer active NVLinks than the others",
+        "gpu_links",
+        "reboot",
+        "GPU 3: 17 NVLinks",
+        links=[18, 18, 18, 17, 18, 18, 18, 18],
+    ),
+    health(
+        "efa_missing",
+        "EFA",
+        "one adapter less than is attached",
+        "shell",
+        "efa",
+        "replace",
+        "has 3 adapters, but 4",
+        command="rmdir /sys/class/infiniband/rdmap0s0",
+    ),
+    health(
+        "efa_no_driver",
+        "EFA",
+        "the driver is not loaded",
+        "shell",
+        "efa",
+        "restart",
+        "no EFA device",
+        command="rmdir /sys/class/infiniband/*",
+    ),
+    health(
+        "efa_no_provider",
+        "EFA",
+        "libfabric finds no provider",
+        "fi_info",
+        "efa",
+        "restart",
+        "No data available",
+        error="fi_getinfo: -61 (No data available)",
+    ),
+    health(
+        "disk_full",
+        "disk",
+        "a file system is full",
+        "shell",
+        "disks",
+        "restart",
+        "/mnt/disk: 0 of 4 MiB",
+        command="fallocate -l 4M /mnt/disk/full",
+    ),
+    health(
+        "disk_no_inodes",
+        "disk",
+        "a file system has no inodes left",
+        "shell",
+        "disks",
+        "restart",
+        "/mnt/disk: .* inodes are free",
+        command="cd /mnt/disk && seq 995 | xargs touch",
+    ),
+    health(
+        "root_read_only",
+        "disk",
+        "the root file system is read-only",
+        "shell",
+        "root",
+        "reboot",
+        "read-only",
+        command="mount -o remount,ro,bind /",
+    ),
+    health("memory_low", "memory", "almost no memory is available", "meminfo", "memory", "monitor", "MiB are available", available=90000),
+    health(
+        "storage_not_mounted",
+        "storage",
+        "the shared storage is not mounted",
+        "shell",
+        "storage",
+        "restart",
+        "nothing is mounted",
+        command="umount /mnt/storage",
+    ),
+    health(
+        "storage_full",
+        "storage",
+        "the shared storage is full",
+        "shell",
+        "storage",
+        "restart",
+        "/mnt/storage: No space left",
+        command="fallocate -l 4M /mnt/storage/full",
+    ),
+    health(
+        "storage_read_only",
+        "storage",
+        "the shared storage is read-only",
+        "shell",
+        "storage",
+        "restart",
+        "/mnt/storage: Read-only file system",
+        command="mount -o remount,ro,bind /mnt/storage",
+    ),
+    health(
+        "storage_forbidden",
+        "storage",
+        "the user cannot write to the shared storage",
+        "shell",
+        "storage",
+        "restart",
+        "/mnt/storage: Permission denied",
+        command="chmod 700 /mnt/storage",
+    ),
+    health(
+        "name_wrong",
+        "host names",
+        "the name of a host has the address of another one",
+        "shell",
+        "names",
+        "restart",
+        "resolves to 192.0.2.99",
+        command="sed '/deeplearning-worker1/s/^[0-9.]*/192.0.2.99/' /etc/hosts >/run/hosts && cp /run/hosts /etc/hosts",
+    ),
+    health(
+        "metadata_missing",
+        "host names",
+        "the worker metadata is missing",
+        "shell",
+        "names",
+        "restart",
+        "metadata.json: No such file",
+        command="rm /opt/deeplearning/metadata.json",
+    ),
+    health(
+        "metadata_damaged",
+        "host names",
+        "the worker metadata is damaged",
+        "shell",
+        "names",
+        "restart",
+        "metadata.json",
+        command="echo nonsense >/opt/deeplearning/metadata.json",
+    ),
+    health(
+        "certificate_expired",
+        "certificate",
+        "the SSH certificate has expired",
+        "certificate",
+        "certificates",
+        "restart",
+        "has expired",
+        validity="-9d:-1d",
+    ),
+    health(
+        "certificate_expires",
+        "certificate",
+        "the SSH certificate expires in an hour",
+        "certificate",
+        "certificates",
+        "monitor",
+        "less than a day",
+        validity="-1d:+1h",
+    ),
+    health(
+        "certificate_damaged",
+        "certificate",
+        "the SSH certificate is damaged",
+        "shell",
+        "certificates",
+        "restart",
+        "ssh_host_ed25519_key-cert.pub",
+        command="mkdir -p /etc/ssh/deeplearning && echo nonsense >/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub",
+    ),
+)

@@ -1,0 +1,77 @@
+"""Runs health checks on hosts with faults, one fault per host at a time, and on healthy hosts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from hosts.cluster import CLUSTER
+
+from .faults import health
+from .judge import judge_health
+
+
+def check(cluster):
+    """Return the findings on each host: the result of the module node_health, run through SSH."""
+    arguments = [
+        "trainers",
+        "-i",
+        str(cluster.inventory),
+        "--become",
+        "-m",
+        "deeplearning.cluster.node_health",
+        "-a",
+        json.dumps(health.PARAMETERS),
+    ]
+    # A host with a read-only root file system can still write to /tmp.
+    environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
+    done = subprocess.run(
+        ["ansible", *arguments],
+        cwd=cluster.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    found, text = {}, done.stdout
+    for number in range(1, len(cluster.hosts) + 1):
+        start = text.find(f"{CLUSTER}-worker{number} | ")
+        result = json.JSONDecoder().raw_decode(text, text.index("{", start))[0] if start >= 0 else {}
+        if "findings" not in result:
+            raise OSError(f"node_health has no result for worker {number}: {done.stdout}{done.stderr}")
+        found[number - 1] = result["findings"]
+    return found
+
+
+def judge_faults(cluster, faults):
+    """Yield each fault with the complaints of the judge about the findings on its host."""
+    with ThreadPoolExecutor(len(cluster.hosts)) as pool:
+        list(pool.map(health.prepare, cluster.hosts))
+        for first in range(0, len(faults), len(cluster.hosts)):
+            chosen = list(zip(cluster.hosts, faults[first : first + len(cluster.hosts)], strict=False))
+            list(pool.map(lambda each: inject(*each), chosen))
+            found = check(cluster)
+            list(pool.map(health.restore, cluster.hosts))
+            for number, (_host, fault) in enumerate(chosen):
+                yield fault, judge_health(fault, found[number])
+
+
+def inject(host, fault):
+    name = fault.injector.partition(".")[2]
+    arguments = dict(fault.arguments)
+    getattr(health, name)(host, **arguments)
+
+
+def wrong_verdicts(cluster, count):
+    """Check healthy hosts, which `judge_faults` leaves behind, at least `count` times. Return the number of checks and the findings."""
+    checks, wrong = 0, []
+    while checks < count:
+        found = check(cluster)
+        checks += len(found)
+        wrong += itertools.chain(*found.values())
+    return checks, wrong

@@ -1,0 +1,127 @@
+"""Faults that a health check must find: recorded output of NVIDIA's and Amazon's tools, lines of the kernel log, and the state of a host.
+
+Hosts have no GPUs. Programs in a directory that precedes all others replay what the tools of a host with eight GPUs and four Elastic Fabric
+Adapters print, and a fault changes this output. Each function changes one host, and `restore` undoes all changes.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from gpu_tools import LOST, NO_DRIVER, driver, kernel_log, nvlink, process, program, smi
+
+PROGRAMS = "/usr/local/sbin"
+FI_INFO = "/opt/amazon/efa/bin/fi_info"
+GPUS, LINKS, ADAPTERS = 8, 18, 4
+CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
+METADATA = "/opt/deeplearning/metadata.json"
+
+#: Parameters of the module node_health for hosts in this state.
+PARAMETERS = {
+    "user": "ubuntu",
+    "instance_type": "p5.48xlarge",
+    "efa_devices": ADAPTERS,
+    "disks": ["/mnt/disk"],
+    "mounts": ["/mnt/storage", "/checkpoints"],
+}
+
+
+def write(host, path, text, mode="755"):
+    host.ssh(
+        f"sudo mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} | sudo tee {path} >/dev/null && sudo chmod {mode} {path}"
+    )
+
+
+def prepare(host):
+    """Make a host look like one with GPUs and adapters, and keep what faults change."""
+    host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {GPUS}/\' {METADATA} && sudo cp -p {METADATA} /etc/hosts /root/')
+    host.ssh("sudo mount -t tmpfs tmpfs /sys/class && sudo mkdir -p /sys/class/infiniband /mnt/disk /mnt/storage")
+    restore(host)
+
+
+def restore(host):
+    """Undo what a fault did, so that a host is healthy."""
+    host.ssh(
+        f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
+        f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
+        "sudo umount -q /proc/meminfo; for each in disk storage; do sudo umount -q /mnt/$each; "
+        "sudo mount -t tmpfs -o mode=1777,size=4m,nr_inodes=1000 tmpfs /mnt/$each; done; sudo mount -o remount,rw,bind /"
+    )
+    write(host, FI_INFO, "#!/bin/sh\necho 'provider: efa'\n")
+    nvidia(host)
+    log(host)
+
+
+def nvidia(host, count=GPUS, changes=(), links=(), failure="", status=0, pause=0, processes=""):
+    """Replay nvidia-smi with GPUs that differ from healthy ones."""
+    text = failure or smi(count, *changes, processes=processes)
+    active = nvlink(*(links or [LINKS] * count))
+    write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active), pause=pause))
+
+
+def no_driver(host):
+    nvidia(host, failure=NO_DRIVER, status=9)
+
+
+def lost(host):
+    nvidia(host, failure=LOST, status=15)
+
+
+def no_program(host):
+    host.ssh(f"sudo rm {PROGRAMS}/nvidia-smi")
+
+
+def left_process(host):
+    """Replay nvidia-smi with the process 1 on a GPU, which belongs to no job."""
+    nvidia(host, processes=process(1, "/usr/lib/systemd/systemd"))
+
+
+def configured(host, count):
+    host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {count}/\' {METADATA}')
+
+
+def log(host, *lines):
+    """Replay a kernel log with these lines."""
+    write(host, f"{PROGRAMS}/journalctl", program(("'--dmesg --boot'*", kernel_log(*lines), 0)))
+
+
+def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
+    """Replay a kernel log with an error of a GPU. The process with the id 1 is running."""
+    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
+
+
+def xid_of_driver(host, code, text):
+    """Replay a kernel log with an error of a GPU that names no process."""
+    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
+
+
+def sxid(host, code, text):
+    """Replay a kernel log with an error of an NVSwitch."""
+    log(host, f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}")
+
+
+def shell(host, command):
+    """Change the state of a host with a shell command."""
+    host.ssh(f"sudo sh -ec {shlex.quote(command)}")
+
+
+def meminfo(host, available):
+    """Let the kernel report this many kibibytes of available memory."""
+    shell(
+        host,
+        f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo",
+    )
+
+
+def certificate(host, validity):
+    """Give a host an SSH certificate with a validity in the format of ssh-keygen."""
+    shell(
+        host,
+        "rm -rf /run/authority && mkdir -p /run/authority /etc/ssh/deeplearning && cd /run/authority && "
+        "ssh-keygen -q -t ed25519 -N '' -f key && cp /etc/ssh/ssh_host_ed25519_key.pub host.pub && "
+        f"ssh-keygen -q -s key -I host -h -V {validity} host.pub && cp host-cert.pub {CERTIFICATE}",
+    )
+
+
+def fi_info(host, error):
+    write(host, FI_INFO, f"#!/bin/sh\necho '{error}' >&2\nexit 61\n")

@@ -1,0 +1,55 @@
+"""Faults of whole hosts: lost, suspended, shut down."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+from local_cloud.hosts.podman import as_root
+from local_cloud.testing import wait_until
+
+
+def lose(job, number=None):
+    """Remove a host without a warning, as if its hardware had failed. Afterwards, another one takes its place."""
+    target = job.target if number is None else number
+    job.target = target
+    job.wait_for_step()
+    replace_later(job)
+    job.gone.add(job.host.name)
+    job.injected = time.time()
+    job.cluster.runtime.remove(job.host.name)
+
+
+def shut_down(job):
+    """Shut a host down, as AWS does before it stops or terminates an instance."""
+    job.wait_for_step()
+    replace_later(job)
+    job.strike(job.host, "systemctl poweroff --no-block")
+    wait_until(lambda: not job.cluster.runtime.is_alive(job.host.name))
+    job.gone.add(job.host.name)
+
+
+def suspend(job, number=None):
+    """Suspend all processes of a host until the job continues without it, and then let them go on."""
+    job.target = job.target if number is None else number
+    job.wait_for_step()
+    container = next(name for name in job.cluster.runtime.labelled()[0] if name.endswith(job.host.name))
+    job.gone.add(job.host.name)
+    job.undo.callback(job.gone.discard, job.host.name)
+    job.undo.callback(subprocess.run, as_root("podman", "unpause", container), check=True, capture_output=True)
+    job.injected = time.time()
+    subprocess.run(as_root("podman", "pause", container), check=True, capture_output=True)
+    job.wait_for_attempt(2)
+    job.undo.close()
+
+
+def replace_later(job):
+    """Put a new host with the same address in the place of the lost one after the judge has seen the job."""
+
+    def replace(host=job.host, number=job.target + 1):
+        job.cluster.runtime.remove(host.name)
+        job.cluster.runtime.start(host.spec())
+        wait_until(lambda: job.cluster.runtime.is_booted(host.name))
+        job.cluster.prepare_host(number)
+
+    job.cluster.repairs.append(replace)

@@ -1,0 +1,67 @@
+"""Faults of the shared storage: full, stalled, read-only. The storage of the suite's hosts is a small file system of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+
+from local_cloud.hosts.podman import as_root
+from local_cloud.testing import wait_until
+
+CHECKPOINTS = "/checkpoints"
+
+
+def on_own_disk(name):
+    """Return the options of a job whose checkpoints are on a file system of their own."""
+    return {"environment": {"DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{CHECKPOINTS}/{name}"}}
+
+
+def fill(job, place, stays=False):
+    """Leave no free space on a file system, until the job has failed or until its end."""
+    job.wait_for_step()
+    job.undo.callback(job.cluster.hosts[0].ssh, f"sudo rm -f {place}/fill")
+    job.strike(job.cluster.hosts[0], f"dd if=/dev/zero of={place}/fill bs=64k 2>/dev/null || true")
+    if stays:
+        return
+    # The verdict itself may not fit on the disk.
+    wait_until(lambda: not job.cluster.hosts[0].ssh(f"pgrep -f '/jobs/{job.name}/[c]ode'", check=False).stdout)
+    job.undo.close()
+
+
+def stall(job, seconds):
+    """Let all writes to the shared storage hang for some seconds."""
+    job.wait_for_step()
+    thaw = as_root("fsfreeze", "--unfreeze", job.cluster.storage)
+    job.undo.callback(subprocess.run, thaw, check=True)
+    job.injected = time.time()
+    subprocess.run(as_root("fsfreeze", "--freeze", job.cluster.storage), check=True)
+    time.sleep(seconds)  # the fault is a stall of this length
+    job.undo.close()
+
+
+def forbid(job):
+    """Take away the permission to write checkpoints, until the hosts have noticed."""
+    job.wait_for_step()
+    folder = f"{job.directory}/checkpoints"
+    mode = job.cluster.hosts[0].ssh(f"stat -c %a {folder}").stdout.strip()
+    job.undo.callback(job.cluster.hosts[0].ssh, f"sudo chmod {mode} {folder}")
+    job.strike(job.cluster.hosts[0], f"chmod a-w {folder}")
+    job.wait_for_verdict()
+    job.undo.close()
+
+
+@contextlib.contextmanager
+def small_disk(path, megabytes):
+    """Mount a file system of this size at a path, from a file next to it. Yield False on a machine without loop devices."""
+    image = path.with_name(f"{path.name}.image")
+    path.mkdir(parents=True)
+    subprocess.run(["truncate", f"--size={megabytes}M", str(image)], check=True)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-N", "16384", str(image)], check=True)
+    is_mounted = not subprocess.run(as_root("mount", "--options=loop", str(image), str(path)), check=False).returncode
+    try:
+        yield is_mounted
+    finally:
+        if is_mounted:
+            subprocess.run(as_root("umount", "--lazy", str(path)), check=True)
+        image.unlink()

@@ -1,0 +1,173 @@
+"""A job of the chaos suite on the hosts of the local cloud, and what can be seen of it without the product."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from local_cloud.testing import wait_until
+
+WORKLOAD = Path(__file__).with_name("workload.py")
+PYTHON = "/usr/bin/python3"
+
+# Seconds after which a job that has not ended counts as one that does not end.
+PATIENCE = 240.0
+
+# Options of all jobs. Three of the four hosts are sufficient.
+OPTIONS = {
+    "launcher": "command",
+    "python": PYTHON,
+    "restarts": 3,
+    "min_hosts": 3,
+    "heartbeat_timeout": 15,
+    "hang_steps": 3,
+    "hang_timeout": 30,
+    "report": False,
+}
+
+
+class Job:
+    """A job with one rank on each host. `injected` is when the fault began, by the clock of this machine, which its hosts share."""
+
+    def __init__(self, cluster, name, seed):
+        self.cluster, self.name, self.random = cluster, name, random.Random(seed)
+        self.directory = f"/efs/jobs/{name}"
+        self.injected = None
+        self.target = self.random.randrange(1, len(cluster.hosts))
+        self.at_step = self.random.randrange(22, 29)
+        self.undo = contextlib.ExitStack()
+        self.gone = set()
+
+    @property
+    def host(self):
+        """Return the host of the rank at which the fault is aimed."""
+        return self.cluster.hosts[self.target]
+
+    @property
+    def worker(self):
+        """Return the name of this host."""
+        return self.cluster.workers[self.target]["name"]
+
+    def hosts(self):
+        """Return the hosts that are running."""
+        return [host for host in self.cluster.hosts if host.name not in self.gone]
+
+    def start(self, options, watched=False):
+        """Start the job. If it is watched, `controller` is the play that waits for its end."""
+        found = {**OPTIONS, **options}
+        if not watched:
+            self.cluster.start(self.name, str(WORKLOAD), **found)
+            return
+        command = ["ansible-playbook", "-i", str(self.cluster.inventory), self.cluster.playbook(self.name, str(WORKLOAD), **found)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+        self.controller = subprocess.Popen(command, cwd=self.cluster.folder, start_new_session=True, **quiet)
+        self.undo.callback(self.controller.wait)
+        self.undo.callback(self.controller.kill)
+
+    def read(self, path):
+        """Return a file in the job's directory, or an empty string."""
+        return self.hosts()[0].ssh(f"cat {self.directory}/{path} 2>/dev/null", check=False).stdout
+
+    def curve(self):
+        """Return what rank 0 has written about its steps."""
+        return [json.loads(line) for line in self.read("curve.jsonl").splitlines()]
+
+    def wait_for_step(self, step=None):
+        """Wait until the job has done the step at which its fault begins."""
+        wanted = self.at_step if step is None else step
+        wait_until(lambda: any(entry.get("step", 0) >= wanted for entry in self.curve()[-1:]), PATIENCE, 0.2)
+
+    def wait_for_attempt(self, attempt):
+        """Wait until the ranks of an attempt have started."""
+        wait_until(lambda: any(entry["attempt"] >= attempt for entry in self.curve()[-1:]), PATIENCE, 0.2)
+
+    def wait_for_verdict(self, attempt=1):
+        """Wait until the hosts have noticed that an attempt is over."""
+        wait_until(lambda: self.verdicts().get(attempt), PATIENCE, 0.2)
+
+    def verdicts(self):
+        """Return when the verdict of each attempt was written, by the clock of the file system."""
+        found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/over {self.directory}/status/*/over", check=False).stdout
+        lines = [re.search(r"/status/(?:attempt(\d+)/)?over ([\d.]+)", line) for line in found.splitlines()]
+        return {int(line[1] or 1): float(line[2]) for line in lines if line}
+
+    def strike(self, host, command):
+        """Run a command on a host as root, and note when it began."""
+        done = host.ssh(f"date +%s.%N; sudo sh -c '{command}'", check=False)
+        if done.returncode:
+            raise OSError(f"{command}: exit status {done.returncode}: {done.stderr}")
+        if self.injected is None:
+            self.injected = float(done.stdout.split()[0])
+
+    def signal(self, number, name, part="rank", must_run=True):
+        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if the process must run and has ended."""
+        pattern = {
+            "rank": f"/jobs/{self.name}/[c]ode/workload.py rank",
+            "launcher": f"/jobs/{self.name}/[c]ode/workload.py$",
+            "supervisor": f" [r]un /run/deeplearning/jobs/{self.name}-rank",
+        }[part]
+        self.strike(self.cluster.hosts[number], f'pkill -{name} -f "{pattern}"' + ("" if must_run else " || true"))
+
+    def units(self):
+        """Return the units of the job that have not ended, on all hosts that are running."""
+        command = f"systemctl list-units --no-legend --plain --state=active,activating,deactivating 'deeplearning-{self.name}-*.service'"
+
+        def listed(host):
+            return [f"{host.name} {line}" for line in host.ssh(command, check=False).stdout.splitlines()]
+
+        with ThreadPoolExecutor(len(self.cluster.hosts)) as pool:
+            return [line for lines in pool.map(listed, self.hosts()) for line in lines]
+
+    def wait_for_end(self):
+        """Return whether all units of the job have ended in time."""
+        try:
+            wait_until(lambda: not self.units(), PATIENCE, 1.0)
+        except TimeoutError:
+            return False
+        return True
+
+    def survivors(self):
+        """Return the processes of the job that are running on hosts, by their environment or their command line."""
+        command = (
+            f"sudo grep -lzx DEEPLEARNING_JOB={self.name} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p; "
+            f"pgrep -fa '[/]jobs/{self.name}[-/]'"
+        )
+        return [f"{host.name}: {line}" for host in self.hosts() for line in host.ssh(command, check=False).stdout.splitlines()]
+
+    def wait_without_survivors(self, patience=10.0):
+        """Return the processes of the job that are left when units have had some seconds to end."""
+        with contextlib.suppress(TimeoutError):
+            wait_until(lambda: not self.survivors(), patience, 0.5)
+        return self.survivors()
+
+    def result(self):
+        """Return the parameters after the last step, or None."""
+        text = self.read("result.json")
+        return json.loads(text)["parameters"] if text else None
+
+    def wall(self):
+        """Return the seconds from the preparation of the job to its last verdict or decision, by the clock of the file system."""
+        status = f"{self.directory}/status"
+        places = f"{self.directory}/job.json {status}/over {status}/next {status}/*/over {status}/*/next"
+        found = self.hosts()[0].ssh(f"stat -c %.Y {places}", check=False).stdout.split()
+        return max(map(float, found[1:]), default=0.0) - float(found[0])
+
+    def remove(self):
+        """End what is left of the job, if anything is."""
+        if not self.survivors():
+            return
+        for host in self.hosts():
+            host.ssh(
+                f"sudo systemctl kill --signal=KILL 'deeplearning-{self.name}-*.service'; sudo pkill -KILL -f /jobs/{self.name}/",
+                check=False,
+            )
+
+    def info(self):
+        """Return what the product says about the job."""
+        worker = 1 + self.cluster.hosts.index(self.hosts()[0])
+        return self.cluster.info(self.name, goodput="always", worker=worker)

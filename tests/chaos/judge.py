@@ -1,0 +1,194 @@
+"""The judge: pure code that compares what happened to a job with its row in the catalogue. It shares no code with the product.
+
+It believes the script's own records, process tables, the times of files, and the loss of an undisturbed run. What the product says about
+the job is compared with these and with the fault that was injected.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .catalogue import NOTICED, RANKS, HealthFault, JobFault
+
+INTERVAL = 10
+"""Steps between two checkpoints of the script."""
+
+RESTARTED = 10.0
+"""Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
+
+LATE_STEPS = 5
+"""Steps of an earlier attempt after a later one has begun."""
+
+CLOSE = 1e-9
+"""Relative difference of losses after a change of the number of ranks, which changes the order of additions."""
+
+SHARE = 0.01
+"""Relative difference between the sum of the goodput buckets and the time of all nodes. Files are written a fraction of a second late."""
+SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the script reports: losses by step, and the parameters after the last step."""
+
+    losses: Mapping[int, float]
+    parameters: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known about a job after its end. Times are in seconds since 1970."""
+
+    #: Whether all units ended in time.
+    has_ended: bool
+    #: Entries of the script: `attempt`, `ranks`, `time`, and either `begins` or `step` and `loss`.
+    curve: Sequence[Mapping[str, Any]]
+    #: The parameters after the last step, or None.
+    result: Sequence[float] | None
+    #: Processes of the job that are still running.
+    survivors: Sequence[str]
+    #: When the verdict of each attempt was written.
+    verdicts: Mapping[int, float]
+    #: What the product says: the result of training_job_info.
+    said: Mapping[str, Any]
+    #: When the fault began, and the rank and host at which it was aimed.
+    injected: float | None
+    rank: int
+    host: str
+    #: Time from the preparation of the job to its last record.
+    wall: float
+    #: What went wrong in the suite itself.
+    problems: Sequence[str] = field(default_factory=tuple)
+
+
+def judge(fault: JobFault, seen: Evidence, undisturbed: Curve, slack: float = 1.0) -> list[str]:
+    """Return the complaints about a job, or an empty list. Limits on time are multiplied by `slack`."""
+    complaints = list(seen.problems)
+    if not seen.has_ended:
+        complaints.append("the job has not ended")
+    complaints += [f"a process is left: {line}" for line in seen.survivors]
+    complaints += judge_end(fault, seen)
+    complaints += judge_metrics(fault, seen, undisturbed)
+    complaints += judge_lost_work(fault, seen)
+    complaints += judge_causes(fault, seen)
+    complaints += judge_times(fault, seen, slack)
+    complaints += judge_goodput(seen)
+    return complaints
+
+
+def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
+    """Yield complaints about how the job ended."""
+    expected = "succeeded" if fault.survivable else "failed"
+    if seen.said["state"] != expected:
+        yield f"the product says that the job {seen.said['state']}, and not that it {expected}"
+    if (seen.result is not None) != fault.survivable:
+        yield "the script has not finished" if fault.survivable else "the script has finished in spite of the fault"
+    if not fault.survivable:
+        why = str(seen.said["attempts"][-1].get("why"))
+        if not re.search(fault.why, why):
+            yield f"the product explains the end with {why!r}, which does not match {fault.why!r}"
+    count = len(seen.said["attempts"])
+    if count > fault.attempts or (count < fault.attempts and not fault.at_most):
+        yield f"there were {count} attempts, and not {fault.attempts}"
+    if fault.survivable and seen.curve and not fault.at_most and seen.curve[-1]["ranks"] != fault.ranks:
+        yield f"the job ended with {seen.curve[-1]['ranks']} ranks, and not with {fault.ranks}"
+
+
+def judge_metrics(fault: JobFault, seen: Evidence, undisturbed: Curve) -> Iterator[str]:
+    """Yield complaints about losses and results that differ from those of the undisturbed run."""
+    tolerance = 0.0
+    for entry in seen.curve:
+        if entry["ranks"] != RANKS:
+            tolerance = CLOSE
+        if "step" in entry and not is_close(entry["loss"], undisturbed.losses[entry["step"]], tolerance):
+            yield f"the loss at step {entry['step']} of attempt {entry['attempt']} is {entry['loss']}"
+            return
+    if seen.result is not None and not all(map(is_close, seen.result, undisturbed.parameters, itertools.repeat(tolerance))):
+        yield f"the result is {seen.result}, and not {undisturbed.parameters}"
+
+
+def is_close(value: float, expected: float, tolerance: float) -> bool:
+    return math.isclose(value, expected, rel_tol=tolerance, abs_tol=0.0)
+
+
+def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
+    """Yield complaints about steps that were lost or left out, and about ranks of earlier attempts that go on.
+
+    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without it.
+    """
+    reached, newest, late, at = 0, 0, 0, {}
+    for entry in seen.curve:
+        attempt = entry["attempt"]
+        if "begins" in entry:
+            newest, at[attempt] = attempt, entry["begins"]
+            if fault.survivable and reached - entry["begins"] > fault.lost * INTERVAL:
+                yield f"attempt {attempt} begins after step {entry['begins']}, but step {reached} was reached"
+            continue
+        if entry["step"] != at[attempt] + 1:
+            yield f"step {entry['step']} of attempt {attempt} follows step {at[attempt]}"
+        late += attempt != newest
+        at[attempt], reached = entry["step"], max(reached, entry["step"])
+    if late > LATE_STEPS:
+        yield f"{late} steps of earlier attempts came after a later attempt had begun"
+
+
+def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
+    """Yield complaints about causes that are not those of the fault."""
+    found = [str(attempt.get("cause")) for attempt in seen.said["attempts"] if attempt["state"] != "succeeded"]
+    for number, (cause, pattern) in enumerate(zip(found, fault.causes), 1):
+        expected = pattern.replace("{rank}", str(seen.rank)).replace("{host}", re.escape(seen.host))
+        if not re.search(expected, cause):
+            yield f"attempt {number}: the cause is {cause!r}, which does not match {expected!r}"
+
+
+def noticed_after(seen: Evidence) -> float | None:
+    """Return how many seconds after the fault the first attempt was judged, or None if it did not fail or this is not known."""
+    has_failed = seen.said["attempts"][0]["state"] != "succeeded"
+    return seen.verdicts[1] - seen.injected if has_failed and seen.injected and 1 in seen.verdicts else None
+
+
+def restarted_after(seen: Evidence) -> list[float]:
+    """Return the seconds from the verdict about each attempt to the first line of the script in the next one."""
+    begun = {entry["attempt"]: entry["time"] for entry in seen.curve if "begins" in entry}
+    return [begun[attempt + 1] - verdict for attempt, verdict in sorted(seen.verdicts.items()) if attempt + 1 in begun]
+
+
+def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
+    """Yield complaints about times that are too long."""
+    noticed, limit = noticed_after(seen), NOTICED.get(fault.noticed, math.inf)
+    if fault.noticed and noticed is None:
+        yield "it is not known when the fault was noticed"
+    elif noticed is not None and noticed > limit * slack:
+        yield f"the fault was noticed after {noticed:.1f} s, and not within {limit:g} s"
+    if fault.ranks == RANKS and fault.noticed:
+        for seconds in restarted_after(seen):
+            if seconds > RESTARTED * slack:
+                yield f"the job was restarted after {seconds:.1f} s, and not within {RESTARTED:g} s"
+
+
+def judge_goodput(seen: Evidence) -> Iterator[str]:
+    """Yield complaints about goodput that does not account for all time of all nodes."""
+    goodput = seen.said.get("goodput")
+    if not goodput:
+        yield "there is no goodput"
+        return
+    total, expected = sum(goodput["buckets"].values()), seen.wall * RANKS
+    if goodput["nodes"] != RANKS:
+        yield f"the goodput has {goodput['nodes']} nodes, and not {RANKS}"
+    if abs(total - expected) > SHARE * expected + SECONDS * RANKS:
+        yield f"the goodput buckets add up to {total:.1f} node-seconds, and not to {expected:.1f}"
+
+
+def judge_health(fault: HealthFault, findings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the complaints about the findings on a host with this fault: one that is missing or wrong, and any other."""
+    complaints, left = [], dict(fault.expected)
+    for finding in findings:
+        severity, message = left.pop(finding["check"], ("", ""))
+        if finding["severity"] != severity or not re.search(message, finding["message"]):
+            complaints.append(f"found {finding['severity']} {finding['check']}: {finding['message']}")
+    return complaints + [f"did not find {check}: {severity} {message}" for check, (severity, message) in left.items()]

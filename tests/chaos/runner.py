@@ -1,0 +1,150 @@
+"""Runs the jobs of the suite with their faults on hosts of the local cloud, and collects the evidence for the judge."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hosts.cluster import FILE_SYSTEM, Cluster
+from local_cloud.hosts.podman import as_root
+from local_cloud.testing import bare_hosts
+
+from .catalogue import RANKS
+from .faults import checkpoints, controller, machines, network, processes, storage
+from .job import WORKLOAD, Job
+from .judge import Curve, Evidence
+
+CHECKPOINT_FILE_SYSTEM = "fs-0123456789abcdef1"
+MEGABYTES = {FILE_SYSTEM: 200, CHECKPOINT_FILE_SYSTEM: 20}
+INJECTORS = {module.__name__.rpartition(".")[2]: module for module in (checkpoints, controller, machines, network, processes, storage)}
+
+
+class ChaosCluster(Cluster):
+    """Four hosts whose shared storage is a small file system, and a second one for checkpoints."""
+
+    def __init__(self, folder, runtime, hosts, has_own_disks):
+        super().__init__(folder, runtime, hosts)
+        self.has_own_disks = has_own_disks
+        self.storage = str(folder / "file-systems" / FILE_SYSTEM)
+        self.repairs = []
+
+    def prepare(self):
+        # A folder that the local cloud creates has the owner that hosts know as root.
+        self.runtime.export("fs-example", [])
+        for name in MEGABYTES:
+            self.runtime.export(name, [name])
+            example, place = (self.folder / "file-systems" / each for each in ("fs-example", name))
+            subprocess.run(as_root("chown", f"--reference={example}", str(place)), check=True)
+            if self.has_own_disks:
+                subprocess.run(as_root("rmdir", str(place / "lost+found")), check=True)
+        for number in range(1, len(self.hosts) + 1):
+            self.prepare_host(number)
+
+    def prepare_host(self, number):
+        self.configure_host(number)
+        self.hosts[number - 1].ssh(
+            "sudo mkdir -p /checkpoints && "
+            f"sudo mount -t nfs4 -o nfsvers=4.1 {CHECKPOINT_FILE_SYSTEM}:/ /checkpoints && sudo chmod 1777 /checkpoints"
+        )
+
+    def repair(self):
+        """Undo what faults did to hosts."""
+        while self.repairs:
+            self.repairs.pop()()
+
+
+@contextlib.contextmanager
+def chaos_cluster(folder):
+    """Boot four hosts with storage of their own."""
+    with contextlib.ExitStack() as stack:
+        disks = [stack.enter_context(storage.small_disk(folder / "file-systems" / name, size)) for name, size in MEGABYTES.items()]
+        runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS))
+        cluster = ChaosCluster(folder, runtime, hosts, all(disks))
+        cluster.prepare()
+        yield cluster
+
+
+def can_inject(cluster, fault):
+    """Return whether a fault can be injected here. Storage of its own can be filled and suspended, but not that of the whole machine."""
+    return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
+
+
+def run(cluster, fault, seed, number=0):
+    """Run a job with a fault, and return the evidence."""
+    job = Job(cluster, f"{fault.name.replace('_', '-')}-{number}", f"{seed} {number} {fault.name}")
+    problems = []
+    try:
+        with job.undo:
+            job.start(options(fault, job.name), watched=fault.watched)
+            module, _dot, name = fault.injector.partition(".")
+            try:
+                getattr(INJECTORS[module], name)(job, **fault.arguments)
+            except (TimeoutError, subprocess.SubprocessError, OSError) as error:
+                problems.append(f"{fault.injector}: {type(error).__name__}: {error}")
+            return collect(job, problems)
+    finally:
+        job.remove()
+        cluster.repair()
+
+
+def collect(job, problems):
+    """Wait for the end of a job, and return the evidence."""
+    has_ended = job.wait_for_end()
+    survivors = job.wait_without_survivors()
+    said = job.info()
+    return Evidence(
+        has_ended,
+        job.curve(),
+        job.result(),
+        survivors,
+        job.verdicts(),
+        said,
+        job.injected,
+        job.target,
+        job.worker,
+        job.wall(),
+        problems,
+    )
+
+
+def options(fault, name):
+    """Return the options of the fault's job."""
+    found = dict(fault.options)
+    if found.pop("checkpoints", None):
+        found.update(storage.on_own_disk(name))
+    return found
+
+
+def undisturbed(steps, ranks=RANKS):
+    """Run the script on this machine, without the product and without a fault. Return its losses and its result."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "hostfile").write_text("127.0.0.1\n")
+        running = []
+        for rank in range(ranks):
+            environment = {
+                "DEEPLEARNING_RANK": str(rank),
+                "DEEPLEARNING_WORLD_SIZE": str(ranks),
+                "DEEPLEARNING_ATTEMPT": "1",
+                "DEEPLEARNING_JOB_DIRECTORY": place,
+                "DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{place}/checkpoints",
+                "DEEPLEARNING_PROGRESS": f"{place}/progress.jsonl",
+                "DEEPLEARNING_HOSTFILE": f"{place}/hostfile",
+                "CHAOS_STEPS": str(steps),
+                "CHAOS_STEP_SECONDS": "0",
+            }
+            running.append(subprocess.Popen([sys.executable, str(WORKLOAD), "rank"], env={**os.environ, **environment}))
+        assert [process.wait(timeout=120) for process in running] == [0] * ranks
+        entries = [json.loads(line) for line in (folder / "curve.jsonl").read_text().splitlines()]
+        result = json.loads((folder / "result.json").read_text())
+    return Curve({entry["step"]: entry["loss"] for entry in entries if "step" in entry}, result["parameters"])
+
+
+def steps_of(fault):
+    """Return the number of steps of the fault's job."""
+    return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60))

@@ -1,0 +1,36 @@
+"""A short run of the chaos suite: jobs with a few faults, and health checks of hosts with a few others."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import checks, runner
+from .catalogue import HEALTH_FAULTS, JOB_FAULTS
+from .judge import judge
+from .schedule import schedule
+
+SEED = 12
+# The machine also runs other tests.
+SLACK = 6.0
+
+#: Faults of different kinds, of which none affects anything but its job.
+CHOSEN = ("rank_sigkill", "checkpoint_garbage", "bug_value")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with runner.chaos_cluster(tmp_path_factory.mktemp("chaos")) as result:
+        yield result
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_job_with_a_fault_ends_as_it_must(cluster, name):
+    (fault,) = (each for each in JOB_FAULTS if each.name == name)
+    seen = runner.run(cluster, fault, SEED)
+    assert judge(fault, seen, runner.undisturbed(runner.steps_of(fault)), SLACK) == []
+
+
+def test_health_checks_find_the_faults_that_hosts_have(cluster):
+    chosen = schedule(HEALTH_FAULTS, len(cluster.hosts), SEED)
+    assert {fault.name: complaints for fault, complaints in checks.judge_faults(cluster, chosen)} == {fault.name: [] for fault in chosen}
+    assert checks.wrong_verdicts(cluster, 1) == (len(cluster.hosts), [])

@@ -1,0 +1,41 @@
+"""Tests of the catalogue of the chaos suite."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+from chaos import runner
+from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS, NOTICED, line_of
+from chaos.faults import health
+
+ALL = (*JOB_FAULTS, *HEALTH_FAULTS)
+
+
+def test_at_least_60_faults_have_different_names():
+    assert len({fault.name for fault in ALL}) == len(ALL) >= 60
+
+
+@pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
+def test_each_fault_has_an_injector_that_accepts_its_arguments(fault):
+    module, _dot, name = fault.injector.partition(".")
+    function = getattr({**runner.INJECTORS, "health": health}[module], name)
+    inspect.signature(function).bind("the job or the host", **fault.arguments)
+
+
+@pytest.mark.parametrize("fault", JOB_FAULTS, ids=lambda fault: fault.name)
+def test_what_is_expected_of_a_job_is_complete(fault):
+    assert fault.survivable or (fault.causes and fault.why)
+    assert not fault.noticed or (fault.noticed in NOTICED and fault.causes)
+    for pattern in (*fault.causes, fault.why):
+        re.compile(pattern.replace("{rank}", "1").replace("{host}", "host"))
+    assert re.fullmatch(r"[a-z0-9_]{1,50}", fault.name)
+
+
+def test_each_fault_of_a_host_is_expected_to_be_found():
+    assert [fault.name for fault in HEALTH_FAULTS if len(fault.expected) != 1] == []
+
+
+def test_lines_of_bugs_are_those_of_the_script():
+    assert line_of("key") == line_of("value") + 1
