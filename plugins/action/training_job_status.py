@@ -12,6 +12,8 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
@@ -39,9 +41,9 @@ class ActionModule(NodeAction, module="training_job_info"):
         result.update(job_info(self, arguments, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):
-                newest = [with_gone_hosts(job, gone_hosts(job, node_table(task_vars or {}))) for job in result["jobs"][:1]]
-                result["jobs"][:1] = newest
-                lines = shown(result["jobs"], arguments)
+                gone = gone_hosts(result["jobs"][0], node_table(task_vars or {})) if result["jobs"] else {}
+                result["jobs"][:1] = [with_gone_hosts(job, gone) for job in result["jobs"][:1]]
+                lines = shown(result["jobs"], arguments, gone)
                 if directory and not self._task.check_mode:
                     write_metrics(directory, result["jobs"][0], task_vars or {})
             for problem in result.get("problems") or []:
@@ -60,14 +62,17 @@ def write_metrics(directory: str, job: JobStatus, variables: Mapping[str, Any]) 
         raise AnsibleActionFail(f"metrics_directory: {str(file.path)!r} cannot be written: {error}. Use another directory.") from error
 
 
-def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
-    """Return the lines that describe the jobs."""
+def shown(jobs: list[JobStatus], arguments: Mapping[str, Any], gone: Mapping[str, str] | None = None) -> list[str]:
+    """Return the lines that describe the jobs. `gone` contains the gone hosts of the first job, each with a sentence."""
     if not jobs:
         return [f"There are no jobs in {arguments['directory']}."]
     lines = [line for job in jobs for line in job["lines"]]
     newest = jobs[0]["processes"]
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
         lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
+    # The other hosts of a job notice the loss of a host only after the heartbeat timeout.
+    if jobs[0].get("state") == RUNNING:
+        lines += [clean_line(f"{jobs[0]['name']}: {text}") for text in (gone or {}).values()]
     if not arguments.get("name") and "failure" in jobs[0]:
         more = f"{playbook_command('status')} -e training_job_name={jobs[0]['name']}"
         lines.append(f"{formatting.failure_cause(jobs[0])} For details, run: {more}")

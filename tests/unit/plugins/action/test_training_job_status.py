@@ -34,6 +34,13 @@ def test_a_list_names_the_cause_of_the_newest_jobs_failure():
     ]
 
 
+def test_the_lost_hosts_of_a_running_job_are_named():
+    gone = {"w2": "w2 is gone: i-0123456789abcdef0 is no longer a node of the cluster."}
+    jobs = [{**job("new", 0), "state": "running"}, job("old", 0)]
+    assert shown(jobs, {"directory": "/efs/jobs"}, gone)[2:] == [f"new: {gone['w2']}"]
+    assert shown([{**jobs[0], "state": "succeeded"}], {"directory": "/efs/jobs"}, gone)[1:] == []
+
+
 def test_one_job_has_its_own_lines_alone():
     assert shown([job("new", 2)], {"directory": "/efs/jobs", "name": "new"}) == ["new running"]
 
