@@ -118,7 +118,13 @@ HOSTS = (
         ("private_key_file", "/nowhere/id", "is not a file"),
         inventory={"private_key_file": "/nowhere/id"},
     ),
-    Mistake("another private key", "configure", ("private_key_file", "key_name"), inventory={"private_key_file": "{{ other_key }}"}),
+    Mistake(
+        "another private key",
+        "configure",
+        ("private_key_file", "key_name"),
+        inventory={"private_key_file": "{{ other_key }}"},
+        environment={"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},  # no connection of an earlier run
+    ),
     Mistake(
         "another login user",
         "configure",
@@ -176,7 +182,7 @@ CODE = (
     Mistake(
         "an exit status without a word",
         "train",
-        ("exit status 3", "The script printed nothing before it exited", "deeplearning.cluster.logs -e training_job_name=silent"),
+        ("exit status 3", "Nothing was printed before the exit. Search silent.py", "completed no checkpoint"),
         job("silent.py"),
     ),
     Mistake("a process that is killed", "train", ("SIGKILL", "has run out of memory", "journalctl"), job("killed.py")),

@@ -347,7 +347,7 @@ def _silence_advice(found: JobStatus) -> str:
 def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -> str:
     """Return a sentence about how to continue a job that has ended without success."""
     if found.get("has_checkpoint") is False:
-        return "The job has completed no checkpoint, so it cannot be continued. To start it again, use another name."
+        return "The job has completed no checkpoint, so it cannot be continued. Start a new job instead."
     start = "To continue from the newest checkpoint," + ("" if "has_checkpoint" in found else " if there is one,")
     if again:
         return f"{start} run: {again}"

@@ -238,7 +238,7 @@ def test_the_summary_contains_the_goodput():
     [
         ({}, "To continue from the newest checkpoint, if there is one, run: AGAIN"),
         ({"has_checkpoint": True}, "To continue from the newest checkpoint, run: AGAIN"),
-        ({"has_checkpoint": False}, "The job has completed no checkpoint, so it cannot be continued. To start it again, use another name."),
+        ({"has_checkpoint": False}, "The job has completed no checkpoint, so it cannot be continued. Start a new job instead."),
     ],
 )
 def test_a_job_is_continued_only_from_a_checkpoint(known, line):
