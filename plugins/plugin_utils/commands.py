@@ -16,6 +16,7 @@ from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.formatting import next_name
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import former_names, known_variables
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 #: The variables that select a cluster, with their former names.
@@ -29,8 +30,8 @@ NOT_SHOWN = "AS_BEFORE"
 def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) -> str:
     """Return the command that runs a playbook of this collection, such as `logs`, with the options from `run_options`.
 
-    If `variables` is not None, the command sets these variables, and also repeats all other variables that `-e` sets for this run. Secret
-    values are replaced by a placeholder.
+    If `variables` is not None, the command sets these variables, and also repeats all other variables that `-e` sets for this run. A
+    placeholder replaces the values of variables that are not the collection's, and values that may be secret.
     """
     if variables is None:
         return f"ansible-playbook {run_options()}deeplearning.cluster.{playbook}"
@@ -82,17 +83,23 @@ def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, 
 
 def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
     """Return the option that sets a variable. Without JSON, Ansible would convert each value to a string."""
-    name, value = variable[0], _without_secrets(*variable)
+    name, value = variable
+    # Variables of the user's own can contain anything.
+    is_own = name not in (*CLUSTER, *known_variables(), *former_names())
+    value = NOT_SHOWN if is_own else _without_secrets(name, value)
     if isinstance(value, str) and re.fullmatch(r"[\w./:@,+-]+", value):
         return "-e", f"{name}={value}"
     return "-e", json.dumps({name: value}, default=str)
 
 
 def _without_secrets(name: str, value: Any) -> Any:
+    """Return a value in which the placeholder stands for what may be secret. Only the name of a key can show that its value is secret."""
     if SECRET.search(name):
         return NOT_SHOWN
     if isinstance(value, Mapping):
         return {key: _without_secrets(str(key), each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_secrets("", each) for each in value]
     return value
 
 

@@ -21,7 +21,7 @@ INCOMPLETE = ".tmp"
 # The prefix of the name of a checkpoint that was set aside. Scripts ignore hidden files.
 SET_ASIDE = ".suspect-"
 
-# Maximum number of entries whose times are read.
+# Maximum number of entries that are read to find a change or any checkpoint.
 ENTRIES = 10_000
 
 
@@ -38,6 +38,15 @@ def complete(place: str) -> list[Checkpoint]:
     except OSError:
         return []
     return sorted(found, key=lambda checkpoint: (checkpoint["changed"], checkpoint["name"]), reverse=True)
+
+
+def has_complete(place: str) -> bool:
+    """Return whether one of the first ENTRIES entries of a directory is a complete checkpoint."""
+    try:
+        with os.scandir(place) as entries:
+            return any(is_complete(entry.name) for entry in itertools.islice(entries, ENTRIES))
+    except OSError:
+        return False
 
 
 def newest_change(place: str) -> float:

@@ -313,7 +313,7 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
     advice = _advice(found, missing)
     if advice:
         yield advice
-    if advice != _silence_advice(found):
+    if advice != _silence_advice(found):  # in this case, the logs contain nothing
         yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if not missing:
         yield _continuation(found, command, again)

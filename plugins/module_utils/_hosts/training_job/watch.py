@@ -58,7 +58,7 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
                 result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
             place = result.get("checkpoint_directory", "")
             if "failure" in result and os.path.isabs(place):
-                result["has_checkpoint"] = bool(checkpoint_files.complete(place))
+                result["has_checkpoint"] = checkpoint_files.has_complete(place)
             result["lines"] = [
                 formatting.job_line(result, time.time()),
                 *formatting.attempt_table(result),

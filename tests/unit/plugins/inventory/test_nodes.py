@@ -49,3 +49,15 @@ def test_an_error_ends_a_command_that_is_configured_so(monkeypatch, ends, argume
     message = "nodes.yml: damaged"
     inventory.set_variable.assert_called_once_with("all", "deeplearning_inventory_error", message)
     assert told == ([message] if error is SystemExit else [])
+
+
+def test_a_refreshed_inventory_uses_its_clients_again_for_a_while(monkeypatch):
+    clock, made = iter([0.0, 10.0, 400.0, 410.0]), []
+    monkeypatch.setattr(nodes, "CLIENTS", {})
+    monkeypatch.setattr(nodes.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(nodes.InventoryModule, "client", lambda self, service, region: made.append((service, region)) or object())
+    first, second, third = (nodes.InventoryModule()._client("a.nodes.yml", "us-east-1", "ec2") for _round in range(3))
+    assert first is second
+    assert third is not first, "the credentials are read again"
+    nodes.InventoryModule()._client("b.nodes.yml", "eu-west-1", "ec2")
+    assert made == [("ec2", "us-east-1"), ("ec2", "us-east-1"), ("ec2", "eu-west-1")]

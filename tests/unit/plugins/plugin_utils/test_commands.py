@@ -67,11 +67,15 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
         (("deeplearning_worker_count=3 training_job_name=x",), "-e deeplearning_worker_count=3 "),
         (
             ("@my.yml", '{"deeplearning_worker_count": 3, "plain": "a b"}'),
-            """-e @my.yml -e '{"deeplearning_worker_count": 3}' -e '{"plain": "a b"}' """,
+            """-e @my.yml -e '{"deeplearning_worker_count": 3}' -e plain=AS_BEFORE """,
         ),
         (('{"training_job_arguments": ["--epochs", "3"]}',), """-e '{"training_job_arguments": ["--epochs", "3"]}' """),
         (("training_job_script=src/train.py training_job_resume=newest",), "-e training_job_script=src/train.py "),
         (("my_api_key=abc",), "-e my_api_key=AS_BEFORE "),
+        (
+            ('{"deeplearning_alternatives": [{"market": "spot", "token": "abc"}]}',),
+            """-e '{"deeplearning_alternatives": [{"market": "spot", "token": "AS_BEFORE"}]}' """,
+        ),
         (('{"training_job_secrets": {"TOKEN": "abc"}}',), "-e training_job_secrets=AS_BEFORE "),
         (
             ('{"training_job_environment": {"WANDB_API_KEY": "abc", "A": "b"}}',),
