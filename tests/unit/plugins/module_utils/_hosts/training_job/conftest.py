@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch):
+    """Hide the processes of the containers on this machine, where a job can have the same name as the one of a test."""
+    monkeypatch.setattr(systemd, "processes", lambda job: [])
 
 
 @pytest.fixture
