@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -13,13 +12,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS, NOTICED, HealthFault, JobFault  # noqa: E402
+from generated_tables import with_tables, write  # noqa: E402
 
 PAGE = REPOSITORY / "docs" / "chaos.md"
-END = "<!-- End of what tools/chaos_catalogue.py writes -->\n"
-
-
-def start(name: str) -> str:
-    return f"<!-- The {name} below are written by tools/chaos_catalogue.py -->\n"
 
 
 def job_table() -> str:
@@ -48,15 +43,8 @@ def _health_row(fault: HealthFault) -> str:
 
 def page() -> str:
     """Return the text of the page with current tables."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in (("faults of jobs", job_table()), ("faults of hosts", health_table())):
-        pattern = re.escape(start(name)) + ".*?" + re.escape(END)
-        text, count = re.subn(pattern, lambda _match, name=name, table=table: f"{start(name)}\n{table}\n{END}", text, flags=re.DOTALL)
-        assert count == 1, f"{PAGE} has no place for the {name}"
-    return text
+    return with_tables(PAGE, "chaos_catalogue", {"faults of jobs": job_table(), "faults of hosts": health_table()})
 
 
 if __name__ == "__main__":
-    if PAGE.read_text(encoding="utf-8") != page():
-        PAGE.write_text(page(), encoding="utf-8")
-        print(PAGE)
+    write(PAGE, page())

@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BEFORE_JOB, Check
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
+from generated_tables import with_tables, write
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "health.md"
-END = "<!-- End of what tools/health_checks.py writes -->\n"
-
-
-def start(name: str) -> str:
-    return f"<!-- The {name} below are written by tools/health_checks.py -->\n"
 
 
 def check_table() -> str:
@@ -55,15 +50,8 @@ def ranges(codes: list[int]) -> str:
 
 def page() -> str:
     """Return the text of the page with current tables."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in (("checks", check_table()), ("Xid errors", xid_table())):
-        pattern = re.escape(start(name)) + ".*?" + re.escape(END)
-        text, count = re.subn(pattern, lambda _match, name=name, table=table: f"{start(name)}\n{table}\n{END}", text, flags=re.DOTALL)
-        assert count == 1, f"{PAGE} does not contain the markers of the table of {name}"
-    return text
+    return with_tables(PAGE, "health_checks", {"checks": check_table(), "Xid errors": xid_table()})
 
 
 if __name__ == "__main__":
-    if PAGE.read_text(encoding="utf-8") != page():
-        PAGE.write_text(page(), encoding="utf-8")
-        print(PAGE)
+    write(PAGE, page())
