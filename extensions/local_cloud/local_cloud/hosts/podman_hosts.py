@@ -81,13 +81,16 @@ class PodmanHosts:
 
     def start(self, spec: HostSpec) -> None:
         """Create the host, or start the existing one. Raises `PodmanError`."""
-        if spec.instance_id not in self._read(fresh=True):
+        existing = self._read(fresh=True).get(spec.instance_id)
+        if existing is None:
             # Network removal uses the same lock, so that no network is removed before its first host exists.
             with self._networks:
                 if self._in_user_namespace:
                     user_namespace.share_network_namespaces()
                 self._ensure_network(spec)
                 self._create(spec)
+        elif not existing.running:
+            self._wait_for_monitor(self._name(spec.instance_id))
         try:
             self._boot(self._name(spec.instance_id))
         finally:
@@ -175,6 +178,17 @@ class PodmanHosts:
             self._podman("init", name)
             user_namespace.delegate_control_group(int(self._podman("inspect", "--format={{.State.Pid}}", name)))
         self._podman("start", name)
+
+    def _wait_for_monitor(self, name: str) -> None:
+        """Wait until podman's monitor of the host's previous run has ended. Raises `PodmanError`.
+
+        After a host has stopped, its monitor frees the host's resources. If this happens late, it also ends a host that is about to start.
+        """
+        deadline = time.monotonic() + TIMEOUT
+        while _is_monitored(name):
+            if time.monotonic() > deadline:
+                raise PodmanError(f"Timed out after {TIMEOUT:.0f} s waiting for podman to free the resources of the container {name}.")
+            time.sleep(0.1)
 
     def _sockets(self, instance_id: str) -> Path:
         return self._folder / instance_id / "sockets"
@@ -291,6 +305,18 @@ def _make_readable_folder(path: Path) -> None:
 def _mac_address(address: str) -> str:
     """Return a MAC address that depends only on the private address, because neighbors cache MAC addresses for half a minute."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
+
+
+def _is_monitored(name: str) -> bool:
+    """Return whether podman's monitor of the container is running."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            program, *arguments = path.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if Path(program).name == "conmon" and name in arguments:
+            return True
+    return False
 
 
 def _answers(address: str) -> bool:

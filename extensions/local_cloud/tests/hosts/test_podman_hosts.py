@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -86,6 +87,17 @@ def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
     subprocess.run(as_root("kill", "-KILL", inspect.strip()), check=True)
     wait_until(lambda: not hosts.runtime.is_alive(host.name))
     hosts.runtime.start(host.spec())
+    wait_until(lambda: hosts.runtime.is_booted(host.name))
+
+
+def test_a_host_starts_after_the_monitor_of_its_previous_run_has_ended(hosts: Hosts) -> None:
+    """The monitor would end the host while it starts. Under load, it is that late."""
+    host = hosts.second
+    hosts.runtime.stop(host.name)
+    late = ["conmon", "-c", "import time; time.sleep(3)", hosts.runtime._name(host.name)]
+    with subprocess.Popen(late, executable=sys.executable) as monitor:
+        hosts.runtime.start(host.spec())
+        assert monitor.poll() == 0
     wait_until(lambda: hosts.runtime.is_booted(host.name))
 
 
