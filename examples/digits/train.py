@@ -78,7 +78,7 @@ def average(value: Tensor) -> float:
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
+    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -95,7 +95,7 @@ class Checkpoints:
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, rank: int, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))

@@ -126,7 +126,7 @@ def found_share(model: MaskRCNN, data: Dataset, device: torch.device) -> float:
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
+    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -154,7 +154,7 @@ class Checkpoints:
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -197,7 +197,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
-        forward = 0.0  # the seconds of this rank alone. In the rest of a step, ranks wait for each other
+        forward = 0.0  # seconds that this rank spent in forward passes, without waiting for other ranks
         for batch in loader:
             optimizer.zero_grad()
             started = time.monotonic()
