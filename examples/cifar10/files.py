@@ -75,5 +75,5 @@ def _read_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _checked(path: Path, labels: np.ndarray) -> np.ndarray:
     if labels.min() < 0 or labels.max() >= CLASSES:
-        raise SystemExit(f"{path}: the label {labels.max()} is not from 0 to {CLASSES - 1}. Stage CIFAR-10, not a different data set.")
+        raise SystemExit(f"{path}: the label {labels.max()} is not from 0 to {CLASSES - 1}. Use CIFAR-10, not a different data set.")
     return labels

@@ -30,7 +30,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--data", type=Path, help="directory with CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
-    parser.add_argument("--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 1500 generated images)")
+    parser.add_argument(
+        "--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 1500 generated images)"
+    )
     parser.add_argument("--test-images", type=int, help="number of held-out images (default: all of CIFAR-10, or 500 generated images)")
     parser.add_argument(
         "--kvstore",

@@ -32,7 +32,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--data", type=Path, help="directory with CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
-    parser.add_argument("--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 3000 generated images)")
+    parser.add_argument(
+        "--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 3000 generated images)"
+    )
     parser.add_argument("--sync", action="store_true", help="update the parameters only when all workers have computed their gradients")
     parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
