@@ -49,7 +49,7 @@ def join_processes() -> tuple[int, int, torch.device]:
 
 
 def load_data() -> tuple[TensorDataset, TensorDataset]:
-    """Return the images to train on and the held-out images. Every process splits them in the same way."""
+    """Return the images to train on and the held-out images. Every process splits the images in the same way."""
     images, labels = load_digits(return_X_y=True)
     split = train_test_split(images / 16, labels, test_size=0.2, random_state=0, stratify=labels)
     train_images, test_images, train_labels, test_labels = split

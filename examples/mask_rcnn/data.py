@@ -1,4 +1,4 @@
-"""Generates images of rectangles and ellipses with a mask for each shape, and chooses the directory for them on a cluster."""
+"""Generates images of rectangles and ellipses with a mask for each shape, and chooses the directory for the images on a cluster."""
 
 from __future__ import annotations
 

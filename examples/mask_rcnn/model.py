@@ -187,7 +187,7 @@ def _look_up(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _sample(positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of at most SAMPLES elements, at most half of them positive, and the indices of the positive ones."""
+    """Return the indices of at most SAMPLES elements, at most half of them positive, and the indices of the positive elements."""
     positives = _some(positive, SAMPLES // 2)
     return torch.cat([positives, _some(negative, SAMPLES - len(positives))]), positives
 

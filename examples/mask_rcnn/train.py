@@ -77,7 +77,7 @@ class Images(NamedTuple):
 
 
 def prepare_data(arguments: argparse.Namespace) -> Images:
-    """Return the images. The first process finds, reads or creates them while the others wait."""
+    """Return the images. The first process finds, reads or creates the images while the other processes wait."""
     places = [arguments.data] if arguments.data else coco.default_places()
     staged = hvd.broadcast_object(coco.find(places) if hvd.rank() == 0 else None, root_rank=0, name="staged")
     if hvd.rank() == 0:
@@ -186,7 +186,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    # This call must come last, because the call above takes an empty step if the optimizer has no state.
+    # Broadcast the parameters last, because the call above takes an empty step if the optimizer has no state.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
