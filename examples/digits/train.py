@@ -143,7 +143,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
         optimizer.load_state_dict(state["optimizer"])
         first_epoch = state["epoch"]
         print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
-    dist.barrier()  # no process writes a new checkpoint before all processes have found the newest one
+    dist.barrier()  # no process writes a new checkpoint before all processes have found the newest checkpoint
 
     report = Report(rank, output)
     if first_epoch >= arguments.epochs:

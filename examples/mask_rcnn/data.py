@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 
 SIZE = 64  # pixels, in both directions
 MOST = 3  # maximum number of shapes in one image
-CLASSES = ("rectangle", "ellipse")  # their labels are 1 and 2; 0 stands for no shape
+CLASSES = ("rectangle", "ellipse")  # the labels of these shapes are 1 and 2; 0 stands for no shape
 
 
 def default_directory() -> Path:
