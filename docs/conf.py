@@ -11,5 +11,5 @@ html_theme = "furo"
 html_title = "deeplearning.cluster"
 myst_heading_anchors = 4
 highlight_language = "yaml+jinja"
-# Labels of Ansible's own documentation, to which the reference links.
+# Labels in Ansible's own documentation that the reference links to.
 suppress_warnings = ["ref.ref"]

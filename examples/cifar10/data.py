@@ -14,17 +14,17 @@ import numpy as np
 
 CLASSES = 10
 SIZE = 32
-# With 0, an image contains only the pattern. With more than 3, a small network does not recognize the pattern.
+# With noise 0, an image contains only the pattern. With noise above 3, a small network does not recognize the pattern.
 NOISE = 1.5
 LARGEST_SHIFT = 6
 SPLITS = ("train", "test")
-PADDING = 4  # pixels by which `augment` shifts images at most
+PADDING = 4  # maximum number of pixels by which `augment` shifts an image
 
 
 def choose_directory(named: Path | None) -> Path | None:
-    """Return the directory with CIFAR-10, and print what is used. Exits if `named` is a directory without CIFAR-10.
+    """Return the directory with CIFAR-10, and print which images are used. Exits if `named` is a directory without CIFAR-10.
 
-    None, for generated images, is returned if no directory is named and CIFAR-10 is not staged.
+    Return None, which means generated images, if `named` is None and CIFAR-10 is not staged.
     """
     if named is not None:
         found = files.find([named])
@@ -42,8 +42,8 @@ def load(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return images (uint8, [n, 32, 32, 3]) and their labels (int64, [n]) of the split `train` or `test`.
 
-    The images are the first `count` of CIFAR-10 in `directory`, by default all. Without a directory, they are `count` generated images, by
-    default `generated`.
+    With a directory, return the first `count` images of CIFAR-10 from the directory, by default all images. Without a directory, return
+    `count` generated images, by default `generated` images.
     """
     if directory is None:
         return generate(split, count or generated, seed)
@@ -70,7 +70,7 @@ def augment(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
 def generate(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` images (uint8, [count, 32, 32, 3]) and their labels (int64, [count]) of the split `train` or `test`.
 
-    The same arguments return the same images on every host. Both splits of a seed have the same classes, but different images.
+    The same arguments return the same images on every host. With the same seed, both splits have the same classes, but different images.
     """
     patterns = _patterns(np.random.default_rng(seed))
     random = np.random.default_rng([seed, SPLITS.index(split)])

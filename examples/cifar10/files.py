@@ -16,7 +16,7 @@ import numpy as np
 SHAPE = (3, 32, 32)
 CLASSES = 10
 RECORD = 1 + 3 * 32 * 32  # bytes
-FOLDER = "cifar-10-batches-bin"  # in the archive of the binary version
+FOLDER = "cifar-10-batches-bin"  # the folder in the archive of the binary version
 BINARY = {"train": "data_batch_*.bin", "test": "test_batch.bin"}
 RECORDIO = {"train": "cifar10_train.rec", "test": "cifar10_val.rec"}
 EXPECTED = " or ".join(f"{names['train']} and {names['test']}" for names in (BINARY, RECORDIO))
@@ -28,7 +28,7 @@ def default_places() -> list[Path]:
 
 
 def find(places: Iterable[Path]) -> Path | None:
-    """Return the first directory that contains both splits in one format: one of `places`, or the archive's folder in one of them."""
+    """Return the first directory that contains both splits in one format: one of `places`, or FOLDER in one of `places`."""
     directories = [directory for place in places for directory in (place, place / FOLDER)]
     return next((each for each in directories if _is_complete(each, BINARY) or _is_complete(each, RECORDIO)), None)
 
@@ -50,7 +50,7 @@ def _is_complete(directory: Path, names: dict[str, str]) -> bool:
 def _read_binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
     content = np.fromfile(path, dtype=np.uint8)
     if not len(content) or len(content) % RECORD:
-        raise SystemExit(f"{path}: its size, {len(content)} bytes, is not a multiple of {RECORD}. Stage CIFAR-10 again.")
+        raise SystemExit(f"{path}: the file size, {len(content)} bytes, is not a multiple of {RECORD}. Stage CIFAR-10 again.")
     records = content.reshape(-1, RECORD)
     labels = _checked(path, records[:, 0].astype(np.int64))
     return records[:, 1:].reshape(-1, *SHAPE).transpose(0, 2, 3, 1), labels
@@ -69,11 +69,11 @@ def _read_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
         labels.append(int(header.label))
     records.close()
     if not images or {image.shape for image in images} != {(32, 32, 3)}:
-        raise SystemExit(f"{path}: it does not contain images of 32 x 32 pixels. Stage CIFAR-10 again.")
+        raise SystemExit(f"{path}: the file does not contain images of 32 x 32 pixels. Stage CIFAR-10 again.")
     return np.stack(images), _checked(path, np.array(labels, dtype=np.int64))
 
 
 def _checked(path: Path, labels: np.ndarray) -> np.ndarray:
     if labels.min() < 0 or labels.max() >= CLASSES:
-        raise SystemExit(f"{path}: the label {labels.max()} is not from 0 to {CLASSES - 1}. Use CIFAR-10 instead of another data set.")
+        raise SystemExit(f"{path}: the label {labels.max()} is not from 0 to {CLASSES - 1}. Use CIFAR-10, not a different data set.")
     return labels

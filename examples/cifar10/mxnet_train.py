@@ -1,7 +1,7 @@
 """Trains a residual network on CIFAR-10 or on similar images (see data.py) with MXNet, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
-Servers and the scheduler also run this script: they do their work in `import mxnet`, and exit there.
+Servers and the scheduler also run this script: these processes do their work in `import mxnet`, and exit there.
 Run the script with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
 """
 
@@ -25,18 +25,20 @@ from tensorboardX import SummaryWriter
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2; 50 needs a GPU (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="number of layers, 6n+2; 50 layers need a GPU (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=5, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
-    parser.add_argument("--data", type=Path, help="directory of CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
-    parser.add_argument("--train-images", type=int, help="for all workers together (default: all of CIFAR-10, or 1500 generated images)")
-    parser.add_argument("--test-images", type=int, help="held out (default: all of CIFAR-10, or 500 generated images)")
+    parser.add_argument("--data", type=Path, help="directory with CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
+    parser.add_argument(
+        "--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 1500 generated images)"
+    )
+    parser.add_argument("--test-images", type=int, help="number of held-out images (default: all of CIFAR-10, or 500 generated images)")
     parser.add_argument(
         "--kvstore",
         choices=["dist_sync", "dist_device_sync", "dist_async"],
         default="dist_sync",
-        help="sync: servers wait for all workers in each step; device: a GPU adds up the gradients first (default: %(default)s)",
+        help="dist_sync: servers wait for all workers in each step; dist_device_sync: a GPU also adds up gradients (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
@@ -59,7 +61,7 @@ def network_input(images: np.ndarray) -> np.ndarray:
 
 
 def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield the indices of full batches in random order. The rest is omitted, so that all workers have the same number of steps."""
+    """Yield the indices of full batches in random order. Other images are omitted, so that all workers have the same number of steps."""
     indices = order.permutation(count)
     for start in range(0, count - size + 1, size):
         yield indices[start : start + size]
@@ -74,7 +76,7 @@ def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, d
 
 
 class Checkpoints:
-    """Parameters by epoch in one directory. A file is either complete or missing, no matter when the process is killed.
+    """The parameters of each epoch, in one directory. A file is either complete or missing, no matter when the process is killed.
 
     Only the servers have the momentum, and they cannot save it. Training that continues from a checkpoint starts without momentum.
     """
@@ -97,7 +99,7 @@ class Checkpoints:
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, rank: int, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -128,7 +130,8 @@ def train(arguments: argparse.Namespace) -> None:
     count, share = len(images), len(images) // workers
     steps_per_epoch = share // arguments.batch_size
     if not steps_per_epoch:
-        sys.exit(f"--train-images: {count} is less than one batch for each of {workers} workers. Increase it, or reduce --batch-size.")
+        advice = "Increase --train-images, or reduce --batch-size."
+        sys.exit(f"--train-images: {count} is less than one batch for each of {workers} workers. {advice}")
     images, labels = images[rank::workers][:share], labels[rank::workers][:share]
     test_images, test_labels = data.load("test", arguments.test_images, arguments.seed, directory, 500)
     print(f"rank {rank} of {workers} on {socket.gethostname()} ({devices}): {share} of {count} images", flush=True)
@@ -147,7 +150,7 @@ def train(arguments: argparse.Namespace) -> None:
     else:
         model.initialize(mx.init.MSRAPrelu(), ctx=devices)
 
-    # The servers start with the parameters of rank 0 when all workers are present. By then, all workers have found the newest checkpoint.
+    # The servers start with the parameters of rank 0 when all workers are present, after all workers have found the newest checkpoint.
     settings = {"learning_rate": arguments.learning_rate, "momentum": 0.9, "wd": 1e-4}
     trainer = gluon.Trainer(model.collect_params(), "sgd", settings, kvstore=store)
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
@@ -161,7 +164,8 @@ def train(arguments: argparse.Namespace) -> None:
             with autograd.record():
                 losses = [measure(model(part), answers) for part, answers in parts]
             autograd.backward(losses)
-            trainer.step(arguments.batch_size * workers)  # images per step of all workers; dist_async applies gradients separately
+            # The number of images in a step of all workers. With dist_async, servers apply the gradients of each worker separately.
+            trainer.step(arguments.batch_size * workers)
             total += sum(float(loss.sum().asscalar()) for loss in losses) / arguments.batch_size
         if rank == 0:
             loss, found = total / steps_per_epoch, accuracy(model, test_images, test_labels, devices[0])

@@ -37,7 +37,7 @@ def _convolution(inputs: tf.Tensor, filters: int, stride: int, name: str, size: 
 
 
 def _normalised(inputs: tf.Tensor, name: str) -> tf.Tensor:
-    """Normalize groups of channels of each image. With batch normalization, workers at different steps would have to share averages."""
+    """Normalize groups of channels in each image. With batch normalization, workers at different steps would have to share averages."""
     height, width, channels = inputs.shape[1:]
     grouped = tf.reshape(inputs, [-1, height, width, channels // GROUP, GROUP])
     mean, variance = tf.nn.moments(grouped, [1, 2, 4], keepdims=True)

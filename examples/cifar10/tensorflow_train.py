@@ -1,8 +1,8 @@
 """Trains a residual network on CIFAR-10 or on similar images (see data.py) with TensorFlow, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
-the average of all workers' gradients in each step. Without --sync, they apply each worker's gradients as they arrive. Servers and
-workers run this script with flags that identify them, as in TensorFlow 1.
+the average of all workers' gradients in each step. Without --sync, the servers apply each worker's gradients as soon as these arrive.
+Servers and workers run this script with flags that identify them, as in TensorFlow 1.
 Run the script with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml in
 examples/definitions.
 """
@@ -25,19 +25,21 @@ from tensorflow_model import checkpoint_directory, network, output_directory, pr
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2; 50 needs a GPU (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="number of layers, 6n+2; 50 layers need a GPU (default: %(default)s)")
     parser.add_argument(
-        "--max-steps", type=int, default=200, help="updates of the parameters, including those before a restart (default: %(default)s)"
+        "--max-steps", type=int, default=200, help="number of parameter updates, including updates before a restart (default: %(default)s)"
     )
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
-    parser.add_argument("--data", type=Path, help="directory of CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
-    parser.add_argument("--train-images", type=int, help="for all workers together (default: all of CIFAR-10, or 3000 generated images)")
-    parser.add_argument("--sync", action="store_true", help="update the parameters when all workers have computed their gradients")
+    parser.add_argument("--data", type=Path, help="directory with CIFAR-10 (default: datasets/cifar10 on shared storage, if it exists)")
+    parser.add_argument(
+        "--train-images", type=int, help="total number of training images (default: all of CIFAR-10, or 3000 generated images)"
+    )
+    parser.add_argument("--sync", action="store_true", help="update the parameters only when all workers have computed their gradients")
     parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="delete existing checkpoints and start from the beginning")
-    cluster = parser.add_argument_group("arguments that the launcher adds if its strategy is flags")
+    cluster = parser.add_argument_group("arguments that the launcher adds with the strategy flags")
     cluster.add_argument("--ps_hosts", default="", help="host:port of each parameter server")
     cluster.add_argument("--worker_hosts", default="", help="host:port of each worker")
     cluster.add_argument("--job_name", choices=["ps", "worker"], default="worker")
@@ -67,7 +69,7 @@ class LookForModel(tf.train.SessionCreator):
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only the first worker writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only the first worker writes."""
 
     def __init__(self, steps: int, interval: int) -> None:
         self.steps, self.interval, self.due = steps, interval, 0.0
@@ -76,7 +78,7 @@ class Report:
         self.writer = tf.summary.FileWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(output_directory() / "tensorboard")))
 
     def add(self, step: int, **values: float) -> None:
-        """Add values, and write their averages when a report is due. Other workers also count steps, so some steps are missing here."""
+        """Add values, and write their averages when a report is due. Other workers also count steps, so some steps are missing."""
         for name, value in values.items():
             self.seen.setdefault(name, []).append(value)
         if step < self.due:
@@ -106,7 +108,7 @@ class Training(NamedTuple):
 
 
 def build_training(arguments: argparse.Namespace, workers: int) -> Training:
-    """Return the graph of one worker. Evaluating its step trains on a batch and returns the number of updates so far."""
+    """Return the graph of one worker. Evaluating `step` trains on a batch and returns the number of updates so far."""
     images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
     scores = network(images, arguments.depth)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
@@ -144,7 +146,7 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
         save_summaries_steps=None,
         save_summaries_secs=None,
         log_step_count_steps=None,
-        # With --sync, a thread still waits for gradients after the last step, by default for two minutes. Its errors are not failures.
+        # With --sync, a thread waits for gradients after the last step, by default for two minutes. Errors in this thread are not failures.
         stop_grace_period_secs=1,
         config=config,
     )
@@ -173,7 +175,7 @@ def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, m
             step, loss, accuracy = session.run([training.step, training.loss, training.accuracy], batch)
             if report:
                 report.add(int(step), loss=loss, accuracy=accuracy)
-    print(f"worker {index} has done its part", flush=True)
+    print(f"worker {index} has finished training", flush=True)
 
 
 def main() -> None:

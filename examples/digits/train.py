@@ -49,7 +49,7 @@ def join_processes() -> tuple[int, int, torch.device]:
 
 
 def load_data() -> tuple[TensorDataset, TensorDataset]:
-    """Return the images to train on and the held-out images. Every process splits them in the same way."""
+    """Return the images to train on and the held-out images. Every process splits the images in the same way."""
     images, labels = load_digits(return_X_y=True)
     split = train_test_split(images / 16, labels, test_size=0.2, random_state=0, stratify=labels)
     train_images, test_images, train_labels, test_labels = split
@@ -78,7 +78,7 @@ def average(value: Tensor) -> float:
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
+    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -95,7 +95,7 @@ class Checkpoints:
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, rank: int, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -143,7 +143,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
         optimizer.load_state_dict(state["optimizer"])
         first_epoch = state["epoch"]
         print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
-    dist.barrier()  # no process writes a new checkpoint before all processes have found the newest one
+    dist.barrier()  # no process writes a new checkpoint before all processes have found the newest checkpoint
 
     report = Report(rank, output)
     if first_epoch >= arguments.epochs:

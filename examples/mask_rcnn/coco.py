@@ -1,6 +1,6 @@
 """Finds COCO 2017 on the shared storage, and reads its images, scaled to squares, with a mask for each object.
 
-The files are those of https://cocodataset.org/#format-data: annotations/instances_train2017.json, train2017/, and the same for val2017.
+https://cocodataset.org/#format-data describes the files: annotations/instances_train2017.json, train2017/, and the same for val2017.
 Annotations of crowds are left out, as is usual for training.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 SIZE = 256  # pixels, in both directions
-MOST = 20  # maximum number of objects in one image. Only the largest ones are used
-SMALLEST = 4  # minimum pixels of a scaled object in each direction. Smaller objects are left out
+MOST = 20  # maximum number of objects in one image. Only the largest objects are used
+SMALLEST = 4  # minimum size of a scaled object in pixels, in each direction. Smaller objects are left out
 SPLITS = ("train2017", "val2017")
 
 

@@ -1,4 +1,4 @@
-"""Generates images of rectangles and ellipses with a mask for each shape, and chooses the directory for them on a cluster."""
+"""Generates images of rectangles and ellipses with a mask for each shape, and chooses the directory for the images on a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 
 SIZE = 64  # pixels, in both directions
 MOST = 3  # maximum number of shapes in one image
-CLASSES = ("rectangle", "ellipse")  # their labels are 1 and 2; 0 stands for no shape
+CLASSES = ("rectangle", "ellipse")  # the labels of these shapes are 1 and 2; 0 stands for no shape
 
 
 def default_directory() -> Path:

@@ -63,7 +63,7 @@ class MaskRCNN(nn.Module):
 
     @torch.no_grad()
     def detect(self, images: Tensor, least_score: float = 0.5) -> list[Detections]:
-        """Return the objects that are found in each image."""
+        """Return the objects that the model finds in each image."""
         features, objectness, deltas = self._look(images)
         return [self._detect(*arguments, least_score) for arguments in zip(features, objectness, deltas, strict=True)]
 
@@ -166,7 +166,7 @@ def suppress(boxes: Tensor, scores: Tensor, most_overlap: float) -> Tensor:
 
 
 def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> Tensor:
-    """Return the part of each image [n, c, h, w] in its box as bins x bins samples. Boxes refer to images with sides of `size`."""
+    """Return the part of each image [n, c, h, w] that is in its box, as bins x bins samples. Boxes refer to images with sides of `size`."""
     size = size or images.shape[-1]
     steps = (torch.arange(bins, device=boxes.device) + 0.5) / bins
     positions = boxes[:, :2, None] + (boxes[:, 2:] - boxes[:, :2])[..., None] * steps  # [n, 2, bins]
@@ -187,7 +187,7 @@ def _look_up(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _sample(positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of at most SAMPLES elements, at most half of them positive, and the indices of the positive ones."""
+    """Return the indices of at most SAMPLES elements, at most half of them positive, and the indices of the positive elements."""
     positives = _some(positive, SAMPLES // 2)
     return torch.cat([positives, _some(negative, SAMPLES - len(positives))]), positives
 

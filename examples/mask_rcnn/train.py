@@ -77,7 +77,7 @@ class Images(NamedTuple):
 
 
 def prepare_data(arguments: argparse.Namespace) -> Images:
-    """Return the images. The first process finds, reads or creates them while the others wait."""
+    """Return the images. The first process finds, reads or creates the images while the other processes wait."""
     places = [arguments.data] if arguments.data else coco.default_places()
     staged = hvd.broadcast_object(coco.find(places) if hvd.rank() == 0 else None, root_rank=0, name="staged")
     if hvd.rank() == 0:
@@ -126,7 +126,7 @@ def found_share(model: MaskRCNN, data: Dataset, device: torch.device) -> float:
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
+    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -154,7 +154,7 @@ class Checkpoints:
 
 
 class Report:
-    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -186,7 +186,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    # This call must come last, because the call above takes an empty step if the optimizer has no state.
+    # Broadcast the parameters last, because the call above takes an empty step if the optimizer has no state.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
@@ -197,7 +197,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
-        forward = 0.0  # the seconds of this rank alone. In the rest of a step, ranks wait for each other
+        forward = 0.0  # seconds that this rank spent in forward passes, without waiting for other ranks
         for batch in loader:
             optimizer.zero_grad()
             started = time.monotonic()

@@ -191,7 +191,7 @@ def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
     logs = train(cluster, name, script, arguments=arguments, **definition)
     for index in range(2):
         assert f"worker {index} of 2 on {host_name(cluster, index)}: 1500 of 3000 images" in logs[f"worker{index}"]
-        assert "has done its part" in logs[f"worker{index}"]
+        assert "has finished training" in logs[f"worker{index}"]
     assert "starts from the beginning" in logs["worker0"]
     progress = [json.loads(line) for line in cluster.read(f"/efs/jobs/{name}/progress.jsonl").splitlines()]
     assert progress[-1]["steps"] == steps

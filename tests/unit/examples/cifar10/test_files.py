@@ -52,7 +52,7 @@ def test_rows_come_before_columns(files, tmp_path):
 @pytest.mark.parametrize("content", [b"", record(1)[:-1], record(1) + b"\0"])
 def test_a_file_that_is_not_complete_is_refused(files, tmp_path, content):
     write(tmp_path, data_batch_1=content, test_batch=record(1))
-    with pytest.raises(SystemExit, match=rf"data_batch_1.bin: its size, {len(content)} bytes, is not a multiple of 3073. Stage"):
+    with pytest.raises(SystemExit, match=rf"data_batch_1.bin: the file size, {len(content)} bytes, is not a multiple of 3073. Stage"):
         files.read(tmp_path, "train")
 
 
