@@ -27,7 +27,7 @@ class HostFile(NamedTuple):
     owner: str = "root"
     #: Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
-    #: Returns the part of the content that diffs show. If other programs also write the file, the rest of it may contain secrets.
+    #: Returns the part of the content that diffs show. If other programs also write to the file, the remaining content may contain secrets.
     shown: Callable[[str], str] = lambda content: content
 
 
@@ -152,7 +152,7 @@ def write(module: AnsibleModule, file: HostFile) -> None:
         os.unlink(file.path)
         return
     os.makedirs(os.path.dirname(file.path), mode=0o755, exist_ok=True)
-    # Not in module.tmpdir, because a module that creates this directory warns about it.
+    # The temporary file is not in module.tmpdir, because Ansible prints a warning if a module creates that directory.
     handle, temporary = tempfile.mkstemp()
     with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
         stream.write(file.content)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one run of the module `dataset` on a host: examines the source, or starts the staging and waits for the result."""
+"""Implements one run of the `dataset` module on a host: examines the source, or starts the staging and waits for the result."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0] or spec["name"]
         raise DataError(
-            f"{source}: another run is staging this source on this host with different options. Run again after that run has ended."
+            f"{source}: another run is staging this source on this host with different options. Run the playbook again after that run has ended."
         )
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:
         module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
     if state.get("stage") != "ended":
-        raise DataError(f"Staging ended before the data set was complete. See {work.log} on the host, and run again to continue.")
+        raise DataError(f"Staging ended before the data set was complete. See {work.log} on the host, and run the playbook again to continue.")
     if "error" in state:
         raise DataError(state["error"])
     module.exit_json(finished=True, **state["result"])

@@ -17,13 +17,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 Report = Callable[[int, int], None]
 """A function to call with the number of bytes moved so far and the total number of bytes."""
 
-# The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain them.
+# The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain these directories.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 # A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
 # The error message from S3, without the path of the file, which may be the path of a temporary link.
 ANSWER = re.compile(r"An error occurred \(\w+\).*")
-# The query of list_objects. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
+# The JMESPath query that list_objects() uses. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
 OBJECTS = "Contents[].[to_string([Size,ETag,Key])]"
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 
@@ -33,7 +33,7 @@ GRANT = "Add the bucket to deeplearning_read_buckets, or to deeplearning_write_b
 
 
 class Access(NamedTuple):
-    """How to access S3. `grant` is the part of a message that says how to grant access if S3 denies it."""
+    """The settings for access to S3. `grant` is the part of a message that says how to grant access if S3 denies it."""
 
     region: str = ""
     anonymous: bool = False
@@ -41,7 +41,7 @@ class Access(NamedTuple):
 
 
 def aws(access: Access, *arguments: str) -> list[str]:
-    """Return the command line of the AWS CLI. Raises DataError if the host has no AWS CLI."""
+    """Return an AWS CLI command with these arguments. Raises DataError if the host has no AWS CLI."""
     program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
     if program is None:
         raise DataError(
@@ -67,7 +67,7 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
 
 
 def read_object(access: Access, place: str) -> str | None:
-    """Return the text of a small S3 object, or None if the object does not exist. Raises DataError for other errors."""
+    """Return the text of a small S3 object, or None if the object does not exist. Raises DataError if S3 reports any other error."""
     done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
     if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
         raise failure(access, parse(place), done.stderr)

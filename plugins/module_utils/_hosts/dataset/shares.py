@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Divides files among ranks, and S3 objects among the hosts that fetch them. The functions are pure, so all hosts get the same result."""
+"""Divides files among ranks, and S3 objects among the hosts that fetch them. The functions are pure, so they return the same result on all hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Group = Tuple[str, List[File]]
 def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> list[list[Item]]:
     """Divide the items into `count` lists of nearly equal total size, and return the lists.
 
-    The items are added in descending order of size, each to the list with the smallest total so far.
+    The items are added in descending order of size. Each item goes to the list with the smallest total so far.
     """
     result: list[list[Item]] = [[] for _number in range(count)]
     heap = [(0, 0, number) for number in range(count)]
@@ -39,7 +39,7 @@ def shards(files: Sequence[File], count: int) -> list[list[File]]:
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Divide the objects among `count` hosts, and return the patterns of each host for `aws s3 sync --include`.
+    """Divide the objects among `count` hosts, and return each host's patterns for `aws s3 sync --include`.
 
     Objects are grouped by path prefix, so that a few patterns can describe millions of objects.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Parses and checks data set sources, derives the names of data sets from them, and identifies versions. All functions are pure."""
+"""Parses and checks data set sources, derives data set names from the sources, and identifies versions of the data. All functions are pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DESTINATIONS = (SHARED, LOCAL, DIRECT)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FOLDER = re.compile(rf"{NAME.pattern}(/{NAME.pattern}){{0,9}}")
 DESCRIBING = ".dataset."
-"""The name prefix of the files that describe a data set. They are in the top-level folder of the data set."""
+"""The name prefix of the files that describe a data set. These files are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""Control characters and all line breaks of `str.splitlines`."""
+"""Control characters, and all line breaks that `str.splitlines` recognizes."""
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 File = Tuple[str, int]
@@ -84,7 +84,7 @@ def parse_s3(option: str, text: str) -> Source:
 
 
 def name_of(source: Source, name: str | None) -> str:
-    """Return the data set's name. The default name is the last part of the source without an archive suffix. Raises DataError."""
+    """Return the data set's name. The default name is the last part of the source's path, without any archive suffix. Raises DataError."""
     result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
     if not NAME.fullmatch(result):
         raise DataError(
@@ -95,7 +95,7 @@ def name_of(source: Source, name: str | None) -> str:
 
 
 def name_of_set(spec: Mapping[str, Any]) -> str:
-    """Return the name of a data set with one or several sources. Raises DataError."""
+    """Return the name of a data set that has one or several sources. Raises DataError."""
     return name_of(all_sources(spec) if spec["sources"] else parse(spec["source"]), spec["name"])
 
 
@@ -105,7 +105,7 @@ def all_sources(spec: Mapping[str, Any]) -> Source:
 
 
 def parts_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the options for each of several sources: the source's own options, and the options of the data set."""
+    """Return, for each of several sources, the source's own options combined with the options of the data set."""
     return [{**spec, **each} for each in spec["sources"]]
 
 
@@ -137,7 +137,7 @@ def _check_part(part: Mapping[str, Any]) -> None:
         )
     if part["folder"] and not FOLDER.fullmatch(part["folder"]):
         raise DataError(
-            f"dataset_sources: the folder '{part['folder']}' is not valid. Use a relative path such as train/images. Its names consist of "
+            f"dataset_sources: the folder '{part['folder']}' is not valid. Use a relative path such as train/images. The names in the path consist of "
             "letters, digits, '.', '_' and '-', and begin with a letter or digit."
         )
     check_options(part, source)
@@ -174,7 +174,7 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
         if obstacles:
             raise DataError(
                 f"dataset_destination: 'direct' reads the data from S3 unchanged, but {' and '.join(obstacles)}. "
-                f"To use it, {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
+                f"To use 'direct', {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
             )
     if spec["checksum"]:
         parse_checksum(spec["checksum"])
@@ -188,9 +188,8 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return a sorted list of (path, size, ETag) tuples for the objects of a source, and whether the source is a single object.
 
-    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`: one JSON list per object. If the source's own
-    key is in the list, the source is that object. Otherwise the source is a folder. Keys outside the folder do not belong to the source,
-    even if they begin with the same text.
+    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`, which is one JSON list per object. If the source's own
+    key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder. Keys outside the folder do not belong to the source, even if they begin with the folder's name.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []

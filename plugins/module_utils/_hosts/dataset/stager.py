@@ -4,7 +4,7 @@
 """Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
 All steps work in a temporary folder next to the data set. The name of this folder contains the version, so that the next run continues
-where an interrupted run stopped. The finished data set contains a marker file that describes it. A rename moves the data set into place.
+where an interrupted run stopped. The finished data set contains a marker file that describes it. The finished data set is moved into place by renaming a folder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     name: str
     version: str
     files: list[File]
-    """The objects of a source on S3. The list is empty for other sources."""
+    """The objects of a source on S3. The list is empty if the source is not on S3."""
     size: int | None
     """The total number of bytes to fetch, or None if the server does not report the size."""
     single: bool
@@ -109,7 +109,7 @@ class Places(NamedTuple):
         return os.path.join(self.partial, "replaced")
 
     def of_part(self, number: int) -> Places:
-        """Return the places of one of several sources. `final` is the folder in which they are combined."""
+        """Return the paths for one of several sources. `final` is the folder in which the sources are combined."""
         return Places(self.data, os.path.join(self.partial, f"source{number}"))
 
 
@@ -124,11 +124,11 @@ class Progress:
         self._write({"stage": stage, "done": done, "total": total, **self._part})
 
     def part(self, number: int, count: int) -> None:
-        """Report to which of several sources the next stages belong. If `count` is 0, they belong to the whole data set."""
+        """Record to which of several sources the next stages belong. If `count` is 0, the next stages belong to the whole data set."""
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
-        """Return the function that the tools call to report the progress of a stage."""
+        """Return a function that reports the progress of a stage to this object's file."""
 
         def report(done: int, total: int) -> None:
             if time.monotonic() >= self._written + WRITE_EVERY:
@@ -290,7 +290,7 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
 
 
 def _goes_directly(spec: Spec, plan: Plan) -> bool:
-    """Return whether the AWS CLI copies the unchanged source directly to S3, without a copy on this host's disk."""
+    """Return whether the AWS CLI copies the unchanged source directly to S3, without storing it on this host's disk."""
     as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
     return as_it_is and spec["destination"].startswith("s3://")
 
@@ -325,7 +325,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         s3.copy(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
-        raise DataError(f"dataset_source: {plan.source.text} changed during the copy. Run again after all changes are complete.")
+        raise DataError(f"dataset_source: {plan.source.text} changed while it was being copied. Run the playbook again after all changes are complete.")
     progress.stage("checking")
     try:
         _check(spec, plan, file)
@@ -375,7 +375,7 @@ def _add(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         _fetch(spec, plan, where, progress)
         _prepare(spec, where, progress)
         _touch(where.prepared)
-    if os.path.isdir(where.data):  # otherwise, an interrupted run has moved it
+    if os.path.isdir(where.data):  # otherwise, an interrupted run has already moved the folder
         if not spec["folder"]:
             unpacked.drop_description(where.data)
         unpacked.move(where.data, where.final, spec["folder"])
@@ -410,8 +410,7 @@ def _compare(plan: Plan, where: Places) -> None:
     different = sorted(path for path, size in wanted.items() if found.get(path) != size)
     if different:
         raise DataError(
-            f"dataset_source: {plan.source.text} changed during the download (for example {different[0]}). Run again after all changes "
-            "are complete."
+            f"dataset_source: {plan.source.text} changed during the download (for example {different[0]}). Run the playbook again after all changes are complete."
         )
 
 
@@ -430,7 +429,7 @@ def walk(folder: str) -> list[File]:
 
 
 def local_files(path: str) -> list[File]:
-    """Return the files below the path if it is a folder, otherwise the single file at the path."""
+    """If the path is a folder, return the files below it, otherwise the single file at the path."""
     return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
 
 
@@ -476,7 +475,7 @@ def _new_file(path: str) -> TextIO:
     """Open a new file for writing, in place of any existing file or link. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    return open(path, "x", encoding="utf-8")  # does not follow a link that appears in the meantime
+    return open(path, "x", encoding="utf-8")  # mode x does not follow a link that another process creates in the meantime
 
 
 def missing_shards(spec: Spec, plan: Plan) -> list[int]:
@@ -542,8 +541,7 @@ def check_links(folder: str) -> None:
             path = os.path.join(parent, name)
             if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:
                 raise DataError(
-                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace "
-                    "the link with a copy."
+                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace the link with a copy of the file."
                 )
 
 

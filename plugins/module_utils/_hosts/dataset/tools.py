@@ -63,12 +63,12 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         code, status, error = _curl(source, path, size, report)
         if before and (code in CURL_CANNOT_RESUME or status == RANGE_NOT_SATISFIABLE):
             os.unlink(path)
-        elif not code or _size(path) <= before:  # if the connection broke after some progress, try again
+        elif not code or _size(path) <= before:  # if the connection was lost after some bytes had arrived, try again
             break
     if code:
         raise DataError(f"dataset_source: {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
-        raise DataError(f"dataset_source {source.shown}: the file has {size} bytes, but {_size(path)} were downloaded. Run again.")
+        raise DataError(f"dataset_source {source.shown}: the file has {size} bytes, but {_size(path)} were downloaded. Run the playbook again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
@@ -107,7 +107,7 @@ def digest(path: str, algorithm: str) -> str:
 def unpack(archive: str, folder: str) -> None:
     """Unpack an archive into a new folder, which replaces any existing one, and check the contents. Raises DataError, OSError.
 
-    Files are neither setuid nor setgid, and links stay inside the folder. If the archive is refused, the folder is deleted.
+    The unpacked files are neither setuid nor setgid, and links stay inside the folder. If the archive is rejected, the folder is deleted.
     """
     _delete(folder)
     os.makedirs(folder)

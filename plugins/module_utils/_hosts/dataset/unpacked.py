@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DESCRIBING, DataError, name_problem
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
-SHOWN = 200  # maximum number of characters of a name in a message
+SHOWN = 200  # maximum number of characters to show of a name in a message
 
 
 def check(folder: str, archive: str) -> None:
     """Check the contents of an archive, and make its folders accessible and its files neither setuid nor setgid.
 
-    `archive` is the name for messages. Setuid and setgid programs would run with the privileges of the user who unpacks the archive.
+    `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks the archive.
     Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a link. Raises
     OSError.
     """
@@ -39,7 +39,7 @@ def check(folder: str, archive: str) -> None:
         if problem:
             raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove it from the archive, or set dataset_unpack: false.")
         if stat.S_ISDIR(mode):
-            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # otherwise, a folder could hide its contents from this check
+            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # an unreadable folder would otherwise hide its contents from this check
         elif stat.S_ISREG(mode) and mode & SPECIAL:
             os.chmod(path, stat.S_IMODE(mode) & ~SPECIAL)
 
@@ -59,7 +59,7 @@ def _entries(folder: str) -> Iterator[str]:
 def stays_inside(name: str, target: str) -> bool:
     """Return whether a link with this path in a folder is certain to stay inside the folder, regardless of the folder's other links.
 
-    After the name of a folder, `..` is not accepted, because this folder may itself be a link.
+    `..` is not accepted after the name of a folder, because the folder may itself be a link.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     up = next((count for count, part in enumerate(parts) if part != ".."), len(parts))
@@ -96,7 +96,7 @@ def make_folder(root: str, path: str) -> str:
 
 
 def move(source: str, root: str, path: str) -> None:
-    """Move a folder to a path in a data set. Adds its contents to a folder that already exists there. Raises DataError, OSError."""
+    """Move a folder to a path in a data set. If a folder already exists at the path, the contents are merged into that folder. Raises DataError, OSError."""
     parent, name = os.path.split(path)
     target = os.path.join(make_folder(root, parent), name) if path else root
     if not os.path.lexists(target):

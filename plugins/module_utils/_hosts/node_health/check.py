@@ -39,10 +39,10 @@ class Node:
     disks: tuple[str, ...] = ()
     metadata_directory: str = "/opt/deeplearning"
     number: int = 0
-    #: Random text, which is the same for all nodes. If it is set, the files that nodes write to the shared storage are kept for
+    #: Random text, which is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
     #: `BETWEEN_NODES`.
     token: str = ""
-    #: Number of the node whose files `BETWEEN_NODES` reads.
+    #: Number of the node whose files the checks of the context `BETWEEN_NODES` read.
     peer: int = 0
 
 
@@ -57,12 +57,12 @@ class Check:
     name: str
     read: Callable[..., Any] | None
     decide: Callable[..., list[Problem]]
-    #: The severities of the check's problems.
+    #: The severities of the problems that the check can report.
     severities: Sequence[str]
     #: What the check reports, as one sentence.
     description: str
     contexts: Sequence[str] = (ON_DEMAND, BEFORE_JOB)
-    #: Maximum duration of the reading in seconds. After that, `hanging` is the severity.
+    #: Maximum duration of the reading in seconds. If the reading takes longer, the check reports a problem with the severity `hanging`.
     limit: float = 5.0
     hanging: str = MONITOR
     #: Whether to read as the login user instead of root.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the checks for one context on this host, for the module node_health and for jobs."""
+"""Runs the checks for one context on this host, for the `node_health` module and for jobs."""
 
 from __future__ import annotations
 

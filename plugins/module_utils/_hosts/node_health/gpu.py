@@ -4,7 +4,7 @@
 """GPU checks, based on the output of `nvidia-smi`.
 
 The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` with drivers 470 and later
-(https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report count as healthy.
+(https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report are treated as healthy.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _unit(pid: int) -> str:
 
 
 def decide_count(found: Gpus, node: Node) -> list[Problem]:
-    """Return a problem if GPUs are missing, or if the number of GPUs in the worker metadata differs."""
+    """Return a problem if GPUs are missing, or if their number differs from the number in the worker metadata."""
     offered, configured, count = gpu_count(node.instance_type), found.configured or 0, len(found.gpus)
     of_type = f"instance type {node.instance_type} has {offered}"
     if not found.is_installed:
@@ -171,23 +171,23 @@ def decide_count(found: Gpus, node: Node) -> list[Problem]:
     if count < configured:
         return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} when it was configured.")]
     if found.configured is not None and count > configured:
-        return [(MONITOR, f"GPUs: {PROGRAM} lists {count}, but jobs use only {configured}, as in the worker metadata. {CONFIGURE}")]
+        return [(MONITOR, f"GPUs: {PROGRAM} lists {count}, but jobs use only the {configured} in the worker metadata. {CONFIGURE}")]
     return []
 
 
 def decide_errors(found: Gpus, _node: Node) -> list[Problem]:
-    """Return the memory errors and other conditions that a GPU reports, the worst one for each GPU."""
+    """Return the worst memory error or other problem that each GPU reports."""
     return [problem for gpu in found.gpus for problem in _errors(gpu)[:1]]
 
 
 def _errors(gpu: Gpu) -> list[Problem]:
-    """Return the conditions of a GPU, worst first. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
+    """Return the problems that a GPU reports, worst first. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
     name = f"GPU {gpu.bus}"
     conditions = [
         (gpu.remap_failed, REPLACE, "a memory row could not be remapped."),
         (gpu.threshold_exceeded, REPLACE, "the number of uncorrectable SRAM errors exceeds NVIDIA's threshold."),
         (gpu.uncorrectable > 0, REBOOT, f"{gpu.uncorrectable} uncorrectable memory errors since the driver was loaded."),
-        (gpu.remap_pending, REBOOT, "memory with errors is in use until the next reset."),
+        (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
         (gpu.recovery in RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
         (bool(gpu.fabric_error), REBOOT, f"not connected to the NVLink fabric: {gpu.fabric_error}. Check nvidia-fabricmanager."),
@@ -196,7 +196,7 @@ def _errors(gpu: Gpu) -> list[Problem]:
 
 
 def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
-    """Return a problem for each process that uses a GPU but belongs to no job. A user may have started it on purpose."""
+    """Return a problem for each process that uses a GPU but belongs to no job. A user may have started the process on purpose."""
     others = {
         process.pid: (process, gpu.bus)
         for gpu in reversed(found.gpus)
@@ -207,7 +207,7 @@ def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
         (
             MONITOR,
             f"process {pid}: {os.path.basename(process.name)} of user {process.user} belongs to no job and uses {process.memory} "
-            f"of GPU {bus}. If nobody needs it, end it.",
+            f"of GPU {bus}. If nobody needs the process, end it.",
         )
         for pid, (process, bus) in sorted(others.items())
     ]
