@@ -92,7 +92,7 @@ class NodeAction(ActionBase):
         returned_values(module)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        gc.freeze()  # for the same reason as in execute_watched
+        gc.freeze()  # speeds up garbage collection for the same reason as in execute_watched
         refuse_injected_facts()
         variables = task_vars or {}
         own = self._task.args.get("timeout")  # the module's own timeout
@@ -167,10 +167,10 @@ class NodeAction(ActionBase):
                     answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
                 except (AttributeError, TypeError, RecursionError) as error:
                     # ansible-core expects nested objects, but a node can return anything.
-                    return refusal(host, module, f"it does not have the format of a module result ({clean_line(str(error))})")
+                    return refusal(host, module, f"the response does not have the format of a module result ({clean_line(str(error))})")
                 return self._documented_answer(answer, module, host)
         except MemoryError:
-            return refusal(host, module, f"reading it takes more than {MEMORY_LIMIT >> 20} MiB of memory")
+            return refusal(host, module, f"reading the response takes more than {MEMORY_LIMIT >> 20} MiB of memory")
 
     def _documented_answer(self, answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
         """Show the warnings of a module's result, and return its documented part."""
@@ -255,7 +255,7 @@ def memory_limit(size: int) -> Iterator[None]:
 def end_children(parent: int | None = None) -> None:
     """Terminate the child processes that are still waiting for the node: ssh, and the ProxyCommand that it runs.
 
-    On systems other than Linux, they keep running.
+    On systems other than Linux, these processes keep running.
     """
     pid = parent or os.getpid()
     with contextlib.suppress(OSError):

@@ -18,14 +18,14 @@ display = Display()
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
-# Seconds to wait for the work. A faulty host can report progress forever.
+# Maximum number of seconds to wait for the background work. A faulty host can report progress forever.
 TOTAL_SECONDS = 86400
 
 
 def until_finished(
     action: NodeAction, arguments: dict[str, Any], task_vars: dict[str, Any] | None, text: Callable[[Mapping[str, Any]], str]
 ) -> dict[str, Any]:
-    """Return the module's result when its work has finished or failed, or has taken too long.
+    """Return the module's result when its background work has finished, has failed or has taken too long.
 
     `text` returns the progress as a line that begins with the stage.
     All later calls pass `since` from the module's first result back to the module.
@@ -66,4 +66,7 @@ def silence(host: str, module: str, seconds: int) -> str:
 def overrun(host: str, module: str) -> str:
     """Return the message about a host whose work takes too long."""
     hours = TOTAL_SECONDS // 3600
-    return f"{host}: the {module} module has not finished within {hours} h. It may continue on the host. Run again to wait for it."
+    return (
+        f"{host}: the {module} module has not finished within {hours} h. The module may continue on the host. Run the playbook again to "
+        "wait for the module."
+    )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the commands that messages suggest. They select the same inventory and the same cluster as this run."""
+"""Returns the commands that messages suggest. These commands select the same inventory and the same cluster as the current playbook run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 #: The variables that select a cluster, with their former names.
 CLUSTER = ("deeplearning_cluster", "deeplearning_cluster_name", "deeplearning_region", "provision_cluster_name", "provision_region")
-#: The names of variables and of keys in them whose values messages do not repeat.
+#: The names of variables and dictionary keys whose values are not repeated in messages.
 SECRET = re.compile(r"secret|passw|token|credential|(access|api|private)_?key", re.IGNORECASE)
-#: Stands for a secret value in a command. No option of the collection accepts it in place of a secret.
+#: The placeholder for a secret value in a command. No option of the collection accepts this placeholder in place of a secret.
 NOT_SHOWN = "AS_BEFORE"
 
 
 def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) -> str:
     """Return the command that runs a playbook of this collection, such as `logs`, with the options from `run_options`.
 
-    If `variables` is not None, the command sets these variables, and also repeats all other variables that `-e` sets for this run. A
-    placeholder replaces the values of variables that are not the collection's, and values that may be secret.
+    If `variables` is not None, the command sets these variables, and also repeats all other variables that `-e` sets for the current
+    playbook run. A placeholder replaces values that may be secret, and the values of variables that do not belong to the collection.
     """
     if variables is None:
         return f"ansible-playbook {run_options()}deeplearning.cluster.{playbook}"
@@ -40,7 +40,7 @@ def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) 
 
 
 def continuing_command(job: str) -> str:
-    """Return the command that repeats this run of `train` and continues a job under another name."""
+    """Return the command that repeats the current run of the playbook `train` and continues a job under a new name."""
     return playbook_command("train", {"training_job_name": next_name(job), "training_job_resume": job})
 
 
@@ -50,7 +50,7 @@ def with_run_options(text: str) -> str:
 
 
 def run_options() -> str:
-    """Return the options of this run that select the inventory and the cluster, each followed by a space.
+    """Return the options of the current playbook run that select the inventory and the cluster, each followed by a space.
 
     These are the options `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
     from the configuration is omitted, because it is the default of all commands. Other variables are omitted too, because they may be
@@ -75,7 +75,7 @@ def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, 
         if text.startswith("@"):
             yield "-e", f"@{_path(text[1:])}"
             continue
-        values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # like Ansible, which refuses everything else
+        values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # Ansible itself accepts only these two formats
         for name in values if names is None else names:
             if name in values and name not in without:
                 yield _assignment((name, values[name]))
@@ -84,7 +84,7 @@ def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, 
 def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
     """Return the option that sets a variable. Without JSON, Ansible would convert each value to a string."""
     name, value = variable
-    # Variables of the user's own can contain anything.
+    # The user's own variables can contain anything.
     is_own = name not in (*CLUSTER, *known_variables(), *former_names())
     value = NOT_SHOWN if is_own else _without_secrets(name, value)
     if isinstance(value, str) and re.fullmatch(r"[\w./:@,+-]+", value):
@@ -93,7 +93,10 @@ def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
 
 
 def _without_secrets(name: str, value: Any) -> Any:
-    """Return a value in which the placeholder stands for what may be secret. Only the name of a key can show that its value is secret."""
+    """Return a value in which the placeholder replaces everything that may be secret.
+
+    Only the name of a key can show that its value is secret.
+    """
     if SECRET.search(name):
         return NOT_SHOWN
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks everything that the controller can check without AWS and without hosts: names, values and files of a run.
+"""Checks everything that the controller can check without AWS and without hosts: the names, values and files that a playbook run uses.
 
 The hosts check values that are not known on the controller, such as a template that refers to host variables.
 """
@@ -60,7 +60,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 JOB, DATASET, EXPORT = "job", "dataset", "export"
 PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
-#: The roles whose variables a run uses, by the purpose of the run.
+#: The roles whose variables a playbook run uses, for each purpose of a run.
 ROLES = {
     JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
@@ -78,7 +78,7 @@ WITHOUT_FRAMEWORK = "base"
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
 #: The words that messages use for the elements of lists.
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
-#: The possible actions on the nodes after a job.
+#: The actions on the nodes that can follow a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
@@ -103,7 +103,7 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
 
 
 def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str, *, needs_job: bool = False) -> list[Finding]:
-    """Return the findings about the variables of a run, errors first. The task runs on the controller.
+    """Return the findings about the variables of a playbook run, errors first. The task runs on the controller.
 
     The values of the definition are always known, because the controller itself uses them.
     """

@@ -3,8 +3,8 @@
 
 """Corrects the status of a job that has ended, if some of its hosts have left the cluster or are unreachable.
 
-In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to it fail, and would
-be reported as the cause.
+In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to a gone host fail,
+and would be reported as the cause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def gone_hosts(
 ) -> dict[str, str]:
     """Return the gone hosts of the job, each with a sentence that states the reason.
 
-    `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the module former_nodes_info. `unreachable`
+    `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the `former_nodes_info` module. `unreachable`
     contains the names of hosts that do not respond. Processes that ended on their own are ignored.
     """
     left = {node["instance_id"]: node for node in former}

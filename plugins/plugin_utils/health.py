@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
 
-# Maximum size of all checks in bytes. They are sent with the module.
+# Maximum size of all custom checks in bytes. The checks are sent with the module.
 PROGRAMS_LIMIT = 1 << 20
 PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Maximum number of findings per node.
@@ -51,7 +51,7 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
 
 def _check_name(name: str) -> None:
     if not PROGRAM_NAME.fullmatch(name):
-        raise ValueError(f"checks: {name!r} is not a valid name of a check. Use letters, digits, dots, hyphens and underscores.")
+        raise ValueError(f"checks: {name!r} is not a valid check name. Use letters, digits, dots, hyphens and underscores.")
     if name in {check.name for check in CHECKS}:
         raise ValueError(f"checks: {name!r} is the name of one of the collection's checks. Rename the file.")
 
@@ -106,7 +106,7 @@ def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mappin
 
 def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     ids = [str(nodes[name]["instance_id"]) for name in names if name in nodes]
-    if not ids:  # hosts of a hand-written inventory
+    if not ids:  # hosts in a hand-written inventory
         return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
     return (
         f"To replace {', '.join(names)}, run: aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}, and then: "

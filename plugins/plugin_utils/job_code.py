@@ -117,7 +117,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
             raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller. Specify the path of an existing directory.")
         check_script(script, root, f"source {source!r}")
         return root, kept(root, exclude)
-    if not script:  # a command that exists on the hosts
+    if not script:  # without a source or a script, the job runs a command that exists on the hosts
         return os.curdir, []
     path = find(script, bases)
     if path is None or not os.path.isfile(path):

@@ -3,7 +3,7 @@
 
 """Writes the metrics of a job as a text file for Prometheus, which the textfile collector of node_exporter reads.
 
-The controller writes the file, because a training script could forge one on the shared storage, and with it the metrics of other jobs.
+The controller writes the file, because a training script could forge a file on the shared storage, including the metrics of other jobs.
 Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
@@ -27,7 +27,7 @@ STEP_TIMES_LIMIT = 1 << 10
 
 
 class Metric(NamedTuple):
-    """A metric of a job: its name, its meaning, and its values, each with its labels in addition to those of the job."""
+    """A metric of a job: its name, its meaning, and its values, each with its labels in addition to the job's labels."""
 
     name: str
     meaning: str

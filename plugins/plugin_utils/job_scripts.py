@@ -79,8 +79,9 @@ def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             "#!/bin/bash",
-            f"# Starts the processes of job {first['job']} on {first['host']} in the background, as launcher {params['launcher']} does.",
-            f"# Run this script as user {params['user']}. The processes are not part of a job: the playbook stop does not stop them.",
+            f"# Starts the processes of job {first['job']} on {first['host']} in the background, in the same way as launcher "
+            f"{params['launcher']}.",
+            f"# Run this script as user {params['user']}. The processes are not part of a job, so the stop playbook does not stop them.",
             "source /etc/profile",
             f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
             f"cd {shlex.quote(first['cwd'])} || exit",
@@ -113,7 +114,7 @@ def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
 def command(spec: Spec, environment: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
     """Return the lines of a script that start a process."""
     if not spec["argv"]:
-        return [f"# {spec['name']}: {spec['lead']} starts its processes on this host through SSH."]
+        return [f"# {spec['name']}: {spec['lead']} starts its processes on this host over SSH."]
     hostfile = hostfile_path(spec["job"], spec["lead"])
     own = [shlex.quote(f"{name}={value}") for name, value in sorted(environment.items()) if name not in shared]
     words = [f'"${HOSTFILE}"' if word == hostfile else shlex.quote(word) for word in spec["argv"]]

@@ -56,12 +56,12 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
         return answer
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
     if name and len(answer["jobs"]) != 1:
-        return refusal(host, module, f"it contains {len(answer['jobs'])} jobs instead of only {name}")
+        return refusal(host, module, f"the result contains {len(answer['jobs'])} jobs instead of only {name}")
     for job in answer["jobs"]:
         if name:
             job.update(name=name, directory=os.path.join(str(arguments["directory"]), str(name)))
         elif not JOB_NAME.fullmatch(job["name"]):
-            return refusal(host, module, f"{job['name'][:70]!r} is not the name of a job")
+            return refusal(host, module, f"{job['name'][:70]!r} is not a valid job name")
     return answer
 
 
@@ -191,7 +191,7 @@ class JobWatch:
         if silent:
             hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
             line = f"{found['name']}: no heartbeat from {hosts} for {seconds:.0f} s. After {timeout} s, a host counts as lost."
-            # The first line about a host is not a progress line, because those are rare in a run that has taken long.
+            # The first line about a host is not a progress line, because progress lines become rare in a playbook run that takes long.
             display.display(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
         self._silent = set(silent)
 

@@ -62,7 +62,7 @@ def of_host_role(task: Any, text: str) -> str:
 
 
 def of_run(task: Any, text: str) -> str:
-    """Return a message from a task's module in the form for this run's users: with variable names and complete commands."""
+    """Return a message from a task's module in the form that users of the playbook need: with variable names and complete commands."""
     return with_run_options(with_variables(text) if is_of_role(task) else text)
 
 

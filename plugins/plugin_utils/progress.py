@@ -48,7 +48,8 @@ ERRORS = keep_errors()
 
 
 def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str) -> dict[str, Any]:
-    """Run the action's module and show the lines of its progress file as they are written. `text` returns a line as users read it.
+    """Run the action's module and show the lines of its progress file as they are written. The function `text` returns a line in the form
+    that users see.
 
     On hosts other than the controller, only run the module.
     """
@@ -112,7 +113,8 @@ class Watch(threading.Thread):
         self._over, self._is_direct = threading.Event(), False
 
     def run(self) -> None:
-        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake it up.
+        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake up the main
+        # thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         while not self._over.wait(PAUSE_SECONDS):
             self._show()

@@ -33,7 +33,7 @@ KEYS = {
 ALL_KEYS = (*KINDS, *COMMON, *sorted({key for keys in KEYS.values() for key in keys}))
 ONLY = ("all", "master", "workers")
 TIMEOUT, USER = 1800, "root"
-# In bytes. The script is part of the module's arguments.
+# Maximum size of a script in bytes. The script is part of the module's arguments.
 SCRIPT_LIMIT = 1 << 20
 NAME_LIMIT = 100
 # Masking shorter values would also mask text that is not secret.
@@ -52,7 +52,7 @@ class _WrongError(Exception):
 
 
 def read_steps(given: Any, bases: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the steps for the module `node_setup`, and error messages. Relative paths are searched for in each base directory.
+    """Return the steps for the `node_setup` module, and error messages. Relative paths are searched for in each base directory.
 
     Each step has a `number`, beginning with 1, a `name`, its `kind`, and the `digest` of its content.
     """
@@ -74,7 +74,10 @@ def read_steps(given: Any, bases: Sequence[str]) -> tuple[list[dict[str, Any]], 
 
 
 def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the steps that the host of a task runs. Raises AnsibleActionFail if this depends on the host's number and it is unknown."""
+    """Return the steps that the host of a task runs.
+
+    Raises AnsibleActionFail if the result depends on the host's number and that number is unknown.
+    """
     found, host = [], variables["inventory_hostname"]
     for step in steps:
         if step["only"] != "all":
@@ -136,7 +139,7 @@ def _completed(step: dict[str, Any]) -> dict[str, Any]:
     content = {key: value for key, value in step.items() if key not in ("number", "name", "timeout", "only")}
     content["secrets"] = sorted(step["secrets"])
     if step.get("sha256"):
-        del content["script"]  # a presigned URL differs each time
+        del content["script"]  # a presigned URL is different each time it is created
     step["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     # In a URL without a password, the user is a token.
     secret = "DEEPLEARNING_GIT_PASSWORD" if credentials.get("DEEPLEARNING_GIT_PASSWORD") else "DEEPLEARNING_GIT_USER"
@@ -195,7 +198,7 @@ def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
         raise _WrongError(f"{key}: the value is not a dictionary. Use a dictionary of variables.")
     for name in given:
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-            raise _WrongError(f"{key}: {clean_line(str(name))!r} is not the name of a variable. Use letters, digits and '_'.")
+            raise _WrongError(f"{key}: {clean_line(str(name))!r} is not a valid variable name. Use letters, digits and '_'.")
     return {str(name): _text(each, f"{key}: {name}") for name, each in given.items()}
 
 
@@ -225,7 +228,7 @@ def _choice(value: Mapping[str, Any]) -> str:
 def _user(value: Mapping[str, Any]) -> str:
     user = _text(value["user"], "user") if value.get("user") is not None else USER
     if not USER_NAME.fullmatch(user):
-        raise _WrongError(f"user: {clean_line(user)!r} is not the name of a user. Use the name of a user that exists on the nodes.")
+        raise _WrongError(f"user: {clean_line(user)!r} is not a valid user name. Use the name of a user that exists on the nodes.")
     return user
 
 
@@ -235,7 +238,7 @@ def _read_packages(value: Mapping[str, Any], _bases: Sequence[str]) -> dict[str,
         raise _WrongError("packages: the list is empty. Add a package, or remove the step.")
     for package in packages:
         if not PACKAGE.fullmatch(package):
-            raise _WrongError(f"packages: {clean_line(package)!r} is not the name of a package. Use names that apt-get or dnf install.")
+            raise _WrongError(f"packages: {clean_line(package)!r} is not a valid package name. Use names that apt-get or dnf install.")
     return {"packages": packages}
 
 

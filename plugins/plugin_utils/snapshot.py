@@ -3,7 +3,7 @@
 
 """Inspects files on a host with one shell command, so that modules run only on hosts that need changes.
 
-A module takes about five times as long as the shell command. In most runs, most hosts need no changes. The functions of the module
+A module takes about five times as long as the shell command. In most playbook runs, most hosts need no changes. The module's own functions
 compare the files with their desired state.
 """
 
@@ -19,7 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, Found, Host
 
-#: Prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
+#: The shell script that prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
 SCRIPT = r"""
 user=$1 command=$2
 shift 2

@@ -16,7 +16,7 @@ THROUGH_ANOTHER = "SSH reaches this node through the master or through Session M
 def login_advice(message: str, user: str | None, key_file: str | None) -> str:
     """Return sentences of advice about a message from ssh, or an empty string if there is none."""
     if PROXY in message:
-        return f"{THROUGH_ANOTHER}, and that connection was closed. If the master is unreachable too, solve its problem first."
+        return f"{THROUGH_ANOTHER}, and that connection was closed. If the master is unreachable too, solve the master's problem first."
     if REFUSED not in message:
         return ""
     login = f"user {user!r}" if user else "ssh's default user"

@@ -47,7 +47,7 @@ OF_JOB = (
     Rule(
         ("training_job_version",),
         lambda get: not get("training_job_repository"),
-        "training_job_repository is empty. Set it, or remove this variable.",
+        "training_job_repository is empty. Set training_job_repository, or remove this variable.",
     ),
     Rule(
         ("training_job_exclude",),
@@ -62,22 +62,22 @@ OF_JOB = (
     Rule(
         tuple(f"training_job_export_{name}" for name in ("interval", "include", "exclude")),
         lambda get: not get("training_job_export"),
-        "training_job_export is empty. Set it, or remove this variable.",
+        "training_job_export is empty. Set training_job_export, or remove this variable.",
     ),
     Rule(
         ("training_job_report_directory",),
         lambda get: get("training_job_report") is False,
-        "training_job_report is false. Set it to true, or remove this variable.",
+        "training_job_report is false. Set training_job_report to true, or remove this variable.",
     ),
     Rule(
         ("training_job_scripts_directory",),
         lambda get: get("training_job_state") != "printed",
-        "training_job_state is not 'printed'. Set it to 'printed', or remove this variable.",
+        "training_job_state is not 'printed'. Set training_job_state to 'printed', or remove this variable.",
     ),
     Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),
         lambda get: not get("python_environment_name"),
-        "python_environment_name is empty. Set it, or remove this variable.",
+        "python_environment_name is empty. Set python_environment_name, or remove this variable.",
     ),
     Rule(
         ("python_environment_name",),
@@ -109,7 +109,9 @@ OF_DEFINITION = (
         lambda get: get("lustre_deployment") == "SCRATCH_2",
         "the throughput of a SCRATCH_2 file system is fixed. Remove this variable.",
     ),
-    Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this variable."),
+    Rule(
+        ("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set bucket_mount, or remove this variable."
+    ),
     Rule(
         ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
@@ -118,9 +120,11 @@ OF_DEFINITION = (
     Rule(
         ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),
         lambda get: not get("vpc_id"),
-        "vpc_id is not set. Set it, or remove this variable.",
+        "vpc_id is not set. Set vpc_id, or remove this variable.",
     ),
-    Rule(("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set it, or remove this variable."),
+    Rule(
+        ("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set image_framework, or remove this variable."
+    ),
     Rule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
     Rule(
         ("permissions_boundary",),

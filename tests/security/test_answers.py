@@ -304,7 +304,7 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
     }
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"changed": False, "jobs": [job]})
     assert done.returncode != 0
-    assert "is not the name of a job" in done.stdout + done.stderr
+    assert "is not a valid job name" in done.stdout + done.stderr
 
 
 def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):

@@ -305,7 +305,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
 
     monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(systemd, "PATIENCE", 0.3)
-    with systemd.exclusive(), pytest.raises(systemd.UnitError, match=r"another run has held .*/lock for 0 s"), systemd.exclusive():
+    with systemd.exclusive(), pytest.raises(systemd.UnitError, match=r"another playbook run has held .*/lock for 0 s"), systemd.exclusive():
         pass
     assert os.stat(tmp_path / "lock").st_mode & 0o777 == 0o600
 

@@ -37,7 +37,7 @@ DEEP = "[" * 100_000
     ("description", "reason"),
     [
         ("{}", "it has no 'launcher'"),
-        ("[]", "it is not a JSON object"),
+        ("[]", "the JSON text is not an object"),
         ("{", "Expecting property name"),
         ('{"code": ' + DEEP, "nested too deeply"),
         ({**DESCRIPTION, "created": "now"}, "its 'created' is 'now', not a number of seconds"),
@@ -48,7 +48,7 @@ DEEP = "[" * 100_000
         ({**DESCRIPTION, "script": 7}, "its 'script' is 7"),
         ({**DESCRIPTION, "command": "rm -rf"}, "its 'command' is 'rm -rf', not a list"),
         ({**DESCRIPTION, "code": {"commit": "\x1b[2J"}}, "its 'code' is an object, not an object with valid values"),
-        ('{"launcher": "' + "x" * (2 << 20) + '"}', "it has more than 1048576 bytes"),
+        ('{"launcher": "' + "x" * (2 << 20) + '"}', "the JSON text has more than 1048576 bytes"),
     ],
 )
 def test_a_bad_description_is_skipped_and_named(jobs, description, reason):

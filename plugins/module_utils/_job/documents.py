@@ -62,7 +62,7 @@ class Record(_Record, Outcome, total=False):
     process, and its supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
-    lead says for how long, and `stuck` says where the ranks of the process are stuck.
+    lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck.
     """
 
     tagged: bool
@@ -85,7 +85,7 @@ class _Verdict(TypedDict):
 class Verdict(_Verdict, total=False):
     """The contents of status/over: how an attempt ended, and the process that caused its failure.
 
-    If `restartable` is true, the job is not over: the supervisors decide whether to restart it.
+    If `restartable` is true, the job is not over: the supervisors decide whether to restart the job.
     """
 
     restartable: bool
@@ -212,7 +212,7 @@ class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
     `attempt` is the number of the attempt, beginning with 1. `parameters` are the parameters from which the specs of the next attempt are
-    planned. They are empty if `restarts` is 0.
+    planned. `parameters` is empty if `restarts` is 0.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
     first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM
@@ -303,7 +303,7 @@ class _AttemptStatus(TypedDict):
 
 
 class AttemptStatus(_AttemptStatus, total=False):
-    """One attempt of a job: when it ran, on how many hosts, why it ended (`cause`), and what followed (`action`, `why`)."""
+    """One attempt of a job: when it ran, on how many hosts, why it ended (`cause`), and what followed the attempt (`action`, `why`)."""
 
     ended: float
     cause: str
@@ -376,7 +376,7 @@ class _JobStatus(TypedDict):
 
 
 class JobStatus(_JobStatus, total=False):
-    """The current status of a job, as the module training_job_info returns it."""
+    """The current status of a job, as returned by the `training_job_info` module."""
 
     checkpoint_directory: str
     has_checkpoint: bool

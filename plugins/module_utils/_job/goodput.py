@@ -26,13 +26,13 @@ DETECTION = "detection"
 RESTART = "restart"
 IDLE = "idle"
 
-#: The buckets in the order in which they are shown.
+#: The goodput buckets in the order in which they are shown.
 BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
 
 #: The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
 CHECKPOINT_SECONDS = "checkpoint_seconds"
 
-# Maximum number of hosts. Further hosts are left out, because forged decisions can name millions of hosts.
+# Maximum number of hosts. Additional hosts are left out, because forged decisions can name millions of hosts.
 HOSTS_LIMIT = 1 << 14
 
 Change = Tuple[float, str]
@@ -42,9 +42,9 @@ Change = Tuple[float, str]
 class Attempt(NamedTuple):
     """An attempt of a job. All times are in seconds since 1970.
 
-    `began` is the time at which its first process started, and `complete` is the time at which its last process started. `hosts` maps the
-    hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the first
-    process failed, or None. If the attempt hung, it failed at the time of its last progress entry or at `failed`, whichever is later.
+    `began` is the time at which the attempt's first process started, and `complete` is the time at which its last process started. `hosts`
+    maps the hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the
+    first process failed, or None. If the attempt hung, it failed at the time of its last progress entry or at `failed`, whichever is later.
     `decided` is the time at which the hosts decided what follows, or None.
     """
 
@@ -73,7 +73,7 @@ class _Span(NamedTuple):
 class Meter:
     """Measures one job, based on its attempts, oldest first, and the entries of its progress file, which must be added in order.
 
-    `hosts` are further hosts of the job that are in none of the attempts.
+    `hosts` contains additional hosts of the job that took part in none of the attempts.
     """
 
     def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:
@@ -136,7 +136,7 @@ class Meter:
         before = self._begins[0] if self._begins else self._end
         spent = {host: {**dict.fromkeys(BUCKETS, 0.0), WAITING: before - self._created} for host in self._hosts}
         for span, changes in zip(self._spans, self._changes):
-            if self._index < 0:  # a job without progress
+            if self._index < 0:  # the job has reported no progress
                 changes = [(span.began, START), (span.complete, TRAINING)]
             _spend(spent, span, changes, before)
             before = span.decided
@@ -175,7 +175,10 @@ def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence
 
 
 def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
-    """Return, for each of the ends, the seconds in each bucket from the first change to this end. The first change precedes all ends."""
+    """Return, for each end time, the seconds in each bucket from the first change to this end time.
+
+    The first change precedes all end times.
+    """
     found: dict[float, dict[str, float]] = {}
     sums: dict[str, float] = {}
     left = sorted(ends, reverse=True)
@@ -188,7 +191,7 @@ def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str,
 
 
 def _goodput(spent: Mapping[str, dict[str, float]], seconds: float) -> Goodput:
-    """Return the result, rounded to milliseconds."""
+    """Return the goodput, with all times rounded to milliseconds."""
     total = {bucket: sum(buckets[bucket] for buckets in spent.values()) for bucket in BUCKETS}
     paid = sum(total.values())
     return {

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
 
 # Seconds to wait in addition to a multiple of the median step. The supervisor polls every 2 s, so it sees both a step and a hang up to 2 s
-# late. A hang is therefore noticed at most 10 s after the multiple of the median has passed.
+# late. A hang is therefore detected at most 10 s after that multiple of the median has passed.
 MARGIN = 6.0
 
 # The minimum number of steps for a median, and the number of last steps that count. With fewer steps, there is no median yet, because the
@@ -32,7 +32,7 @@ SILENT_BEFORE = 5.0
 #: The beginning of the reason in the record of the process that makes a job hang.
 MADE_NO_PROGRESS = "made no progress"
 
-#: Part of this reason if the job counts as hanging because it reports no new step.
+#: Part of the reason in that record if the job counts as hanging because it reports no new step.
 WITH_MEDIAN_STEP = "with a median step"
 
 
@@ -40,7 +40,7 @@ class Activity:
     """Measures how long a job has shown no activity. All times are in seconds and come from the same clock.
 
     `timeout` is the number of seconds without any activity, and `steps` the multiple of the median step, after which the job hangs. If one
-    of them is 0, this condition is not checked.
+    of these limits is 0, the corresponding condition is not checked.
     """
 
     def __init__(self, now: float, timeout: float, steps: float) -> None:
@@ -75,7 +75,7 @@ class Activity:
         if entries:
             self._active = now
         if new:
-            if self._has_stepped:  # the first steps include the start of the attempt
+            if self._has_stepped:  # the durations of the first steps include the start of the attempt
                 self._durations.extend([(now - self._stepped) / new] * min(new, LAST_STEPS))
             self._has_stepped, self._stepped = True, now
 
@@ -101,8 +101,8 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
     `active` are the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
-    cause is a rank that does not wait while others do. Otherwise, it is a rank at a place where fewer than half of the ranks are. If all
-    ranks are at the same place, it is a rank whose output ended before the output of the other ranks.
+    cause is a rank that does not wait while others do. Otherwise, the cause is a rank at a place where fewer than half of the ranks are. If
+    all ranks are at the same place, the cause is a rank whose output ended before the output of the other ranks.
     """
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)
@@ -119,7 +119,7 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
 
 
 def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
-    """Return the record of the process that makes a job hang, changed to that of a failed process. `why` comes from describe_hang().
+    """Return the record of the process that makes a job hang, changed to the record of a failed process. `why` comes from describe_hang().
 
     If no rank differs from the others, the result is the record of the first process, and the cause has no name.
     """

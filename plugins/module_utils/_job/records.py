@@ -54,7 +54,7 @@ PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
-"""The file that the module training_job locks on a host while it starts units. Only root can open it."""
+"""The file that the `training_job` module locks on a host while the module starts units. Only root can open it."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -64,12 +64,13 @@ WORKER, SERVICE, SPARE = "worker", "service", "spare"
 #: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
-#: The beginning of the recorded reason if a program could not be run, and its end if the kernel has killed one of the program's processes.
+#: The beginning of the recorded reason if a program could not be run, and the end of the recorded reason if the kernel has killed one of
+#: the program's processes.
 COULD_NOT_BE_STARTED = "could not be started"
-OUT_OF_MEMORY = "after the kernel had killed one of its processes for lack of memory"
+OUT_OF_MEMORY = "after the kernel's OOM killer had killed one of its processes"
 
-# What exceptions say if the other end of a connection has ended: those of the operating system, of Gloo, of NCCL (ncclRemoteError), and of
-# torch's TCPStore.
+# Parts of the exception messages that the operating system, Gloo, NCCL (ncclRemoteError) and torch's TCPStore produce if the other end of a
+# connection has ended.
 CONNECTION_CLOSED = (
     "Connection reset by peer",
     "Broken pipe",
@@ -94,10 +95,10 @@ DELETED_AT_ONCE = 400
 # for years.
 CLOCK_LIMIT = 300
 
-# Maximum size in bytes of the decision about an attempt. The names of 2000 hosts fit in.
+# Maximum size in bytes of the decision about an attempt. The names of 2000 hosts fit into a decision of this size.
 FOLLOWING_LIMIT = 1 << 16
 
-# Maximum number of characters in a sentence about a failure. Parts of it come from the job.
+# Maximum number of characters in a sentence about a failure. Parts of the sentence come from the job.
 SENTENCE_LIMIT = 1000
 
 # The name of the directories of an attempt after the first.
@@ -105,7 +106,7 @@ ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
 
 HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
 
-# No hidden file, and no lone surrogate other than those with which Python represents bytes that are not UTF-8.
+# The name is not that of a hidden file, and contains no lone surrogates except those with which Python represents bytes that are not UTF-8.
 CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
 #: Why a process failed.
@@ -289,15 +290,15 @@ def title(process: str) -> str:
 class Paths(NamedTuple):
     """The paths of a job's files on the shared storage. `directory` is the job's directory.
 
-    Each attempt has its own logs and records. The logs and records of the first attempt are in `logs` and `status`. For attempt 2, they are
-    in `logs/attempt2` and `status/attempt2`. All other files belong to the job.
+    Each attempt has its own logs and records. The logs and records of the first attempt are in `logs` and `status`. Those of attempt 2 are
+    in `logs/attempt2` and `status/attempt2`. All other files are shared by the attempts.
     """
 
     directory: str
     attempt: int = 1
 
     def of_attempt(self, attempt: int) -> Paths:
-        """Return the paths of another attempt of the same job."""
+        """Return the paths for a different attempt of the same job."""
         return self._replace(attempt=attempt)
 
     def _of_this_attempt(self, directory: str) -> str:
@@ -322,7 +323,10 @@ class Paths(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The file that tells the processes that the attempt is over. Its name does not end in `.json`, because it is not a record."""
+        """The file that tells the processes that the attempt is over.
+
+        The name of this file does not end in `.json`, because the file is not a record.
+        """
         return os.path.join(self.status, "over")
 
     @property
@@ -464,7 +468,7 @@ def _parse_record(path: str, content: bytes) -> Record:
     """Return the record in a file. Raises OSError, ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
-        raise SchemaError("its name {!r} does not match the name of the file".format(record["name"]))
+        raise SchemaError("the process name {!r} does not match the name of the file".format(record["name"]))
     # If the storage is full, a supervisor can still update the modification time of its record.
     record["heartbeat"] = max(record["heartbeat"], min(os.stat(path, follow_symlinks=False).st_mtime, schema.TIME_LIMIT))
     return record
@@ -474,12 +478,12 @@ def check_record(document: Mapping[str, Any]) -> Record:
     """Return a process's record without unknown keys. Raises ValueError if the record is invalid."""
     record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
-        raise SchemaError("it has no 'finished'")
+        raise SchemaError("the key 'finished' is missing")
     return record
 
 
 def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | None:
-    """Return how the job ended, or None while it runs. An invalid verdict is reported in `problems`."""
+    """Return how the job ended, or None while the job is running. An invalid verdict is reported in `problems`."""
     try:
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
@@ -529,13 +533,13 @@ def explain(found: Following, attempt: int) -> str:
 
 
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
-    """Return a document's cause in the form that the decision uses."""
+    """Return a document's cause in the form that the decision about a restart uses."""
     kind = str(found.get("kind") or recovery.KILLED)
     return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
 
 
 def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
-    """Return the paths of the newest attempt of a job: the one with the highest number that follows a valid decision to restart.
+    """Return the paths of the newest attempt of a job: the attempt with the highest number that follows a valid decision to restart.
 
     Attempts whose directories are symbolic links do not count. The decisions are read within the budget.
     """
@@ -571,7 +575,7 @@ def last_change(paths: Paths) -> float:
 
 
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
-    """Return the state of a job, from the newest attempt: its records, which come from with_state(), and its verdict.
+    """Return the state of a job, based on the records and the verdict of its newest attempt. The records come from with_state().
 
     A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
     `heartbeat_timeout` seconds.
@@ -622,7 +626,7 @@ def read_queued(paths: Paths) -> Queued | None:
 
 
 def queued_state(state: str, queued: Queued) -> str:
-    """Return the state of a job with an entry in a queue, from the state according to its records.
+    """Return the state of a job with an entry in a queue. The argument is the state according to the job's records.
 
     Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue.py`).
     """
@@ -674,7 +678,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     process failed or was lost, the first process that was stopped is the cause.
 
     The others may end within milliseconds, and hosts note the ends of their processes at slightly different times. A process that failed
-    because its connection was closed is therefore the cause only if all processes that failed did so.
+    because its connection was closed is therefore the cause only if all failed processes failed for this reason.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]

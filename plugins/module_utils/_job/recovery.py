@@ -62,7 +62,7 @@ class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
-    script's exit status, if it is known. `name` is the exception of a script, the signal, or the rank that makes a job hang.
+    script's exit status, if it is known. `name` is the exception that the script raised, the signal, or the rank that makes a job hang.
     """
 
     kind: str
@@ -98,9 +98,9 @@ class Policy(NamedTuple):
 class Situation(NamedTuple):
     """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last attempt.
 
-    `available` are the hosts that respond and on which no process of the job is left. `checkpoint` is the name of the newest checkpoint,
-    and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart, `refusal` states
-    the reason.
+    `available` contains the hosts that respond and on which no process of the job remains. `checkpoint` is the name of the newest
+    checkpoint, and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart,
+    `refusal` states the reason.
     """
 
     attempts: Sequence[Attempt]
@@ -134,7 +134,7 @@ class Decision(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A row of the table. The first row that applies decides. `why` is a sentence for messages."""
+    """A row of the decision table. The first row that applies determines what follows. `why` is a sentence for messages."""
 
     name: str
     action: str
@@ -155,7 +155,10 @@ def decide(situation: Situation) -> Decision:
 
 
 def explain(action: str, name: str, situation: Situation) -> str:
-    """Return the sentence of the rule that a decision names, for the situation that it describes. A recorded decision may be forged."""
+    """Return the explanation by the rule that a decision names, for the situation that the decision describes.
+
+    A recorded decision may be forged.
+    """
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
@@ -213,7 +216,7 @@ def _is_suspect(situation: Situation) -> bool:
 
 
 def _points_to_host(cause: Cause) -> bool:
-    """Return whether the host may be responsible. If all ranks hang alike, the responsible host is unknown."""
+    """Return whether the host may be responsible for the failure. If all ranks hang at the same place, the responsible host is unknown."""
     if cause.kind == HANG:
         return bool(cause.name)
     return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
@@ -243,8 +246,9 @@ def _blames_checkpoint(situation: Situation) -> bool:
 def _returned(situation: Situation) -> bool:
     """Return whether the error has recurred after a checkpoint was set aside because of it.
 
-    An exit status or a signal says less than an exception and its line. It is the same error only after the same checkpoint, which the job
-    has written again. Without this, such a job would restart forever, because each checkpoint that it writes again is a new one.
+    An exit status or a signal says less than an exception and its line. An exit status or a signal counts as the same error only after the
+    same checkpoint, which the job has written again. Without this rule, such a job would restart forever, because each checkpoint that it
+    writes again is a new one.
     """
     if not is_own_fault(situation.cause):
         return False

@@ -65,7 +65,7 @@ def parse_json(content: bytes) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_int=_number)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the JSON text is nested too deeply") from None
 
 
 def _number(digits: str) -> int | float:
@@ -86,10 +86,10 @@ def read_content(path: str, limit: int = FILE_LIMIT) -> bytes:
 def parse_document(content: bytes, limit: int = FILE_LIMIT) -> Document:
     """Return the JSON object in a file's contents. Raises ValueError if the contents are too long or not a JSON object."""
     if len(content) > limit:
-        raise SchemaError(f"it has more than {limit} bytes")
+        raise SchemaError(f"the JSON text has more than {limit} bytes")
     document = parse_json(content)
     if not isinstance(document, dict):
-        raise SchemaError("it is not a JSON object")
+        raise SchemaError("the JSON text is not an object")
     return document
 
 

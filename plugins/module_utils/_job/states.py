@@ -17,7 +17,7 @@ STOPPED = "stopped"
 # No heartbeat has arrived within the timeout.
 LOST = "lost"
 
-# Between two passes. Only exports have this state.
+# The export is between two passes. Only exports have this state.
 WAITING = "waiting"
 
 # The final states of a job or of one of its processes.

@@ -18,13 +18,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 #: The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"
 
-# A host is slow if its time exceeds the median of all hosts by this factor.
+# A host is slow if its step time exceeds the median of all hosts by this factor.
 SLOW = 1.2
 
 # The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks.
 LAST_TIMES, RANKS_LIMIT = 101, 1 << 13
 
-# Maximum seconds of a step: a day.
+# Maximum duration of a step in seconds: one day.
 TIME_LIMIT = 86400
 
 
@@ -41,7 +41,8 @@ class StepTimes:
             self._entries.append(times[:RANKS_LIMIT])
 
     def result(self, hosts: Mapping[int, str]) -> list[StepTime]:
-        """Return the step time of each host, slowest first. It is the time of the host's slowest rank. `hosts` maps ranks to hosts.
+        """Return the step time of each host, slowest first. The step time of a host is the time of its slowest rank. `hosts` maps ranks to
+        hosts.
 
         A rank whose host is unknown gets its own entry.
         """

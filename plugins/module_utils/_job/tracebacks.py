@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple, Sequence
 
 HEAD = "Traceback (most recent call last):"
-# A frame, after whatever a launcher writes before each line.
+# A stack frame. A launcher may write a prefix before each line.
 FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})')
 ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*))?")
 
@@ -54,7 +54,10 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
 
 
 def _error(lines: Sequence[str], prefix: str) -> re.Match[str] | None:
-    """Return the line with the exception. The lines between it and the last frame show source code, and are indented."""
+    """Return the line with the exception.
+
+    The lines between the last frame and the line with the exception show source code, and are indented.
+    """
     for line in lines:
         if not line.startswith(prefix):
             continue  # another process writes to the same log

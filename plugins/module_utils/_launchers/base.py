@@ -37,7 +37,8 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host of the job. `name` is its host name for other hosts. `interface` is the network interface that has the IP address `address`.
+    """A host of the job. `name` is the host name that other hosts use for this host. `interface` is the network interface that has the IP
+    address `address`.
 
     `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
@@ -88,10 +89,10 @@ class Program(NamedTuple):
 class Process(NamedTuple):
     """One process to start on one host.
 
-    `rank` is the index of the process in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by
-    default `rank<rank>`. `part` is its role. When the last worker ends, the job stops its services and ends. If a job loses spares, it
-    continues. `task` is its type in the framework, if the launcher starts processes of several types. A process without `argv` runs the
-    commands that other hosts of the job send (see `remote_shell`).
+    `rank` is the index of the process in the job. `name` is the name of the process's log, record and unit (lowercase letters, then
+    digits), by default `rank<rank>`. `part` is the role of the process. When the last worker ends, the job stops its services and ends. If
+    a job loses spares, it continues. `task` is the process's type in the framework, if the launcher starts processes of several types. A
+    process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
     If the process starts other training processes, `ranks` contains their ranks. If `tagged` is true, each rank's lines in the
     log begin with the launcher's `tag`, so that users can read the log of a single rank.

@@ -21,7 +21,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes of all hosts. Raises LaunchError if hosts would get different numbers of processes, or if GPUs would be idle."""
+    """Return the processes for all hosts.
+
+    Raises LaunchError if hosts would get different numbers of processes, or if GPUs would be idle.
+    """
     count = equal_slots(program, hosts)
     for host in hosts:
         if any(len(gpus) > 1 for gpus in slots(program, host)):

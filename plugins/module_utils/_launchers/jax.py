@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes of all hosts. Raises LaunchError if the GPUs cannot be divided equally."""
+    """Return the processes for all hosts. Raises LaunchError if the GPUs cannot be divided equally."""
     places = [(host, index, gpus) for host in hosts for index, gpus in enumerate(slots(program, host))]
     coordinator = f"{hosts[0].address}:{port(program.run)}"
     return [
@@ -32,7 +32,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "JAX_NUM_PROCESSES": str(len(places)),
                 "JAX_PROCESS_ID": str(rank),
                 # JAX itself reads only the first of the three variables above. It takes the other values from Open MPI's variables.
-                # With these, jax.distributed.initialize() needs no arguments. JAX does not use the address in the URI.
+                # With these variables, jax.distributed.initialize() needs no arguments. JAX does not use the address in the URI.
                 "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
                 "OMPI_COMM_WORLD_SIZE": str(len(places)),
                 "OMPI_COMM_WORLD_RANK": str(rank),
@@ -47,7 +47,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 def _devices(host: Host, gpus: Sequence[int]) -> dict[str, str]:
     """Return the variables that select a process's GPUs and network interface, or CPU collectives for a process without GPUs."""
     if not gpus:
-        # This is the default in newer versions of JAX. Older versions have no default.
+        # Newer versions of JAX use this setting by default. Older versions have no default.
         return {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return {
         "NCCL_SOCKET_IFNAME": "=" + host.interface,

@@ -57,7 +57,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
     shared = {
         **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
-        # torch.distributed needs these. Scripts take the rank and the world size from Open MPI's variables.
+        # torch.distributed needs these variables. Scripts take the rank and the world size from Open MPI's variables.
         "MASTER_ADDR": hosts[0].name,
         "MASTER_PORT": str(port(program.run)),
     }
@@ -115,7 +115,7 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
     """Return the host-specific variables for the `count` ranks of a host. mpirun forwards only its own variables."""
     return {
         "DEEPLEARNING_HOST": host.name,
-        # As with torchrun, several ranks share the cores, and a single rank uses all of them.
+        # In the same way as with torchrun, several ranks share the cores, and a single rank uses all cores.
         **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,

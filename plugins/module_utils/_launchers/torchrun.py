@@ -78,7 +78,8 @@ def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
 def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[str, str]:
     """Return the environment of an agent, which its workers inherit."""
     return {
-        # This is torchrun's default, set explicitly to avoid its warning. Several workers share the cores, and a single worker uses all.
+        # This is torchrun's default, set explicitly to avoid torchrun's warning. Several workers share the cores, and a single worker uses
+        # all cores.
         **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
         **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
         # Without this variable, the remaining agents may connect to the old rendezvous after a host is lost, and fail.

@@ -3,7 +3,7 @@
 
 """The types of queues. A queue decides when and on which hosts a job runs. A launcher decides what runs there.
 
-The job's entry in the queue belongs to root and reserves whole hosts. When the queue allocates the hosts, it runs a program of this
+The job's entry in the queue belongs to root and reserves entire hosts. When the queue allocates the hosts, it runs a program of this
 collection as root on each host. The program starts the job's units, and ends after the units have ended. Users of the queue cannot run this
 program.
 """
@@ -15,17 +15,17 @@ from typing import Callable, List, Mapping, NamedTuple, Sequence
 
 Command = List[str]
 
-#: The user who owns all entries.
+#: The user who owns all entries in the queue.
 USER = "root"
 
-#: Matches the id of an entry.
+#: Matches the id of an entry in the queue.
 ID = r"[0-9]{1,18}"
 
-# Maximum number of characters of a reason. The queue writes it, but users of the queue can influence some reasons.
+# Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.
 REASON_LIMIT = 200
 
 
-#: The stages of an entry: it waits, it has hosts, it had hosts, or it was cancelled while it waited.
+#: The stages of an entry in the queue: the job waits, has hosts, had hosts, or was cancelled while it waited.
 WAITING, ALLOCATED, ENDED, CANCELLED = "waiting", "allocated", "ended", "cancelled"
 
 
@@ -34,11 +34,10 @@ class QueueError(Exception):
 
 
 class Request(NamedTuple):
-    """What a job requests of a queue: `host_count` whole hosts, which must be some of `hosts`.
-
-    `excluded` are the other hosts of the queue. `hold` is the command that holds one host. When `hold` has ended on all hosts, `finish`
-    runs on the first host. Its last argument is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does
-    not expand. The queue ends the job after `minutes`. If `minutes` is 0, the job has no time limit.
+    """What a job requests from a queue: `host_count` entire hosts, which must be some of `hosts`. `excluded` contains the other hosts of
+    the queue. `hold` is the command that holds one host. When `hold` has ended on all hosts, `finish` runs on the first host. The last
+    argument of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue
+    ends the job after `minutes`. If `minutes` is 0, the job has no time limit.
     """
 
     job: str
@@ -70,8 +69,8 @@ class Entry(NamedTuple):
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
-    `title` is its name in messages, and `playbook` configures it. While its `service` runs on a host, `show_host` returns the command that
-    shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
+    `title` is the name of the queue in messages, and `playbook` is the playbook that configures the queue. While its `service` runs on a
+    host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
     `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions use the
@@ -95,7 +94,7 @@ class Queue(NamedTuple):
 
 
 def read_id(output: str) -> str:
-    """Return the id of the entry from the output of the command that submits a job. Raises QueueError."""
+    """Return the id of the job's entry from the output of the command that submits a job. Raises QueueError."""
     found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
     if not found:
         raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's id. Check the queue.")

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
 #: Distinguishes training jobs from root's other jobs.
 COMMENT = "deeplearning.cluster"
 
-# Slurm has chosen all parts that precede the reason, or has checked them. The reason may contain anything.
+# Slurm has chosen or checked all parts that precede the reason. The reason may contain anything.
 ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]*)> (.*)")
 
 #: The state of a job that waits, and the states of a job that has ended.
@@ -96,7 +96,7 @@ def read_entries(own: str, waiting: str) -> dict[str, Entry]:
 
 
 def stage(state: str, hosts: str) -> str:
-    """Return the stage of an entry with this state and these allocated hosts."""
+    """Return the stage of a queue entry that has this state and these allocated hosts."""
     if state == PENDING:
         return WAITING
     if state not in FINAL:
@@ -115,7 +115,7 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the id of the entry."""
+    """Return the id of the job's entry in the queue."""
     return environment.get("SLURM_JOB_ID", "")
 
 

@@ -21,7 +21,7 @@ DONE = {CREATE: "Created", UPDATE: "Changed", DELETE: "Deleted"}
 ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
 KNOWN_AFTER_APPLY = "(known after apply)"
 NOTHING = "none"
-# These properties repeat the name of the resource, are the same for every cluster, or are only machine-readable.
+# These properties repeat the name of the resource, are the same for every cluster, or are meant only for machines.
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
 UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period", "protected_from_scale_in"}
 RULES = ("ingress", "egress")

@@ -31,7 +31,7 @@ TYPES = {
     "path": "a path",
 }
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
-# ssh's message if another host forwarded the connection and closed it.
+# ssh's message if a jump host forwarded the connection and then closed it.
 CLOSED = re.compile(r"^kex_exchange_identification: |\bby UNKNOWN port 65535\b")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 INDENT = "  "
 NUMBER = re.compile(r"\d+")
-# Minimum time between two progress lines if lines cannot be rewritten, in seconds and as a share of the task's run time.
+# Minimum time between two progress lines if lines cannot be rewritten, in seconds and as a fraction of the task's run time.
 PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
 # Seconds without output after which the name of the running task is shown with its run time: in a new line, or in the progress line.
 SILENCE_SECONDS, REWRITE_SECONDS = 20.0, 3.0
@@ -47,7 +47,7 @@ class Screen:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def stage(self, heading: str) -> None:
-        """Begin a stage. The heading is written before the first line of the stage."""
+        """Begin a stage. The stage's heading is written before the first line of the stage."""
         if heading != self._heading:
             self._heading, self._is_headed = heading, False
 
@@ -121,7 +121,8 @@ class Screen:
                 self._display._lock.release()
 
     def _watch(self) -> None:
-        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake it up.
+        # Python handles signals only in the main thread, and a signal that the kernel delivers to this thread would not wake up the main
+        # thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         while True:
             time.sleep(1)

@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
 
 def events(report: Mapping[str, Any]) -> list[Event]:
-    """Return the events of a job from the result of the module training_job_report."""
+    """Return the events of a job from the result of the `training_job_report` module."""
     return sorted([*_processes(report["job"]["processes"]), *_progress(report), *_job(report)], key=lambda event: event.time)
 
 

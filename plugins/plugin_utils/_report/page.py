@@ -32,7 +32,7 @@ POINTS = 2 * reported.POINTS
 # Background colors of states. Other states have the color of `.state`.
 COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
 
-# Colors of the buckets of the goodput.
+# Colors of the goodput buckets.
 BUCKET_COLOURS = {
     goodput.TRAINING: "#4c9f70",
     goodput.RECOMPUTED: "#e8a33d",
@@ -255,7 +255,7 @@ def _template() -> Template:
 
 
 def render(report: Mapping[str, Any], copy_command: str | None) -> str:
-    """Return the page for the result of the module training_job_report. All text in the page is escaped.
+    """Return the page for the result of the `training_job_report` module. All text in the page is escaped.
 
     Raises ValueError if the result exceeds the module's own limits.
     """

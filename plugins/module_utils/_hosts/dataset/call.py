@@ -105,14 +105,17 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0] or spec["name"]
         raise DataError(
-            f"{source}: another run is staging this source on this host with different options. Run the playbook again after that run has ended."
+            f"{source}: another run is staging this source on this host with different options. Run the playbook again after that run has "
+            "ended."
         )
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:
         module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
     if state.get("stage") != "ended":
-        raise DataError(f"Staging ended before the data set was complete. See {work.log} on the host, and run the playbook again to continue.")
+        raise DataError(
+            f"Staging ended before the data set was complete. See {work.log} on the host, and run the playbook again to continue."
+        )
     if "error" in state:
         raise DataError(state["error"])
     module.exit_json(finished=True, **state["result"])

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Divides files among ranks, and S3 objects among the hosts that fetch them. The functions are pure, so they return the same result on all hosts."""
+"""Divides files among ranks, and S3 objects among the hosts that fetch them.
+
+The functions are pure, so they return the same result on all hosts.
+"""
 
 from __future__ import annotations
 

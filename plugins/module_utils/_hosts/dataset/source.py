@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Parses and checks data set sources, derives data set names from the sources, and identifies versions of the data. All functions are pure."""
+"""Parses and checks data set sources, derives data set names from the sources, and identifies versions of the data.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -137,8 +140,8 @@ def _check_part(part: Mapping[str, Any]) -> None:
         )
     if part["folder"] and not FOLDER.fullmatch(part["folder"]):
         raise DataError(
-            f"dataset_sources: the folder '{part['folder']}' is not valid. Use a relative path such as train/images. The names in the path consist of "
-            "letters, digits, '.', '_' and '-', and begin with a letter or digit."
+            f"dataset_sources: the folder '{part['folder']}' is not valid. Use a relative path such as train/images. The names in the path "
+            "consist of letters, digits, '.', '_' and '-', and begin with a letter or digit."
         )
     check_options(part, source)
 
@@ -188,8 +191,9 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return a sorted list of (path, size, ETag) tuples for the objects of a source, and whether the source is a single object.
 
-    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`, which is one JSON list per object. If the source's own
-    key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder. Keys outside the folder do not belong to the source, even if they begin with the folder's name.
+    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`, with one JSON list per object. If the source's
+    own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder. Keys
+    outside the folder do not belong to the source, even if they begin with the folder's name.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []

@@ -4,7 +4,8 @@
 """Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
 All steps work in a temporary folder next to the data set. The name of this folder contains the version, so that the next run continues
-where an interrupted run stopped. The finished data set contains a marker file that describes it. The finished data set is moved into place by renaming a folder.
+where an interrupted run stopped. The finished data set contains a marker file that describes it. The finished data set is moved into place
+by renaming a folder.
 """
 
 from __future__ import annotations
@@ -325,7 +326,9 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         s3.copy(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
-        raise DataError(f"dataset_source: {plan.source.text} changed while it was being copied. Run the playbook again after all changes are complete.")
+        raise DataError(
+            f"dataset_source: {plan.source.text} changed while it was being copied. Run the playbook again after all changes are complete."
+        )
     progress.stage("checking")
     try:
         _check(spec, plan, file)
@@ -410,7 +413,8 @@ def _compare(plan: Plan, where: Places) -> None:
     different = sorted(path for path, size in wanted.items() if found.get(path) != size)
     if different:
         raise DataError(
-            f"dataset_source: {plan.source.text} changed during the download (for example {different[0]}). Run the playbook again after all changes are complete."
+            f"dataset_source: {plan.source.text} changed during the download (for example {different[0]}). Run the playbook again after "
+            "all changes are complete."
         )
 
 
@@ -541,7 +545,8 @@ def check_links(folder: str) -> None:
             path = os.path.join(parent, name)
             if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:
                 raise DataError(
-                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace the link with a copy of the file."
+                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace the "
+                    "link with a copy of the file."
                 )
 
 

@@ -23,9 +23,9 @@ SHOWN = 200  # maximum number of characters to show of a name in a message
 def check(folder: str, archive: str) -> None:
     """Check the contents of an archive, and make its folders accessible and its files neither setuid nor setgid.
 
-    `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks the archive.
-    Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a link. Raises
-    OSError.
+    `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks
+    the archive. Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a
+    link. Raises OSError.
     """
     os.chmod(folder, stat.S_IMODE(os.lstat(folder).st_mode) | stat.S_IRWXU)
     for path in _entries(folder):
@@ -96,7 +96,10 @@ def make_folder(root: str, path: str) -> str:
 
 
 def move(source: str, root: str, path: str) -> None:
-    """Move a folder to a path in a data set. If a folder already exists at the path, the contents are merged into that folder. Raises DataError, OSError."""
+    """Move a folder to a path in a data set.
+
+    If a folder already exists at the path, the contents are merged into that folder. Raises DataError, OSError.
+    """
     parent, name = os.path.split(path)
     target = os.path.join(make_folder(root, parent), name) if path else root
     if not os.path.lexists(target):

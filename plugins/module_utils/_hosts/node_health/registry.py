@@ -25,7 +25,12 @@ NVIDIA_SMI = 30.0
 
 CHECKS = (
     Check(
-        "clock", None, system.decide_clock, (MONITOR, RESTART), "a clock that differs from the controller's by 5 s; by 60 s", (ON_DEMAND,)
+        "clock",
+        None,
+        system.decide_clock,
+        (MONITOR, RESTART),
+        "a clock that differs from the controller's clock by 5 s; by 60 s",
+        (ON_DEMAND,),
     ),
     Check(
         "disks",
@@ -78,7 +83,8 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_count,
         (MONITOR, RESTART, REBOOT, REPLACE),
-        "more GPUs than configured; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the type has",
+        "more GPUs than configured; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the instance "
+        "type has",
         limit=NVIDIA_SMI,
         hanging=REBOOT,
         subject=gpu.PROGRAM,
@@ -88,7 +94,7 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_errors,
         (MONITOR, REBOOT, REPLACE),
-        "a GPU to drain; uncorrectable memory errors, a required reset, no NVLink fabric; memory that cannot be repaired",
+        "a GPU that must be drained; uncorrectable memory errors, a required reset, no NVLink fabric; memory that cannot be repaired",
         limit=NVIDIA_SMI,
     ),
     Check(
@@ -96,7 +102,7 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_processes,
         (MONITOR,),
-        "processes on GPUs that belong to no job",
+        "processes that use a GPU and belong to no job",
         (ON_DEMAND,),
         limit=NVIDIA_SMI,
     ),

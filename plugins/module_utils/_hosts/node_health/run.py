@@ -3,8 +3,8 @@
 
 """Runs checks concurrently. Each reading runs in a child process with a time limit.
 
-A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. It holds open neither the connection to
-the controller nor anything else that this process waits for.
+A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. An abandoned process holds open neither
+the connection to the controller nor anything else that the parent process waits for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# Maximum size of a child's result in bytes, maximum number of problems of a check, and maximum length of a message in characters.
+# Maximum size of a child's result in bytes, maximum number of problems per check, and maximum length of a message in characters.
 ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500
 
 
@@ -62,7 +62,7 @@ class _Reading:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self._child, signal.SIGKILL)  # if it has not become the leader of its process group yet
+            os.kill(self._child, signal.SIGKILL)  # if the child has not become the leader of its process group yet
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._child, os.WNOHANG)
 
@@ -82,7 +82,7 @@ class _Reading:
 
 
 class Readings:
-    """The checks of one run, which all start immediately. On exit from this context, checks that are still running are killed."""
+    """Running checks, which all start at the same time. On exit from this context, checks that are still running are killed."""
 
     def __init__(self, checks: Sequence[Check], node: Node) -> None:
         self._order = [check.name for check in checks]
@@ -125,7 +125,10 @@ def shortened(message: str) -> str:
 
 
 def _wait(readings: Sequence[_Reading]) -> None:
-    """Wait until each reading has ended or timed out. A result that was returned in time is received even if this process is late."""
+    """Wait until each reading has ended or timed out.
+
+    A result that a child returned in time is received even if this process reads the result late.
+    """
     waiting = {reading.reader: reading for reading in readings if not reading.is_answered}
     while waiting:
         pause = min(reading.deadline for reading in waiting.values()) - time.monotonic()
@@ -141,7 +144,7 @@ def _read_and_exit(checks: Sequence[Check], node: Node, writer: int) -> NoReturn
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):  # otherwise ssh would wait until the last process that has the connection open has ended
+        for standard in range(3):  # otherwise, ssh would wait until every process that holds the connection open has ended
             os.dup2(null, standard)
         if checks[0].as_user:
             _become(node.user)
@@ -163,7 +166,7 @@ def _become(user: str) -> None:
 
 
 def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
-    """Return the problems by check. If a check itself fails, that is its only problem."""
+    """Return the problems that each check finds. If a check itself fails, the failure is its only problem."""
     try:
         if checks[0].read is None:
             raise AssertionError("the check reads nothing")

@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 def places(fstab: str) -> list[Place]:
-    """Return the shared storage in the text of /etc/fstab."""
+    """Return the shared storage that /etc/fstab lists. The argument is the text of /etc/fstab."""
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
     return [Place(fields[1], "ro" in fields[3].split(",")) for fields in lines if len(fields) > 3 and is_shared(fields[2])]
 
@@ -68,7 +68,7 @@ def _write(path: str, node: Node) -> str:
         raise
     if not node.token:
         _remove(path)
-    return "" if found == content else "a file that was just written has different contents. Check the storage."
+    return "" if found == content else "a file had different contents when it was read just after it had been written. Check the storage."
 
 
 def read_of_peer(place: Place, node: Node) -> str:
@@ -82,7 +82,11 @@ def read_of_peer(place: Place, node: Node) -> str:
         return f"cannot read the file that worker {node.peer} has written: {error.strerror}. The nodes may have mounted different storage."
     finally:
         _remove(path)
-    return "" if found == f"{node.peer}\n" else f"the file that worker {node.peer} has written has different contents. Check the storage."
+    return (
+        ""
+        if found == f"{node.peer}\n"
+        else f"the file that worker {node.peer} has written has different contents on this node. Check the storage."
+    )
 
 
 def _read(path: str) -> str:

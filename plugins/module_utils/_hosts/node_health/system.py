@@ -44,7 +44,10 @@ class Disk(NamedTuple):
 
 
 def read_disks(node: Node) -> list[Disk]:
-    """Return the file systems of the node's directories, each once. The free space excludes blocks that are reserved for root."""
+    """Return the file systems that contain the node's directories.
+
+    Each file system is returned only once. The free space excludes blocks that are reserved for root.
+    """
     found: dict[int, Disk] = {}
     for path in node.disks:
         with contextlib.suppress(FileNotFoundError):
@@ -75,7 +78,11 @@ def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
     """Return a problem if the root file system is read-only. After a disk error, the kernel remounts it read-only."""
     found = mounted_at(mountinfo, "/")
     is_read_only = found is not None and "ro" in found.options.split(",")
-    return [(REBOOT, "/: is mounted read-only, usually because of a disk error. The kernel log shows the cause.")] if is_read_only else []
+    return (
+        [(REBOOT, "/: is mounted read-only, usually because of a disk error. To find out why, read the kernel log.")]
+        if is_read_only
+        else []
+    )
 
 
 def read_memory(_node: Node) -> dict[str, int]:
@@ -164,7 +171,7 @@ def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem
     """Return a problem if a host's clock is wrong.
 
     `times` are the controller's time before the module ran, the host's time while it ran, and the controller's time after it ran, in
-    seconds since 1970. The clock is wrong by the part of the difference that the duration of the module does not explain.
+    seconds since 1970. The clock error is the part of the time difference that the module's duration does not explain.
     """
     before, host, after = times
     difference = min(host - before, 0.0) or max(host - after, 0.0)
@@ -180,7 +187,7 @@ def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem
 
 
 def read_configured_gpus(node: Node) -> int | None:
-    """Return the number of GPUs in the worker metadata, which jobs use, or None if the host is not configured."""
+    """Return the number of GPUs that jobs use according to the worker metadata, or None if the host is not configured."""
     try:
         with open(os.path.join(node.metadata_directory, "metadata.json"), encoding="utf-8") as file:
             count: Any = json.load(file)["gpu_count"]

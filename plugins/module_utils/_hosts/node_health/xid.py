@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 
 
 class Xid(NamedTuple):
-    """The meaning of a code, and the worst severity of its events."""
+    """The meaning of an Xid code, and the worst severity of events with this code."""
 
     meaning: str
     severity: str
@@ -41,7 +41,7 @@ def _application(meaning: str, *codes: int) -> dict[int, Xid]:
     return {code: Xid(meaning, RESTART) for code in codes}
 
 
-#: Errors of an application. The GPU itself works.
+#: Errors that an application causes. The GPU itself works.
 APPLICATION = {
     **_application("GPU stopped processing", 8),
     **_application("invalid command stream", 11, 25, 32, 80),
@@ -62,29 +62,29 @@ HARDWARE = {
     95: Xid("uncontained memory error", REBOOT),
     109: Xid("context switch timeout", REBOOT),
     110: Xid("security fault", REBOOT),
-    119: Xid("timeout of the GPU system processor (GSP)", REBOOT),
-    120: Xid("error of the GPU system processor (GSP)", REBOOT),
+    119: Xid("GPU system processor (GSP) timeout", REBOOT),
+    120: Xid("GPU system processor (GSP) error", REBOOT),
     136: Xid("NVLink training failed", REBOOT),
     140: Xid("unrecovered ECC error", REBOOT),
     143: Xid("GPU initialization error", REBOOT),
     151: Xid("key rotation error", REBOOT),
     155: Xid("NVLink was shut down by software", REBOOT),
-    156: Xid("a resource of the GPU was retired", REBOOT),
-    158: Xid("fatal timeout of the GPU", REBOOT),
+    156: Xid("a GPU resource was retired", REBOOT),
+    158: Xid("fatal GPU timeout", REBOOT),
 }
 INFORMATION = {
-    43: Xid("an application was ended after its own error", MONITOR),
-    45: Xid("an application was ended", MONITOR),
+    43: Xid("an application was terminated after its own error", MONITOR),
+    45: Xid("an application was terminated", MONITOR),
     63: Xid("a memory row was remapped", MONITOR),
     92: Xid("many single-bit ECC errors", MONITOR),
-    137: Xid("invalid access through NVLink, usually by the application", MONITOR),
-    157: Xid("a resource of the GPU could not be retired", MONITOR),
+    137: Xid("invalid access over NVLink, usually by the application", MONITOR),
+    157: Xid("a GPU resource could not be retired", MONITOR),
 }
 XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
 
 #: NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
 NVLINK5 = range(144, 151)
-#: The code of the event in which the driver reports how to recover from other errors, and the severities of these recovery actions.
+#: The code of the events in which the driver recommends a recovery action for other errors, and the severity of each recovery action.
 RECOVERY_CHANGED = 154
 RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one run of the module `node_setup` on a host: starts the steps in a systemd unit, or waits until the unit ends."""
+"""Implements one run of the `node_setup` module on a host: starts the steps in a systemd unit, or waits until the unit ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_s
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 UNIT = "deeplearning-node-setup.service"
-# In /run, which is a file system in memory, because the description of the steps contains secrets.
+# This directory is in /run, which is an in-memory file system, because the description of the steps contains secrets.
 RUNTIME = "/run/deeplearning-node-setup"
 PROGRESS, LOCK = os.path.join(RUNTIME, "progress.json"), os.path.join(RUNTIME, "lock")
 POLL = 0.5
@@ -65,7 +65,7 @@ class SetupError(Exception):
 
 
 def ensure(module: AnsibleModule) -> dict[str, Any]:
-    """Start the steps that have not succeeded, or wait for them. Raises SetupError if a step has failed."""
+    """Start the set-up steps that have not succeeded, or wait for the steps that are running. Raises SetupError if a step has failed."""
     steps, attempt = module.params["steps"], module.params["attempt"]
     if module.params["state"] == "checked":
         return {"changed": False, "finished": True, "ran": []}
@@ -104,7 +104,7 @@ def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Hold a lock, so that only one run starts the unit."""
+    """Hold a lock, so that only one module run starts the unit."""
     make_directory(RUNTIME, 0o700)
     with open(LOCK, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -148,7 +148,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
 
 
 def wait(module: AnsibleModule) -> bool:
-    """Wait for at most the module's `wait` (in seconds) until the unit ends, and return whether it has ended."""
+    """Wait until the unit ends, but no longer than the module's option `wait` (in seconds), and return whether it has ended."""
     end = time.monotonic() + module.params["wait"]
     while is_running(module):
         if time.monotonic() >= end:
@@ -168,10 +168,10 @@ def describe_failure(step: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     subject = f"Step {step['number']} ({step['name']})"
     if record.get("state") != "failed":
         return (
-            f"{subject} was interrupted before it ended, perhaps because the host restarted. Run again: the run continues with this step. "
-            f"For details, run journalctl -u {UNIT} on this host."
+            f"{subject} was interrupted before it ended, perhaps because the host restarted. Run the playbook again to continue with this "
+            f"step. For details, run journalctl -u {UNIT} on this host."
         )
-    told = f"{subject} failed: {record['reason']}. Correct the step or the host, and run again: the run continues with this step."
+    told = f"{subject} failed: {record['reason']}. Correct the step or the host, and run the playbook again to continue with this step."
     tail = [f"  {clean_line(line)}" for line in record.get("tail", [])]
     where = f"The log is {record['log']} on this host"
     return "\n".join([f"{told} {where} and ends with:", *tail]) if tail else f"{told} {where} and is empty."

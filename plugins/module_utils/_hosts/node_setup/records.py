@@ -47,5 +47,8 @@ def has_succeeded(record: Mapping[str, Any]) -> bool:
 
 
 def missing(digests: Mapping[str, str]) -> list[str]:
-    """Return the descriptions of the steps that have not succeeded on this host. `digests` maps digests to descriptions."""
+    """Return the descriptions of the steps that have not succeeded on this host.
+
+    `digests` maps the digest of each step to the step's description.
+    """
     return [description for digest, description in digests.items() if not has_succeeded(read(record_path(digest)))]

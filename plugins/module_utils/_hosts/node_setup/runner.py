@@ -132,12 +132,12 @@ class Output:
             self._write(text[:cut])
 
     def end(self) -> None:
-        """Add the part that was withheld."""
+        """Add the incomplete last line that was withheld."""
         text, self._rest = self._masked(self._rest), b""
         self._write(text + b"\n" if text else b"")
 
     def tail(self) -> list[str]:
-        """Return the last lines."""
+        """Return the last lines of the output."""
         return [line.decode("utf-8", "replace")[:LINE_LIMIT] for line in self._tail]
 
     def _masked(self, data: bytes) -> bytes:
@@ -171,7 +171,7 @@ class Execution:
         self.output.add(line.encode() + b"\n")
 
     def check(self, argv: Sequence[str], *, subject: str, **options: Any) -> None:
-        """Run a command. Raises StepError if it fails; the message begins with `subject`."""
+        """Run a command. Raises StepError if the command fails. The error message begins with `subject`."""
         status = self.run(argv, **options)
         if status:
             how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
@@ -208,7 +208,7 @@ class Execution:
             pump.join()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. Raises StepError if the step times out first."""
+        """Sleep. Raises StepError if the step would time out before the sleep ends."""
         if time.monotonic() + seconds > self._end:
             raise StepError(f"timed out after {self.step['timeout']} s")
         time.sleep(seconds)
@@ -249,7 +249,10 @@ def _become(account: pwd.struct_passwd) -> None:
 
 
 def _pump(pipe: int, output: Output, over: threading.Event) -> None:
-    """Copy a command's output until the command has ended. Processes that it has left in the background may still have the pipe open."""
+    """Copy a command's output until the command has ended.
+
+    Processes that the command has left in the background may still have the pipe open.
+    """
     ended = False
     while not ended:
         # The capacity of the pipe is CHUNK bytes, so after the command has ended, one more read returns the rest of its output.
@@ -351,7 +354,7 @@ def _download(run: Execution, url: str, path: str) -> None:
 
 
 def run_command(run: Execution) -> None:
-    """Run a command. bash interprets a command that is a string."""
+    """Run a command. If the command is a string, bash interprets it."""
     command = run.step["command"]
     run.check(["/bin/bash", "-c", command] if isinstance(command, str) else command, subject="the command")
 
@@ -368,7 +371,7 @@ def check_out(run: Execution) -> None:
 
 
 def changeable(path: str) -> str:
-    """Return the first directory or link in a path that users other than root can change, or an empty string if there is none."""
+    """Return the first part of a path (directory or link) that users other than root can change, or an empty string if there is none."""
     for end in (path, os.path.realpath(path)):
         folder = "/"
         for name in ["", *end.split("/")]:

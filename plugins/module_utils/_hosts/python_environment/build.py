@@ -136,7 +136,8 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
     with exclusive(place.record, module.params["timeout"]) as record:
         known = record.read()
         if record.waited and known:
-            # Another host has just built the environment and made it current, or has failed to do so. That outcome applies here too.
+            # Another host has just built the environment and made it current, or has failed to do so. The other host's result applies here
+            # too.
             if "error" in known:
                 raise RefusalError(known["error"])
             return False
@@ -166,7 +167,7 @@ def make_current(place: Place) -> bool:
 
 
 def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> None:
-    """Create the environment and install the requirements. Raises RefusalError with the last output of a command that fails."""
+    """Create the environment and install the requirements. If a command fails, raises RefusalError with the command's last output."""
     params = module.params
     shutil.rmtree(place.path, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:

@@ -19,7 +19,8 @@ IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/mi
 #: Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: The number of lines to show from the end of an installer's output. They usually name the requirement that failed and the reason.
+#: The number of lines to show from the end of an installer's output. These lines usually name the requirement that could not be installed,
+#: and the reason.
 LAST_LINES = 12
 
 
@@ -130,7 +131,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         steps.append(Step("create a virtual environment for uv", [python, "-m", "venv", own]))
         steps.append(Step("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
-    # The users of an environment cannot write to it. Without this option, Python would compile the modules again at every import.
+    # The users of an environment cannot write to it. Without --compile-bytecode, Python would compile the modules again at every import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
     steps.append(Step("install the requirements", install))
     return steps

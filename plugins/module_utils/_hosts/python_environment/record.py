@@ -74,7 +74,7 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
                 if time.monotonic() > end:
                     raise RefusalError(
                         f"timed out after {timeout:.0f} s waiting for another host to build the environment."
-                        " Run again later, or set a longer timeout."
+                        " Run the playbook again later, or set a longer timeout."
                     ) from None
                 waited = True
                 time.sleep(PAUSE)

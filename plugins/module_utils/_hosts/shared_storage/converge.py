@@ -36,7 +36,7 @@ MOUNTS = "/proc/self/mountinfo"
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
 #: The command that lists the tunnel files, which find_right() also needs.
 LIST_TUNNELS = f"ls {TUNNELS}"
-#: Maximum duration of one attempt in seconds. Without a limit, a mount target that drops packets would block an attempt for minutes.
+#: Maximum duration of one mount attempt in seconds. Without a limit, a mount target that drops packets would block an attempt for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
@@ -193,7 +193,7 @@ def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
 
 
 def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
-    """Return the Ansible diff of a mount."""
+    """Return the Ansible diff for a mount."""
     header = f"mounted at {path}"
     return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
 
@@ -206,7 +206,7 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
-        module.warn(f"{path} contains files on the host's own disk. The shared storage hides them.")
+        module.warn(f"{path} contains files on the host's own disk. The mounted shared storage hides these files.")
     end = time.monotonic() + module.params["timeout"]
     pause = 1.0
     while True:
@@ -230,15 +230,15 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     """
     before = current_mount(path)
     if before is None:
-        raise ValueError(f"{path} is no longer mounted. Run again.")
+        raise ValueError(f"{path} is no longer mounted. Run the playbook again.")
     command = ["mount", "--internal-only", "-o", f"remount,bind,{before.options},{SAFE_OPTIONS}", before.source, path]
     _status, output, error = module.run_command(command)
     mount = current_mount(path)
     if mount is None or not mount.is_safe:
         reason = (error or output).strip() or "mount reports no error"
         raise ValueError(
-            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job is "
-            "running, and run again."
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job is running, and run the "
+            "playbook again."
         )
 
 

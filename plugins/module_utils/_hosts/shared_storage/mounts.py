@@ -24,10 +24,10 @@ MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
 #: With these options, a host boots even if the storage is not available.
 BOOT_OPTIONS = "_netdev,nofail"
 
-#: The DNS suffix of most regions. Partitions such as `aws-cn` have their own.
+#: The DNS suffix in most regions. Partitions such as `aws-cn` have their own DNS suffixes.
 DNS_SUFFIX = "amazonaws.com"
 
-#: No part of the path begins with a dot, as `..` and the directories of SSH keys do.
+#: No part of the path may begin with a dot. This excludes `..` and `.ssh` directories.
 MOUNT_POINT = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 #: Storage is mounted neither on these directories nor below them.
 SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys", "usr")
@@ -54,7 +54,7 @@ TUNNELS = "/var/run/efs"
 class FileSystemType(NamedTuple):
     """What a host needs to mount one type of file system. `mounted_as` contains the names of this type in the mount table.
 
-    `packages` maps Ansible's names of distributions or OS families to the client packages in their repositories.
+    `packages` maps Ansible's names for distributions or OS families to the client packages in their repositories.
     """
 
     helper: str
@@ -284,9 +284,9 @@ def _bucket(source: str, params: Mapping[str, Any]) -> Mount:
     return bucket(source, params["path"])
 
 
-#: For each kind of storage, the function that creates a mount from a source and the parameters of the module `shared_storage`.
+#: For each kind of storage, the function that creates a mount from a source and from the parameters of the `shared_storage` module.
 KINDS: dict[str, Callable[[str, Mapping[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
-#: Options of the module that specify both the kind and the source.
+#: Module options that specify both the kind of storage and its source.
 SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
@@ -357,7 +357,8 @@ def _tunnel_file(storage: Mount) -> str:
 def mounted_alternative(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
     """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
-    If the mount table does not distinguish the alternatives, as with a bind mount or an access point, the entry in /etc/fstab decides.
+    The mount table may not distinguish the alternatives, for example for a bind mount or an access point. The entry in /etc/fstab then
+    decides.
     """
     entries = entries_at(fstab, storage.mount_point)
     alternatives = [

@@ -16,19 +16,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 MEMORY_SHARE = 0.95
 #: Parameters that `parameters` may override. slurm.conf(5) describes them.
 DEFAULTS = {
-    # A node that registers with a valid configuration returns to service, even after a reboot.
+    # With this value, a node that registers with a valid configuration returns to service, even after a reboot.
     "ReturnToService": "2",
     # Scripts without --mem run, because memory is not a consumable resource.
     "SelectType": "select/cons_tres",
     "SelectTypeParameters": "CR_Core",
-    # EFA pins memory, and the limit of a login shell would be too low.
+    # EFA pins memory, and the locked-memory limit of a login shell would be too low.
     "PropagateResourceLimitsExcept": "MEMLOCK",
-    # More than the sum of a training job's stop_timeout (30 s by default) and 10 s for systemd, so that cancelled jobs end in time.
+    # This time is longer than the sum of a training job's stop_timeout (30 s by default) and 10 s for systemd, so that cancelled jobs end
+    # in time.
     "KillWait": "60",
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
 WITHOUT_CGROUPS = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none"}
-#: Parameters for which the module has options, or on which the configuration relies. In lower case, because Slurm ignores case.
+#: Parameters for which the module has options, or on which the configuration relies. The names are in lower case, because Slurm ignores
+#: case.
 OWN = frozenset(
     (
         "authtype clustername include grestypes nodename partitionname slurmctldhost slurmctldparameters slurmctldport slurmduser "
@@ -37,7 +39,7 @@ OWN = frozenset(
     .lower()
     .split()
 )
-#: More than any instance type has. Slurm stores the number of CPUs in 16 bits.
+#: These limits exceed the hardware of every instance type. Slurm stores the number of CPUs in 16 bits.
 MOST_CPUS, MOST_MEMORY, MOST_GPUS = 65_534, 1 << 30, 1024
 SPOOL = "/var/lib/slurm/slurmd"
 PORT = 6817
@@ -91,9 +93,9 @@ def check_settings(settings: Settings) -> None:
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
     _match("partition", settings.partition, NAME, NAMES)
     for group in settings.groups:
-        _match("groups", group, GROUP, "the names of groups")
+        _match("groups", group, GROUP, "valid group names")
     for name, value in settings.parameters.items():
-        _match("parameters", name, PARAMETER, "names of parameters as in slurm.conf(5)")
+        _match("parameters", name, PARAMETER, "parameter names from slurm.conf(5)")
         if name.lower() in OWN:
             raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove it.")
         _match(f"parameters: {name}", value, VALUE, "one line without #")
@@ -116,7 +118,7 @@ def settings_lines(settings: Settings) -> str:
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
         "ClusterName": settings.cluster,
-        # Not an address: a running job keeps the configuration with which it has started, and reports its end to the current master.
+        # This is not an address: a running job keeps the configuration with which it started, and reports its end to the current master.
         "SlurmctldHost": f"{settings.controller}({MASTER_NAME})",
         "SlurmctldPort": str(PORT),
         # Nodes get these files from slurmctld.
@@ -144,7 +146,7 @@ def settings_digest(settings: Settings) -> str:
 
 
 def slurm_conf(settings: Settings, nodes: Iterable[Node]) -> str:
-    """Return slurm.conf. Raises ValueError for values that it cannot contain."""
+    """Return slurm.conf. Raises ValueError for values that slurm.conf cannot contain."""
     # slurmctld reads all nodes in the file before it reads partitions, so their order does not matter.
     return HEADER + settings_lines(settings) + "".join(node_line(node) + "\n" for node in nodes)
 

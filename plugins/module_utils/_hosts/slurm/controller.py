@@ -90,7 +90,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
         converge_service(module, CONTROLLER, STOPPED if is_new else STARTED, changed=True)
         raise SlurmError(f"slurmctld does not start with its new configuration, so the old one was restored. {error}") from None
     if written:
-        ask(module, "scontrol", "reconfigure")  # sends the new files to all nodes
+        ask(module, "scontrol", "reconfigure")  # slurmctld then sends the new files to all nodes
     return diff
 
 
@@ -115,7 +115,7 @@ def settings_of(params: dict[str, Any]) -> Settings:
 
 
 def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, Node]) -> list[Node]:
-    """Return the nodes whose hardware is known: from the parameters or, if they lack it, from the current files."""
+    """Return the nodes whose hardware is known, from the parameters or otherwise from the current configuration files."""
     found = []
     for node in nodes:
         name, address, hardware = node["name"], node["address"], node["hardware"]

@@ -20,7 +20,7 @@ CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
 OS_RELEASE = "/etc/os-release"
-#: Packages for Debian and Ubuntu, with one program of each. A package counts as installed if its program exists.
+#: Packages for Debian and Ubuntu, each with a program that the package contains. A package counts as installed if its program exists.
 PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
@@ -32,7 +32,7 @@ def read_hardware(gpus: int) -> Hardware:
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = parse_memory(file.read())
     has_devices = all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
-    # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd reports 0 of them.
+    # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd then reports 0 GPUs.
     return Hardware(len(usable), sockets, cores, threads, memory, gpus if has_devices else 0)
 
 
@@ -86,9 +86,9 @@ def distribution(release: str) -> tuple[str, bool]:
 
 
 def has_cgroups(run: Run) -> bool:
-    """Return whether Slurm can use control groups on this host.
+    """Return whether Slurm can use cgroups on this host.
 
-    This requires control groups version 2 and Slurm's plugin for them (since Slurm 22.05). Containers are not supported.
+    This requires cgroup v2 and Slurm's cgroup v2 plugin (since Slurm 22.05). Hosts that are containers are not supported.
     """
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False
@@ -97,7 +97,7 @@ def has_cgroups(run: Run) -> bool:
             controllers = file.read().split()
     except OSError:
         return False
-    # In a container, control groups belong to the container's host.
+    # In a container, cgroups belong to the container's host.
     return {"cpuset", "memory"} <= set(controllers) and run(["systemd-detect-virt", "--container", "--quiet"])[0] != 0
 
 

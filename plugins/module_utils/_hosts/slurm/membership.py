@@ -17,7 +17,7 @@ ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
 
 
 class NodeState(NamedTuple):
-    """The state of a node and its flags, such as IDLE and DRAIN, and the reason for them."""
+    """The state of a node and its flags, such as IDLE and DRAIN, and the reason for that state."""
 
     flags: frozenset[str]
     reason: str
@@ -34,7 +34,10 @@ class NodeState(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What to do with nodes, by name. Nodes in `down` no longer respond. Their jobs are requeued before the nodes are removed."""
+    """What to do with nodes, by name.
+
+    Nodes in `down` no longer respond. The jobs on these nodes are requeued before the nodes are removed.
+    """
 
     keep: list[str]
     down: list[str]

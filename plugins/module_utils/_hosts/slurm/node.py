@@ -52,7 +52,9 @@ def ensure_present(module: AnsibleModule) -> None:
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
     if not DIGEST.fullmatch(params["settings"]):
-        raise ValueError("settings: invalid value {0!r}. Use the return value of the component controller.".format(params["settings"]))
+        raise ValueError(
+            "settings: invalid value {0!r}. Use the value that the module returns for the controller component.".format(params["settings"])
+        )
     lines = configuration.node_line(node) + ("\n" + configuration.gres_line(node) if node.hardware.gpus else "")
     hardware = "\n".join("# " + line for line in lines.splitlines())
     content = DROP_IN.format(settings=params["settings"], hardware=hardware, master=MASTER_NAME, port=PORT)
@@ -68,7 +70,9 @@ def ensure_present(module: AnsibleModule) -> None:
 def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
     """Return the only node in the parameters. Its name must be `host_name`, unless `host_name` is None. Raises ValueError."""
     if len(nodes) != 1 or not nodes[0]["hardware"]:
-        raise ValueError("nodes: the component node needs one entry, for this host, with its hardware. Use the return value of slurm_info.")
+        raise ValueError(
+            "nodes: the node component needs exactly one entry: this host and its hardware. Use the return value of slurm_info."
+        )
     name = nodes[0]["name"]
     if host_name not in (None, name):
         raise ValueError(

@@ -69,7 +69,7 @@ def _shown(service: Service, restarted: bool = False) -> str:
 
 
 def systemctl(module: AnsibleModule, *arguments: str) -> None:
-    """Run systemctl. Raises SlurmError, with the error message and the end of the unit's log, if it fails."""
+    """Run systemctl. If it fails, raises SlurmError with the error message and the end of the unit's log."""
     status, _unused, error = module.run_command(["systemctl", *arguments])
     if status and arguments[0] != "reset-failed":
         raise SlurmError("systemctl {} failed: {}{}".format(" ".join(arguments), error.strip(), log_end(module, arguments[-1])))
@@ -113,7 +113,7 @@ def change_state(module: AnsibleModule, name: str, found: NodeState, state: str,
 
 
 def wait_for_controller(module: AnsibleModule, timeout: int) -> None:
-    """Wait until slurmctld responds. Raises SlurmError, with the end of its log, after `timeout` seconds."""
+    """Wait until slurmctld responds. After `timeout` seconds, raises SlurmError with the end of slurmctld's log."""
     if not wait_until(lambda: " is UP" in _run(module, "scontrol", "ping")[1], timeout):
         raise SlurmError(f"Timed out after {timeout} s waiting for slurmctld to respond.{log_end(module, CONTROLLER)}")
 

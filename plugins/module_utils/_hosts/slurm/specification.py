@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The parameters of the module slurm."""
+"""The parameters of the `slurm` module."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class StateDirectoryError(Exception):
 
 
 def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
-    """Return the mount point in the contents of fstab that contains `path` and is not mounted, or None."""
+    """Return the fstab mount point that contains `path` and is not mounted, or None."""
     points = [line.split()[1] for line in fstab.splitlines() if len(line.split()) > 1 and not line.lstrip().startswith("#")]
     holding = [point for point in points if point.startswith("/") and (path + "/").startswith(point.rstrip("/") + "/")]
     nearest = max(holding, key=len, default=None)
@@ -86,7 +86,8 @@ def _open_parent(path: str, trusted: dict[int, int]) -> int:
             if status.st_uid not in trusted or shared:
                 raise StateDirectoryError(
                     f"state_directory: users other than root and the login user can write to {reached}, so they could replace the queue."
-                    " Choose another directory, such as /var/lib/slurm/slurmctld. There, the queue is lost if the master is replaced."
+                    " Choose another directory, such as /var/lib/slurm/slurmctld. On a local disk, the queue is lost if the master is "
+                    "replaced."
                 )
     except BaseException:
         os.close(descriptor)

@@ -162,22 +162,22 @@ def _line(name: bytes, blob: bytes) -> str:
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
     """Return why a new certificate is needed, or None if the current certificate meets the terms for at least `renew_days` more days."""
     if certificate is None or public_key is None:
-        return "it does not exist"
+        return "the certificate or its key does not exist"
     try:
         found = parse_certificate(certificate)
     except ValueError as error:
         return str(error)
     reasons = [
-        (found.kind != terms.kind, f"it is a {found.kind} certificate"),
+        (found.kind != terms.kind, f"the certificate is a {found.kind} certificate"),
         (found.public_key != bare_key(public_key), "the key has changed"),
         (found.authority != bare_key(terms.authority), "another certificate authority signed it"),
         (set(found.principals) != set(terms.principals), "the names have changed"),
-        (found.critical_options != terms.critical_options, "it is restricted to other addresses"),
-        (set(found.extensions) != set(terms.extensions), "its permissions have changed"),
-        (found.valid_after > now, "it is not valid yet"),
-        (found.valid_before < now + terms.renew_days * DAY, f"it expires in less than {terms.renew_days} days"),
+        (found.critical_options != terms.critical_options, "the certificate is restricted to different source addresses"),
+        (set(found.extensions) != set(terms.extensions), "the certificate's permissions have changed"),
+        (found.valid_after > now, "the certificate is not valid yet"),
+        (found.valid_before < now + terms.renew_days * DAY, f"the certificate expires in less than {terms.renew_days} days"),
         # Allow one more day, because this host's clock may be slow.
-        (found.valid_before > now + (terms.validity_days + 1) * DAY, f"it is valid for more than {terms.validity_days} days"),
+        (found.valid_before > now + (terms.validity_days + 1) * DAY, f"the certificate is valid for more than {terms.validity_days} days"),
     ]
     return next((reason for applies, reason in reasons if applies), None)
 

@@ -1,10 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a supervisor does between two attempts: it finds the cause, ends the remaining processes, and decides or reads what follows.
+"""What a supervisor does between two attempts: it finds out why an attempt failed, ends the remaining processes, and decides or reads what
+follows.
 
-The supervisors decide without the controller. The supervisor of the first process that responds decides for all, so a job survives the loss
-of any host.
+The supervisors decide without the controller. The supervisor of the first process that responds decides for all supervisors, so a job
+survives the loss of any host.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ FULL = ("No space left on device", "Disk quota exceeded")
 def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
     """Return why a process failed. `kind` is known for a process that was stopped or did not start, and otherwise empty.
 
-    `oom_kills` is the number of processes of the unit that the kernel has killed because of a lack of memory.
+    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed.
     """
     if kind:
         return {"kind": kind, "what": (record.get("reason") or kind)[: recovery.WHAT_LIMIT]}
     if oom_kills:
-        return {"kind": recovery.OUT_OF_MEMORY, "what": "a lack of memory"}
+        return {"kind": recovery.OUT_OF_MEMORY, "what": "an out-of-memory error"}
     log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
     launcher = LAUNCHERS.get(spec["launcher"])
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
@@ -94,9 +95,9 @@ def _signal(code: int) -> str:
 
 
 def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
-    """Return how many processes of this unit the kernel has killed for lack of memory, or 0 if the kernel does not count them.
+    """Return how many processes in this unit the kernel's OOM killer has killed, or 0 if the kernel does not count them.
 
-    Source: `memory.events` in the documentation of control groups, version 2.
+    Source: `memory.events` in the kernel's cgroup v2 documentation.
     """
     try:
         with open(cgroups, encoding="utf-8") as file:
@@ -123,7 +124,7 @@ def reap(child: int) -> None:
 
 
 def end_descendants(patience: float = 30) -> bool:
-    """Kill all descendants of this process and wait for at most `patience` seconds until none is left. Return whether none is left."""
+    """Kill all descendants of this process, and wait at most `patience` seconds for them to end. Return whether all have ended."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
@@ -186,14 +187,15 @@ def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
 class Recovery:
     """Determines what follows an attempt that has ended with a restartable verdict.
 
-    `silent` returns whether the process of a record has sent no heartbeat for too long. `stopped` returns whether this supervisor must end.
+    The function `silent` returns whether the process that a record describes has sent no heartbeat for too long. The function `stopped`
+    returns whether this supervisor must end.
     """
 
     def __init__(self, spec: Spec, before: Known, silent: Callable[[Record], bool], stopped: Callable[[], bool]) -> None:
         self._spec = spec
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._before = before
-        # Until then, processes without a record may still be starting.
+        # Until `_patient_until`, processes without a record may still be starting.
         self._patient_until = time.monotonic() + spec["heartbeat_timeout"]
         self._silent = silent
         self._stopped = stopped
@@ -270,7 +272,7 @@ class Recovery:
     def _earlier(self) -> list[recovery.Attempt]:
         """Return the attempts before this one.
 
-        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as one without progress.
+        If the decision about an attempt is invalid or exceeds the budget, it counts as an attempt without progress.
         """
         budget, found = Budget(), []
         for number in range(self._spec["attempt"] - 1, 0, -1):
@@ -291,7 +293,7 @@ class Recovery:
             return str(error)[: recovery.WHAT_LIMIT]
         units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
-            return f"{self._spec['launcher']} would need more processes on a host."
+            return f"{self._spec['launcher']} would need additional processes on a host."
         return ""
 
 
@@ -310,7 +312,7 @@ def available_hosts(hosts: Sequence[str], planned: Sequence[Spec], processes: Se
 
 
 def policy(spec: Spec) -> recovery.Policy:
-    """Return the options of a job that the decision depends on."""
+    """Return the job options that the decision about a restart depends on."""
     params = spec["parameters"]
     return recovery.Policy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
 
@@ -336,14 +338,15 @@ def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
     paths = Paths(spec["directory"], spec["attempt"] + 1)
     chosen = [host for host in spec["parameters"]["hosts"] if host["name"] in hosts]
     if not chosen:
-        raise LaunchError("No host is left.")
+        raise LaunchError("No host is left for the next attempt.")
     return specs.plan_specs({**spec["parameters"], "hosts": chosen}, paths)
 
 
 def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
     """Return the spec with which this unit takes part in the next attempt, or None if it takes no part. Raises LaunchError.
 
-    `directory` is the unit's runtime directory. Launchers derive its path from the name of the process, which may differ between attempts.
+    `directory` is the unit's runtime directory. Launchers derive the path of the runtime directory from the name of the process, which may
+    differ between attempts.
     """
     planned = plan(spec, hosts)
     found = next((each for each in planned if (each["host"], each["slot"]) == (spec["host"], spec["slot"])), None)

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds the complete checkpoints in a directory, and sets one aside. Runs on hosts without Ansible.
+"""Finds the complete checkpoints in a directory, and sets a checkpoint aside. Runs on hosts without Ansible.
 
-Formats differ, so only names and times of the files and directories at the top level count.
+Checkpoint formats differ, so only the names and times of top-level files and directories are considered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def complete(place: str) -> list[Checkpoint]:
             for entry in entries:
                 if not is_complete(entry.name):
                     continue
-                with contextlib.suppress(OSError):  # deleted in the meantime
+                with contextlib.suppress(OSError):  # the entry has been deleted in the meantime
                     found.append({"name": entry.name, "changed": entry.stat(follow_symlinks=False).st_mtime})
     except OSError:
         return []
@@ -74,8 +74,8 @@ def is_complete(name: str) -> bool:
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
     """Rename a checkpoint, so that scripts use the checkpoint before it. Raises OSError.
 
-    Each host of the job does this before its processes start. If another host has already renamed the checkpoint, its name may belong to a
-    newer checkpoint, which is not renamed.
+    Each host of the job does this before the processes on that host start. If another host has already renamed the checkpoint, its name may
+    belong to a newer checkpoint, which is not renamed.
     """
     path = os.path.join(place, checkpoint["name"])
     target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 DAY = 86400.0
 
-# The prefix of the directories that a run is deleting. No job can have such a name, so no other module reads them.
+# The prefix of job directories that are being deleted. No job can have such a name, so no other module reads these directories.
 DELETED = ".deleted-"
 
 
@@ -97,7 +97,9 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
         raise CleanupError(f"job {name!r} does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
-        raise CleanupError(f"job {name!r} is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait.")
+        raise CleanupError(
+            f"job {name!r} is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
+        )
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
         users_of_it = ", ".join(other.name for other in jobs if other.name != name and _owner(other, directory) == name)

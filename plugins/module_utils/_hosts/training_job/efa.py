@@ -26,6 +26,7 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
         )
     if len(hosts) == 1:
         return {}
-    # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. All
-    # versions of the aws-ofi-nccl plugin use this network name, and configure fork safety, topology and GPUDirect for the instance type.
+    # If the specified provider or network cannot be used, the process fails. Without these variables, the process would fall back to TCP.
+    # All versions of the aws-ofi-nccl plugin use this network name, and configure fork safety, topology and GPUDirect for the instance
+    # type.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}

@@ -24,10 +24,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
-#: The buckets of the goodput as they are shown.
+#: The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
 
-# Maximum number of slow hosts that are named.
+# Maximum number of slow hosts to name in the output.
 SLOW_SHOWN = 5
 
 # Patterns for the last log line of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
@@ -238,7 +238,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
-    # Without progress, the time of a failed job cannot be divided into training and everything else.
+    # Without progress entries, the time that a failed job took cannot be divided into training and everything else.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
     if found.get("export"):
@@ -264,7 +264,7 @@ def failure_message(found: JobStatus, command: Callable[[str], str], again: str 
     """Return why a job did not succeed, the last log lines of the process that failed first, and what to do next.
 
     `command` returns the command that runs a playbook of this collection, such as `logs`. `again` is the command that continues the job.
-    Without it, the message contains a command that lacks the job's variables.
+    Without `again`, the message contains a command that lacks the job's variables.
     """
     if "failure" not in found or "failure" in found.get("queue", {}):
         return not_started(found)
@@ -292,7 +292,7 @@ def not_restarted(found: JobStatus) -> list[str]:
         return []
     last, failure = attempts[-1], found["failure"]
     cause = last.get("cause", "")
-    # Usually, the first sentence has named this process and how it ended.
+    # Usually, the first sentence of the failure message already names this process and how it ended.
     because = f", because {cause}" if not cause.startswith("{} on {} ".format(title(failure["name"]), failure["host"])) and cause else ""
     again = " again" if last["attempt"] > 1 else ""
     return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
@@ -313,7 +313,7 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
     advice = _advice(found, missing)
     if advice:
         yield advice
-    if advice != _silence_advice(found):  # in this case, the logs contain nothing
+    if advice != _silence_advice(found):  # the advice about silence is given only if the logs are empty
         yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if not missing:
         yield _continuation(found, command, again)

@@ -16,7 +16,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.step_times import StepTimes, hosts_of_ranks
 
-# Maximum bytes of the records of all attempts before the newest one. For attempts beyond this limit, only the decisions count.
+# Maximum total size of the records of all attempts before the newest one, in bytes. For attempts beyond this limit, only the decisions
+# count.
 OLDER_RECORDS_LIMIT = 1 << 21
 
 
@@ -89,7 +90,10 @@ def last_moment(process: Record) -> float:
 
 
 def attempts(known: Sequence[Known]) -> list[Attempt]:
-    """Return the attempts of a job. If the hosts have decided on another attempt that has not begun, it begins at the end of the job."""
+    """Return the attempts of a job.
+
+    If the hosts have decided on one more attempt that never began, its start time counts as the end of the job.
+    """
     hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
     found, planned = [], set(hosts) if known and not known[0].processes else set()
     for one in known:
@@ -137,7 +141,7 @@ def failed_at(one: Known) -> float | None:
     if not is_hang(one.failure):
         return last_moment(one.failure)
     if hangs.WITH_MEDIAN_STEP in (one.failure.get("reason") or ""):
-        return 0.0  # output is not a sign of progress, so the last step counts
+        return 0.0  # output is not a sign of progress, so the time of the last step counts
     return max(process.get("active", 0.0) for process in (one.failure, *one.processes))
 
 

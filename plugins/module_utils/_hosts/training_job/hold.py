@@ -1,14 +1,15 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The program that a queue runs as root on each host that it has allocated to a job. It holds the host until the job has ended there.
+"""The program that a queue runs as root on each host that it has allocated to a job. The program keeps the host allocated until the job has
+ended on the host.
 
-``hold DIRECTORY`` starts the job's processes on this host in the same way as the module training_job. It waits until no process is left,
-and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest exit
-status of all hosts, or ``cancelled``.
+``hold DIRECTORY`` starts the job's processes on this host in the same way as the `training_job` module. This command waits until no process
+is left, and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest
+exit status of all hosts, or ``cancelled``.
 
-The controller has put the job's parameters into the directory, which belongs to root. Users of the queue can neither write to the directory
-nor run this program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
+The controller has put the job's parameters into DIRECTORY, which belongs to root. Users of the queue can neither write to the directory
+nor run the program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
 library.
 """
 
@@ -44,7 +45,7 @@ INTERVAL = 1.0
 # Seconds between two checks of whether the job has ended on its first host.
 RELEASE_INTERVAL = 2.0
 
-# Seconds for one command of the queue. The commands retry while the queue's service does not respond.
+# Time limit in seconds for one command of the queueing system. The commands retry while the queueing system does not respond.
 COMMAND_TIMEOUT = "30"
 
 # Seconds within which an operation of the job's user on the shared storage must be complete.
@@ -52,7 +53,7 @@ PATIENCE = 60.0
 
 ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)
 
-# If the program is killed, this ends the job's processes, because the queue then gives the host to other jobs.
+# If the program is killed, this command ends the job's processes, because the queue then gives the host to other jobs.
 GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
 
 
@@ -126,7 +127,7 @@ class Holder:
             return 0
         finally:
             if own_name() != self.first_host():
-                records.delete([self.job.directory])  # it may contain secrets
+                records.delete([self.job.directory])  # the directory may contain secrets
 
     def start(self) -> None:
         """Start the processes of this host unless they are running. Raises one of ERRORS."""
@@ -147,10 +148,10 @@ class Holder:
         while has_processes(self.job.name):
             if self.cancelled.wait(INTERVAL):
                 self.stop()
-                time.sleep(INTERVAL)  # only if a process is left
+                time.sleep(INTERVAL)  # the loop continues only if a process is left
 
     def release(self) -> None:
-        """Cancel the entry if its first host is lost, because only that host tells the queue that the job has ended."""
+        """Cancel the job in the queue if the job's first host is lost, because only that host tells the queue that the job has ended."""
         try:
             while not self.cancelled.is_set():
                 states = self.states_of_first_host()
@@ -237,12 +238,15 @@ def stop_former_jobs(job: str) -> None:
 
 
 def has_processes(job: str) -> bool:
-    """Return whether a unit or a process of the job is left on this host."""
+    """Return whether a unit or a process of the job remains on this host."""
     return bool(records.runtime_directories(job) or systemd.processes(job))
 
 
 def report(job: Job, failure: str, only_if: Any = None) -> None:
-    """Record, as the job's user, why the job did not start. With `only_if`, do so only if this function returns true."""
+    """Record, as the job's user, why the job did not start.
+
+    If the function `only_if` is given, record the reason only if `only_if` returns true.
+    """
     paths = job.paths
 
     def write() -> None:
@@ -259,7 +263,7 @@ def report(job: Job, failure: str, only_if: Any = None) -> None:
 def finish(job: Job, status: str) -> int:
     """Delete the job's parameters. If the queue failed to start the job and no host has recorded the reason, record the failure."""
     if status not in ("0", CANCELLED):
-        text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the messages in the hosts' journals."
+        text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the journals of the job's hosts."
         report(job, text, lambda: not records.read_records(job.paths))
     records.delete([job.directory])
     return 0

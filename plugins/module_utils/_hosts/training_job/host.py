@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Describes and checks this host: its number, address, GPUs and Python."""
+"""Describes and checks this host: its number, its address, its GPUs and its Python interpreter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def check_python(params: dict[str, Any]) -> None:
 
 
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
-    """Return the worker metadata of this host. Raises RefusalError if the metadata is missing or has a different generation."""
+    """Return this host's worker metadata.
+
+    Raises RefusalError if the metadata is missing or has a generation id other than the inventory's.
+    """
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")
     try:
@@ -39,9 +42,8 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
         raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has generation {}, but the inventory has {}, because the cluster has changed since. {}".format(
-                metadata["generation"], generation, hint
-            )
+            "the metadata on this host has the generation id {}, but the inventory has {}, because the cluster has changed since. "
+            "{}".format(metadata["generation"], generation, hint)
         )
     return metadata
 

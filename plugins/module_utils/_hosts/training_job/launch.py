@@ -33,8 +33,8 @@ def start_processes(
     hindrance = systemd.refuse_nfs(run, user)
     if hindrance:
         warn(
-            f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. Therefore,"
-            " they can read and write everything on an EFS file system. Install nftables on this host."
+            f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. Therefore, these "
+            "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
     place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
     systemd.start(run, params["name"], place, specs)
@@ -43,7 +43,7 @@ def start_processes(
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
     """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
 
-    With a `user`, the directory is created if necessary. Raises DirectoryError.
+    If `user` is specified, the directory is created if necessary. Raises DirectoryError.
     """
     if not params["sync_directory"]:
         return None

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# Maximum bytes of records to read and return for a list of jobs. The controller accepts twice as many.
+# Maximum total size, in bytes, of the records to read and return for a list of jobs. The controller accepts twice this size.
 LISTING_LIMIT = 1 << 25
 # Maximum number of skipped files to name.
 PROBLEMS_LIMIT = 20
@@ -71,7 +71,7 @@ def newest_first(directory: str) -> list[str]:
 
 
 def some(problems: list[str]) -> list[str]:
-    """Return at most PROBLEMS_LIMIT problems as lines, followed by a line with the number of remaining problems."""
+    """Return at most PROBLEMS_LIMIT problems as lines, followed by a line with the number of problems that are left out."""
     shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
     rest = len(problems) - len(shown)
     return [*shown, f"{rest} more job files are skipped"] if rest else shown

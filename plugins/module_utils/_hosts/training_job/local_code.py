@@ -15,7 +15,7 @@ import shutil
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-# The file that marks a directory filled by a job. The contents of other directories are never replaced.
+# The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -32,13 +32,13 @@ def check_directory(directory: str, job_directory: str) -> None:
         raise DirectoryError(f"{name} is not a normalized absolute path. Specify an absolute path without '..' or a trailing slash.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it. Use a path on each host's own disk.")
+        raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it. Use a path that is on each host's own disk.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
     """Return a file descriptor of the directory, or None if it does not exist.
 
-    With a `user`, create the directory if necessary, and make that user its owner.
+    If `user` is specified, create the directory if necessary, and make that user its owner.
 
     Does not follow links in the path. Through a link, a user who controls a parent directory could make root create a directory
     elsewhere, and could become the owner of that directory. Raises DirectoryError.
@@ -51,7 +51,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
             descriptor = os.open(part, OPEN, dir_fd=outer)
         except FileNotFoundError:
             return None
-        except NotADirectoryError:  # Linux reports this error for a link, too
+        except NotADirectoryError:  # Linux reports ENOTDIR for a link, too
             raise DirectoryError(
                 f"sync_directory {directory!r}: the path component {part!r} is a link or a file. Use a path without links."
             ) from None
@@ -71,7 +71,7 @@ def _make(name: str, directory: int) -> bool:
 
 
 def check_contents(directory: str, descriptor: int) -> None:
-    """Raise DirectoryError if the open directory has files that no job put there, or if this process cannot write to it."""
+    """Raise DirectoryError if the open directory has files that no job put there, or if this process cannot write to the directory."""
     os.fchdir(descriptor)
     names = os.listdir(".")
     if names and MARK not in names:

@@ -43,7 +43,7 @@ def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
         end = len(data)
     text = data[begin:end].decode("utf-8", "replace")
     lines = [log_line(line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
-    if not lines[-1]:  # the text after the last newline is empty
+    if not lines[-1]:  # if the last line is complete, the text after the last newline is empty
         lines.pop()
     return LogPart(lines, start + end, start + begin - offset)
 

@@ -40,7 +40,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         check_python(params)
     with health_checks(params, user.pw_name) as readings:
         if readings:
-            # All later steps use the storage. This check quickly detects storage that hangs.
+            # All later steps use the shared storage. This check quickly detects storage that does not respond.
             refuse_unhealthy(module, readings.findings(lambda check: check.per_mount))
         place = open_sync_directory(params, paths, None)
         found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
@@ -55,7 +55,10 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def check_setup(digests: dict[str, str]) -> None:
-    """Raise RefusalError if a set-up step has not succeeded on this host. `digests` maps digests to descriptions."""
+    """Raise RefusalError if a set-up step has not succeeded on this host.
+
+    `digests` maps the digest of each step to the step's description.
+    """
     missing = node_setup_records.missing(digests)
     if missing:
         raise RefusalError(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plans the processes of a job on one host from the parameters of the module training_job."""
+"""Plans the processes of a job on one host from the parameters of the `training_job` module."""
 
 from __future__ import annotations
 

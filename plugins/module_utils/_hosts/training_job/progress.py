@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 # Number of bytes at the end of the file in which to search for the last entry.
 PROGRESS_TAIL = 4096
 
-# Maximum bytes of progress in one response. Earlier entries are left out.
+# Maximum size of the progress entries in one response, in bytes. Earlier entries are left out.
 PROGRESS_LIMIT = 1 << 20
 
 

@@ -19,17 +19,18 @@ Entry = Dict[str, Any]
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# A sample contains this number of consecutive entries, then the same number from every second entry, and so on. The second value is the
-# maximum number of lines that are read for a sample, or for the recorded sizes of the progress file.
+# A sample contains this number of consecutive entries, then the same number of entries of which every second one was skipped, and so on.
+# The second value is the maximum number of lines that are read for a sample, or for the recorded sizes of the progress file.
 SAMPLED, LINES_LIMIT = 1 << 15, 1 << 22
 
 # Up to a limit, lines with this key are always part of a sample.
 ALWAYS, ALWAYS_LIMIT = b'"checkpoint_seconds"', 1 << 18
 
-# The key of an entry's own time.
+# The key under which an entry may contain its own time.
 TIME = "time"
 
-# Times of at least this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.
+# Times that are not less than this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job
+# began.
 SINCE_1970 = 1e9
 
 Notes = Sequence[Tuple[float, int]]
@@ -82,7 +83,7 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
 
 
 def sample(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield entries like entries(), but from a long file only as many as can be read in a few seconds.
+    """Yield the same values as entries(), but from a long file only as many entries as can be read in a few seconds.
 
     Towards the end of the file, more entries are left out. Entries about checkpoints are not left out.
     """

@@ -48,13 +48,13 @@ PROGRAM = (
     *(base, registry, slurm),
 )
 
-# The directories in which packages install the commands of queues.
+# The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# Seconds that the queue needs to start and to end a job, beyond the time limit with which the job ends itself.
+# Seconds that the queue needs to start and to end a job. They are added to the time limit after which the job ends itself.
 EXTRA_SECONDS = 300
 
-# Seconds within which a run submits a job after it has written the job's parameters to the hosts.
+# Seconds within which a playbook run submits a job after the run has written the job's parameters to the hosts.
 SUBMISSION_TIMEOUT = 3600
 
 # Seconds to wait, in addition to the stop timeout of a cancelled job, until the job's hosts are free.
@@ -62,16 +62,16 @@ CANCEL_SECONDS = 60.0
 
 
 def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
-    """Return the output of a command of the queue. Raises QueueError."""
+    """Return the output of a queueing system's command. Raises QueueError."""
     status, output, error = run(["timeout", hold.COMMAND_TIMEOUT, *command])
     if status:
-        text = (error or output).strip().rstrip(".") or f"it ended with exit status {status}"
+        text = (error or output).strip().rstrip(".") or f"the command ended with exit status {status}"
         raise QueueError(f"queue: {command[0]} of {queue.title} failed: {text}.")
     return output
 
 
 def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
-    """Raise RefusalError unless the queue responds and all hosts belong to it."""
+    """Raise RefusalError unless the queue responds and all hosts belong to the queue."""
     queue = QUEUES[name]
     configure = f"Run the playbook deeplearning.cluster.{queue.playbook}, or remove training_job_queue."
     if not all(shutil.which(program, path=SEARCH) for program in queue.programs):
@@ -86,7 +86,7 @@ def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
 
 
 def queues_of_host(run: users.Run, name: str) -> list[str]:
-    """Return the names of the queues that can start jobs on this host, whose name is `name`."""
+    """Return the names of the queues that can start jobs on this host. The argument `name` is the name of this host."""
     found = []
     for each, queue in QUEUES.items():
         if run(["systemctl", "is-active", "--quiet", queue.service])[0] == 0:
@@ -108,7 +108,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     host.read_metadata(params["metadata_directory"], params["generation"])
     checkpoints.keep_directory(params, paths, user)
     chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
-    plan({**params, "hosts": chosen}, paths)  # raises the errors of the launcher
+    plan({**params, "hosts": chosen}, paths)  # raises the launcher's errors before anything is written
     if not module.check_mode:
         prune(module.run_command, QUEUES[params["queue"]])
         place = hold.directory(params["name"])
@@ -125,7 +125,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def host_count(params: Mapping[str, Any]) -> int:
-    """Return the number of hosts that the job gets. Raises RefusalError if the job has fewer hosts."""
+    """Return the number of hosts that the job requests. Raises RefusalError if fewer hosts are specified for the job."""
     count = params["host_count"] or len(params["hosts"])
     if count > len(params["hosts"]):
         raise RefusalError("host_count: {} is more than the {} hosts of the job. Use a smaller number.".format(count, len(params["hosts"])))
@@ -166,7 +166,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
-    """Return what the job requests of the queue. Raises RefusalError, QueueError."""
+    """Return what the job requests from the queue. Raises RefusalError, QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(ask(run, queue, queue.show_hosts).split()))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
@@ -191,7 +191,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
         entry = entries(run, queue).get(job.name)
         if not entry or not entry.is_active:
             return
-        # This fails if the job has just ended, or if another host has cancelled it.
+        # This command fails if the job has just ended, or if another host has just cancelled the job.
         is_cancelled = is_cancelled or run(["timeout", hold.COMMAND_TIMEOUT, *queue.cancel([entry.id])])[0] == 0
         if time.monotonic() > end:
             raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
@@ -217,7 +217,7 @@ def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
 def complete_job(job: JobStatus, entry: Entry | None) -> None:
     """Complete the state of a job without records from its entry in the queue.
 
-    A job whose hosts have been allocated is about to start. Its first records become visible on this host after a while.
+    A job whose hosts have been allocated is about to start. The job's first records become visible on this host after a while.
     """
     if entry is not None and entry.stage == WAITING:
         job["queue"] = {**job["queue"], "id": entry.id, "reason": entry.reason, "before": entry.before}

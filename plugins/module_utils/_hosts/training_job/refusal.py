@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The errors of a host that cannot run a job. This code also runs on hosts without Ansible."""
+"""The errors that a host raises if it cannot run a job. This code also runs on hosts without Ansible."""
 
 from __future__ import annotations
 

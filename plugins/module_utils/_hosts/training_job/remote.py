@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs commands in the job's unit on another host, for frameworks such as MPI that start their own daemons.
+"""Runs commands in the job's systemd unit on another host, for frameworks such as MPI that start their own daemons.
 
 A job's user has no SSH key. A process that ssh starts belongs to a login session, so it is not subject to the job's limits and does not end
 when the job ends. This module replaces ssh: a process of the job waits on the other host (``serve``), and ``rsh HOST COMMAND`` sends the
@@ -48,7 +48,7 @@ def main(action: str, spec: Spec, words: list[str]) -> int:
 
 
 def serve(spec: Spec) -> int:
-    """Run the commands that rsh() sends. On SIGTERM, terminate the processes of these commands, and then this process."""
+    """Run the commands that rsh() sends. On SIGTERM, terminate the processes that these commands started, and then this process."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
     own = spec["daemons"][spec["host"]]
     with socket.create_server((own["address"], own["port"])) as listener:
@@ -61,7 +61,10 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """Terminate the unit's other processes except the supervisor, then this process. The supervisor kills processes that take too long."""
+    """Terminate the unit's other processes except the supervisor, then this process.
+
+    The supervisor kills processes that take too long to end.
+    """
     for process in _others():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -109,7 +112,7 @@ def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
             if stream is not None:
                 selector.register(stream, selectors.EVENT_READ, kind)
         while selector.get_map():
-            ended = child.poll() is not None  # check this first, so that all its output is available afterwards
+            ended = child.poll() is not None  # check first whether the command has ended, so that all its output is available afterwards
             ready = selector.select(0.1)
             for entry, _events in ready:
                 data = os.read(entry.fd, 1 << 16)
@@ -124,7 +127,7 @@ def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
 
 
 def rsh(spec: Spec, words: list[str]) -> int:
-    """Run a command on another host of the job, as ssh would. `words` are the host's name and the words of a shell command."""
+    """Run a command on another host of the job, in the same way as ssh. `words` are the host's name and the words of a shell command."""
     host, command = words[0], " ".join(words[1:])
     if host not in spec["daemons"]:
         sys.stderr.write(f"{host} is not a host of this job\n")
@@ -139,7 +142,7 @@ def rsh(spec: Spec, words: list[str]) -> int:
         with _connection(connected, HANDSHAKE) as connection:
             return _ask(connection, spec["key"], os.fsencode(command))
     except (OSError, EOFError) as error:
-        # For example, the unit on that host has ended, and the command with it.
+        # For example, the unit on that host has ended, and the command has ended with the unit.
         sys.stderr.write(f"{host} closed the connection: {error}\n")
         return 1
 
@@ -193,6 +196,6 @@ def _connection(connected: socket.socket, seconds: int) -> Connection:
 
 
 def _limit(connection: Connection, seconds: int) -> None:
-    """Set the timeout of reads in seconds. 0 means no timeout."""
+    """Set the timeout for reads in seconds. The value 0 means no timeout."""
     with socket.socket(fileno=os.dup(connection.fileno())) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The parameters of the module training_job, and the checks that do not need a host."""
+"""The parameters of the `training_job` module, and the checks that do not need a host."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SPECIFICATION: dict[str, Any] = {
     ],
 }
 
-# The shortest time without activity, in seconds, that can be distinguished from the delay with which supervisors report activity.
+# The shortest time without activity, in seconds, that is longer than the delay with which supervisors report activity.
 HANG_TIMEOUT_MIN = 30
 
 
@@ -124,7 +124,7 @@ def check_restarts(params: dict[str, Any]) -> None:
                 raise RefusalError(f"{option}: {code} is not the exit status of a failed process. Use 1 to 255.")
     both = sorted(set(stop) & set(restart))
     if both:
-        raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove it from one of them.")
+        raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove the exit code from one of the two options.")
 
 
 def check_queue(queue: str | None, count: int) -> None:

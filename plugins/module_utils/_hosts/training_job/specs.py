@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
-# The parameters of the module training_job that a plan depends on.
+# The parameters of the `training_job` module that a plan depends on.
 PARAMETERS = (
     "name",
     "script",
@@ -59,7 +59,7 @@ PARAMETERS = (
 def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[Spec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
 
-    The attempt number is the one in `paths`. The options of the launcher must be complete.
+    `paths` determines the attempt number. The options of the launcher must be complete.
     """
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     code = params["sync_directory"] or paths.code

@@ -3,7 +3,7 @@
 
 """Collects the stacks of a process's descendants when a job hangs, before anything is killed.
 
-The supervisor does this as the job's user, so it can read only what the job can read.
+The supervisor runs as the job's user, so it can read only what the job can read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
-# Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters of a place, and bytes of a stack.
+# Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters in the description of a line of code,
+# and bytes of a stack.
 PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 300, 1 << 18
 
 # Limits for the files of torch's flight recorder: number, and bytes of one file.
@@ -35,7 +36,7 @@ RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
 # together.
 PY_SPY_TIMEOUT, BEGIN_TIMEOUT, PAUSE, TIMEOUT = 10.0, 1.0, 0.3, 20.0
 
-#: The signal for which scripts register faulthandler. It is only sent to Python processes that have a handler for it.
+#: The signal for which scripts register faulthandler. The signal is sent only to Python processes that have a handler for it.
 DUMP_SIGNAL = signal.SIGUSR1
 
 # The environment variables in which launchers tell a process its rank.
@@ -44,7 +45,7 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 # Frames of these libraries wait for other ranks.
 COMMUNICATION = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/deepspeed/comm/")
 
-# Frames as faulthandler and as py-spy write them, after whatever a launcher writes before each line.
+# Stack frames in the formats of faulthandler and py-spy. A launcher may write a prefix before each line.
 FRAMES = (
     re.compile(r'.{0,200}?  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9}) in '),
     re.compile(r" {4}\S.{0,400} \((?P<path>[^():]{1,4096}):(?P<line>\d{1,9})\)$"),
@@ -54,7 +55,7 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 
 
 class Program(NamedTuple):
-    """A running process. `state` is a letter of proc(5). `rank` is -1 if its environment contains none."""
+    """A running process. `state` is a letter of proc(5). `rank` is -1 if the process's environment contains no rank."""
 
     pid: int
     parent: int
@@ -91,10 +92,10 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
 
 
 def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]:
-    """Return the program of each rank: its first Python process, or its first process. `own` are the ranks of the supervised process.
+    """Return the program of each rank: its first Python process, or its first process. `own` contains the ranks of the supervised process.
 
-    Launchers such as torchrun are parents of a rank's process. Data loaders are its children, and inherit its environment. If the
-    supervised process has a single rank, and no process has this rank in its environment, all processes belong to this rank.
+    Launchers such as torchrun are parents of a rank's process. Data loaders are children of a rank's process, and inherit its environment.
+    If the supervised process has a single rank, and no process has this rank in its environment, all processes belong to this rank.
     """
     ordered = _parents_first(programs)
     found = _first_of_each([(program.rank, program) for program in ordered if program.rank >= 0 and (not own or program.rank in own)])
@@ -127,7 +128,7 @@ def _parents_first(programs: Sequence[Program]) -> list[Program]:
 def _read(pid: int) -> Program | None:
     text = _proc(pid, "stat").rpartition(")")[2].split()
     if len(text) < 2:
-        return None  # it has ended
+        return None  # the process has ended
     variables = dict(item.partition("=")[::2] for item in _proc(pid, "environ").split("\0"))
     rank = next((variables[name] for name in RANKS if re.fullmatch(r"\d{1,6}", variables.get(name, ""))), "-1")
     with contextlib.suppress(OSError):
@@ -154,7 +155,7 @@ def _describe(program: Program, python: str) -> str:
         state = (_proc(program.pid, f"{task}/stat").rpartition(")")[2].split() or ["?"])[0]
         name, where = clean_line(_proc(program.pid, f"{task}/comm")).strip(), _kernel_function(program.pid, thread)
         lines.append(f"  thread {thread} ({name}), state {state}{', in ' + where if where else ''}")
-        # Only root can read it.
+        # Only root can read the kernel stack.
         lines += [f"    {line}" for line in clean(_proc(program.pid, f"{task}/stack")).splitlines()]
     return "\n".join([*lines, *(f"  {line}" for line in python.splitlines())]) + "\n"
 
@@ -166,7 +167,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def _kernel_function(pid: int, thread: int) -> str:
-    """Return the function of the kernel in which a thread waits, or an empty string if it runs or if that is not known."""
+    """Return the kernel function in which a thread waits, or an empty string if the thread is running or the function is unknown."""
     found = clean_line(_proc(pid, f"task/{thread}/wchan")).strip()
     return "" if found == "0" else found[:PLACE_LIMIT]
 
@@ -195,7 +196,7 @@ def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
 
 
 def catches(status: str, number: int) -> bool:
-    """Return whether a process has a handler for a signal, from its file `status` in /proc."""
+    """Return whether a process has a handler for a signal, based on the process's file `status` in /proc."""
     found = re.search(r"^SigCgt:\s*([0-9a-f]{1,32})$", status, re.MULTILINE)
     return bool(found and int(found[1], 16) >> (number - 1) & 1)
 
@@ -231,8 +232,8 @@ def _stuck(rank: int, program: Program, python: str, directory: str) -> Stuck:
 def place(python: str, directory: str) -> tuple[str, bool]:
     """Return the innermost line of the job's code in the stack of the main thread, and whether the thread waits for other ranks.
 
-    `directory` contains the job's code. If it contains none of the lines, the innermost of all lines is returned. If there is no stack, the
-    line is empty.
+    `directory` contains the job's code. If none of the lines is in `directory`, the innermost of all lines is returned. If there is no
+    stack, the line is empty.
     """
     frames = _main_thread(python.splitlines())
     inside = directory.rstrip("/") + "/"
@@ -257,7 +258,7 @@ def _main_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _setting(spec: Spec, *names: str) -> str:
-    """Return the absolute path in the first of the job's variables that is set, or an empty string."""
+    """Return the value of the first of these job variables that is set, or an empty string if the value is not an absolute path."""
     value = next((spec["environment"][name] for name in names if spec["environment"].get(name)), "")
     return value if os.path.isabs(value) else ""
 

@@ -26,15 +26,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.re
 LOG_LINES = 40
 # The number of attempts to read from each end, if a job has more than twice as many.
 ATTEMPTS_SHOWN = 50
-# In bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
+# Maximum number of bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
 TAIL_SIZE = 1 << 18
 
 
 def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None, attempt: int | None = None) -> JobStatus:
     """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
 
-    The processes are those of the newest attempt, or of `attempt`. Invalid records and records beyond the size budget are skipped and
-    reported in `problems`. For a job that waits in a queue, queue.complete() completes the result.
+    The status contains the processes of the newest attempt, or of `attempt` if specified. Invalid records and records beyond the size
+    budget are skipped and reported in `problems`. For a job that waits in a queue, queue.complete() completes the result.
     """
     description = records.read_description(paths)
     problems: list[str] = []
@@ -123,12 +123,12 @@ def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failu
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
-    """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines are not tagged."""
+    """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines have no tag."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return `how` a process ended and the last `lines` of its `log`, if possible only lines of the rank that failed first.
+    """Return how a process ended (`how`) and the last `lines` of its `log`, if possible only lines from the rank that failed first.
 
     `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
     """
@@ -147,7 +147,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
 
 def failing_lines(process: Record, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
-    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only the lines of this rank.
+    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only the lines from this rank.
 
     `mark` is the tag of the lines (see tag()).
     """

@@ -10,7 +10,7 @@ hosts together with the files that it imports, and needs only the standard libra
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 
-A job that may be restarted has attempts. If an attempt fails, all supervisors end what is left of their processes, and the first supervisor
+A job that may be restarted has attempts. If an attempt fails, all supervisors end their remaining processes, and the first supervisor
 that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
 """
 
@@ -59,8 +59,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 
-# In seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the directory.
-# So each heartbeat that a host writes also refreshes its view of the other hosts' records.
+# Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
+# directory. So each heartbeat that a host writes also refreshes its view of the other hosts' records.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
@@ -68,7 +68,7 @@ POLL_INTERVAL = 2.0
 # first may not be the first failure.
 POLLS_OF_FAILURE = 2
 
-# Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request one heartbeat late.
+# Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request for stacks one heartbeat late.
 STACKS_TIMEOUT = 30.0
 
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
@@ -79,10 +79,11 @@ ENDED = "ended"
 
 PROFILE = "/etc/profile"
 
-# systemd-user-sessions.service creates it when it is stopped. Units of jobs are ordered so that they are stopped after this service.
+# systemd-user-sessions.service creates this file when the service is stopped. Units of jobs are ordered so that they are stopped after this
+# service.
 NOLOGIN = "/run/nologin"
 
-# What systemctl prints about a host that is not shutting down, if it can ask systemd.
+# What systemctl prints about a host that is not shutting down, if systemctl can ask systemd.
 ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
 
 
@@ -169,7 +170,7 @@ class Watch:
         self._looked_at = now
 
     def _refresh(self) -> None:
-        """Make an NFS client fetch the directory of records again, because this client writes to it."""
+        """Write to the directory of records, so that this host's NFS client fetches the directory again."""
         if self._restarts:
             os.utime(self._paths.status)
 
@@ -205,12 +206,12 @@ class Watch:
         return self._judge({"state": state, "failure": first_failure(processes)}, processes)
 
     def _judge_missing(self, processes: list[Record]) -> Verdict | None:
-        """Return a verdict if a process of a later attempt has not started in time."""
+        """Return a verdict if, in an attempt after the first, a process has not started in time."""
         if len(processes) == self._spec["processes"] or not self._is_overdue():
             return None
         started = {process["name"] for process in processes}
         missing = next((spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started), None)
-        if missing is None:  # the job has written records of processes that it does not have
+        if missing is None:  # the job's own code has written records of processes that do not exist
             return None
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
 
@@ -254,7 +255,7 @@ class Watch:
             threading.Thread(target=lambda: self.write(stuck=stacks.collect(self._spec, self.record["started"])), daemon=True).start()
 
     def _is_overdue(self) -> bool:
-        """Return whether all processes of a later attempt should have started by now.
+        """Return whether this is an attempt after the first and all its processes should have started by now.
 
         The controller watches the start of the first attempt.
         """
@@ -264,7 +265,7 @@ class Watch:
         """Write the verdict unless another process has done so, and return what was written.
 
         Before there is a verdict, only an operator stops processes. If a process was stopped, the job is therefore not restarted. A job at
-        its time limit is not restarted either, so its processes have the whole stop timeout.
+        its time limit is not restarted either, so its processes have the full stop timeout.
         """
         if not self._restarts:
             write_json(self._paths.verdict, verdict)
@@ -326,7 +327,8 @@ class Supervisor:
     def run(self) -> int:
         """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over.
 
-        If the job may be restarted, each supervisor returns only when the job is over, or when the job continues without its process.
+        If the job may be restarted, each supervisor returns only when the job is over, or when the job continues without the supervisor's
+        process.
         """
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
@@ -435,7 +437,10 @@ class Supervisor:
         return spec
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the process. The directory of its Python comes first in PATH, as in an active virtual environment."""
+        """Return the environment of the process.
+
+        The directory of the process's Python interpreter comes first in PATH, in the same way as in an active virtual environment.
+        """
         login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
@@ -453,13 +458,16 @@ class Supervisor:
             self.child.terminate()
 
     def stop_timeout(self) -> float:
-        """Return the seconds between SIGTERM and SIGKILL. This time is shorter if another attempt follows."""
+        """Return the number of seconds between SIGTERM and SIGKILL. This time is shorter if another attempt follows."""
         verdict = self.watch.verdict
         timeout = self.spec["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Wait for the process to end, and return its return code. A negative code is the number of the signal that killed it."""
+        """Wait for the process to end, and return its return code.
+
+        If the code is negative, its absolute value is the number of the signal that killed the process.
+        """
         end = self.time_limit_at
         while True:
             now = time.monotonic()
@@ -493,8 +501,8 @@ class Supervisor:
         return ended.reason
 
     def finish(self, state: str, kind: str = "", **how: Any) -> int:
-        """Write the final record and return the exit status for the unit. `kind` is the kind of the cause, if it is known."""
-        finished = time.time()  # not after the log has been read, because the times of processes are compared
+        """Write the final record and return the exit status for the unit. `kind` is the kind of cause of a failure, if it is known."""
+        finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:
             found = cast(Record, {**self.watch.record, "state": state, **how})
             how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills() - self.oom_kills)
@@ -508,7 +516,8 @@ class Supervisor:
     def attend(self) -> None:
         """Wait until the attempt is over. If an operator stops this process, poll only a few times, without waiting.
 
-        After the time limit, all processes end within the stop timeout, and silent ones count as lost. Then nothing is left to wait for.
+        After the time limit, all processes end within the stop timeout, and processes without a heartbeat count as lost. After that, there
+        is nothing to wait for.
         """
         looks = 0
         while not (self.watch.verdict or self.is_late(self.spec["stop_timeout"] + self.spec["heartbeat_timeout"])):
@@ -524,7 +533,8 @@ class Supervisor:
 def is_shutting_down(nologin: str = NOLOGIN) -> bool:
     """Return whether systemd is shutting down this host.
 
-    In the sandbox, systemctl cannot ask systemd. `nologin` is the file by which systemd keeps users from logging in during a shutdown.
+    In the sandbox, systemctl cannot ask systemd. During a shutdown, the file `nologin` exists, with which systemd prevents users from
+    logging in.
     """
     try:
         found = subprocess.run(
@@ -545,7 +555,10 @@ def _size(path: str) -> int:
 
 
 def _touch(path: str) -> None:
-    """Update the modification time of a record that cannot be written because the storage is full. This counts as a heartbeat."""
+    """Update the modification time of a record that cannot be written because the storage is full.
+
+    The new modification time counts as a heartbeat.
+    """
     try:
         os.utime(path)
     except OSError:
@@ -563,7 +576,7 @@ def write_private(path: str, text: str) -> None:
 def delete_old(directory: str, before: float) -> None:
     """Delete the files in the job's shared memory on this host that were last changed before a time, in seconds since 1970.
 
-    Every process that may have written it has ended. Processes of the next attempt may already have started.
+    Every process that may have written these files has ended. Processes of the next attempt may already have started.
     """
     with contextlib.suppress(OSError):
         paths = [os.path.join(directory, name) for name in os.listdir(directory)]
@@ -571,7 +584,7 @@ def delete_old(directory: str, before: float) -> None:
 
 
 def first_record(spec: Spec) -> Record:
-    """Return the record of a process that starts now."""
+    """Return the record of a process that is starting."""
     now = time.time()
     record: Record = {
         "name": spec["name"],
@@ -603,7 +616,7 @@ def end_for(verdict: Verdict, process: str = "") -> End:
 
 
 def login_environment(own_profile: bool) -> dict[str, str]:
-    """Return the environment of the user's login shell (/etc/profile and similar files), as if the script were run by hand.
+    """Return the environment of the user's login shell (/etc/profile and similar files), as if a user had started the script in a shell.
 
     With `own_profile`, the shell also reads the user's own profile. Sandboxed jobs do not read a user's profile, because an earlier job
     may have written it.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Starts and stops the processes of a job on this host as transient systemd units, one slice per job."""
+"""Starts and stops the processes of a job on this host as transient systemd units. Each job has a slice."""
 
 from __future__ import annotations
 
@@ -81,33 +81,34 @@ PROGRAM = (
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 
-# Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
+# Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd sends SIGKILL only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
-# Seconds to add to the time in which a supervisor ends after the job's time limit, so that systemd acts only if the supervisor does not,
-# for example because the script has suspended it.
+# Seconds to add to the time in which a supervisor ends after the job's time limit, so that systemd stops the unit only if the supervisor
+# does not, for example because the script has suspended it.
 SYSTEMD_EXTRA_RUNTIME_SECONDS = 30
 
 PROPERTIES = (
-    # EFA needs this, because RDMA pins the memory that it transfers.
+    # EFA needs unlimited locked memory, because RDMA pins the memory that it transfers.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    # More than data loaders and their threads need. SLICE limits all units on a host together.
+    # This limit is higher than what data loaders and their threads need. SLICE limits all units on a host together.
     "TasksMax=65536",
-    # If the OOM killer kills a data loader, the training script must handle that. The unit ends only when its main process ends.
+    # If the OOM killer kills a data loader, the training script must handle the loss. The unit ends only when its main process ends.
     "OOMPolicy=continue",
     # SIGTERM goes only to the supervisor, which forwards it. Processes that remain get SIGKILL.
     "KillMode=mixed",
     # At shutdown, jobs end before the shared storage is unmounted, so that they can write their last checkpoints and records.
     "After=remote-fs.target",
-    # Also at shutdown, this service ends before jobs do, and leaves the file by which a supervisor in the sandbox recognizes a shutdown.
+    # At shutdown, systemd-user-sessions.service stops before jobs stop, and creates the file by which a supervisor in the sandbox
+    # recognizes a shutdown.
     "Before=systemd-user-sessions.service",
     "RuntimeDirectoryMode=0700",
 )
 
 
 # Mount options for the shared memory of all jobs on a host. The limits on size and number of files leave memory for root.
-# They reserve no memory.
+# The limits reserve no memory.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
@@ -135,7 +136,7 @@ SANDBOX = (
 # The slice for all jobs on a host. Each job has a child slice.
 SLICE, SLICE_PROPERTIES = JOBS_SLICE, ("TasksMax=80%",)
 
-# A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports are those of
+# A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports belong to
 # tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
 # itself belong to no user and are not affected.
 NFS_RULES = """
@@ -147,13 +148,13 @@ flush chain inet deeplearning output
 add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049-20449 }} reject
 """
 
-# The directories that ProtectHome hides.
+# The directories that the unit property ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
 
 STARTED = "/run/deeplearning/started"
 """The directory in which root describes the processes that it has started. The processes' other files belong to the job's user."""
 
-# Seconds to wait while another run starts units.
+# Seconds to wait while another playbook run starts units.
 PATIENCE = 120.0
 
 
@@ -165,7 +166,10 @@ class Visible(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The user of a job's processes and the Python of their supervisors. If `visible` is None, the processes are not sandboxed."""
+    """The user who runs a job's processes, and the Python interpreter of their supervisors.
+
+    If `visible` is None, the processes are not sandboxed.
+    """
 
     user: pwd.struct_passwd
     python: str
@@ -174,13 +178,13 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Hold the lock while a run checks for a job's units and starts them.
+    """Hold the lock while a module run checks for a job's units and starts them.
 
-    Without the lock, two controllers could start the same job. Raises UnitError if another run holds the lock for too long.
+    Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
     end = time.monotonic() + PATIENCE
     with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
-        os.fchmod(lock.fileno(), 0o600)  # a user who could open the file could block all others
+        os.fchmod(lock.fileno(), 0o600)  # a user who could open the lock file could block all other users
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,7 +192,7 @@ def exclusive() -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise UnitError(
-                        f"another run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
+                        f"another playbook run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
                     ) from None
                 time.sleep(0.1)
         yield
@@ -200,7 +204,7 @@ def hidden(path: str) -> bool:
 
 
 def sandbox(visible: Visible) -> list[str]:
-    """Return the properties of a unit that can neither gain privileges nor read home directories outside the visible paths.
+    """Return unit properties that prevent a unit from gaining privileges and from reading home directories outside the visible paths.
 
     Create MUNGE's directory, because only directories that exist can be hidden, and MUNGE may be started later.
     """
@@ -341,7 +345,7 @@ def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_
 def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervisor) -> bytes:
     """Return a zip file that contains modules under their own names.
 
-    If Python runs the file, it calls the function `main` of one of them.
+    If Python runs the zip file, Python calls the function `main` of one of these modules.
     """
     modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in contents}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
@@ -369,7 +373,7 @@ def other_jobs(job: str) -> list[StartedProcess]:
 
 
 def active_units(run: Run, job: str) -> list[str]:
-    """Return the names of the job's services on this host that are still active. Raises UnitError."""
+    """Return the names of the job's services that are still active on this host. Raises UnitError."""
     pattern = re.compile(re.escape(f"deeplearning-{job}-") + PROCESS_NAME.pattern + r"\.service")
     command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
     status, output, error = run([*command, "--state=active,activating,deactivating,reloading"])
@@ -381,8 +385,8 @@ def active_units(run: Run, job: str) -> list[str]:
 
 def running_jobs(run: Run) -> list[str]:
     """Return the jobs that have an active service on this host. Raises UnitError."""
-    # Check the services, because a slice stays active after its last service has ended. Derive the job names from the slice names,
-    # because the names of services also contain the names of processes.
+    # Check the services instead of slices, because a slice stays active after its last service has ended. Derive the job names from the
+    # slice names, because the names of services also contain the names of processes.
     status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
     if status:
         raise UnitError(f"systemctl show failed: {error.strip()}")

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-# The group is that of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
+# The directory has the group of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
 SHARED_DIRECTORY = 0o1775
 
 
@@ -56,7 +56,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
             json.dump(description, file, indent=2)
         if shared:
             os.chmod(paths.code, SHARED_DIRECTORY)
-            os.fchown(job, -1, os.getegid())  # an older directory may have another group
+            os.fchown(job, -1, os.getegid())  # a directory from an earlier run may have a different group
             os.fchmod(job, SHARED_DIRECTORY)
     finally:
         os.close(job)

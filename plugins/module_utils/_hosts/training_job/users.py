@@ -26,17 +26,17 @@ NAME = "deeplearning"
 """The default user of jobs."""
 
 # Shared storage identifies the owner of a file by a numeric id, so the default user needs the same id on all hosts. According to the
-# lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. It is above the ids that useradd assigns
-# (UID_MAX), and below 65536, where user namespaces often end.
+# lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the ids that useradd
+# assigns (UID_MAX), and below 65536, where user namespaces often end.
 ID = 61000
-# Not in /var/lib/deeplearning, which contains the login user's data sets.
+# The home directory is not in /var/lib/deeplearning, because that directory contains the login user's data sets.
 HOME = "/var/lib/deeplearning-jobs"
 SHELL = "/bin/bash"
 
-# Maximum duration of the work in seconds. The work may copy a large directory. Without a limit, another process of the user could
-# block it forever.
+# Maximum duration, in seconds, of the work that runs as another user. The work may copy a large directory. Without a limit, another process
+# of the user could block it forever.
 PATIENCE = 600.0
-# Maximum size of the work's result in bytes.
+# Maximum size, in bytes, of the result of work that runs as another user.
 ANSWER_LIMIT = 1 << 20
 
 
@@ -79,14 +79,14 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # PAM rejects an expired account, so sshd and cron do too. Therefore, nobody can log in, even if a job writes authorized_keys.
+    # PAM rejects an expired account, so sshd and cron reject it too. Therefore, nobody can log in, even if a job writes authorized_keys.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):
         if exists():
             continue
         status, _unused, error = run(command)
-        # Another run may have created the user in the meantime.
+        # Another playbook run may have created the user in the meantime.
         if status and not exists():
             raise UserError(f"user {NAME!r}: {command[0]} failed: {error.strip()}")
     try:
@@ -149,9 +149,9 @@ def as_user(
         text = _read_answer(reader, account.pw_name, PATIENCE if patience is None else patience)
     finally:
         os.close(reader)
-        os.kill(child, signal.SIGKILL)  # even after it has returned a result, because the child may be suspended
+        os.kill(child, signal.SIGKILL)  # kill the child even after it has returned a result, because it may be suspended
         os.waitpid(child, 0)
-    found: dict[str, Any] = json.loads(text or '{"error": "was killed before it returned a result"}')
+    found: dict[str, Any] = json.loads(text or '{"error": "a child process was killed before it returned a result"}')
     if "error" in found:
         raise FailedWorkError(found["error"])
     return found["result"]

@@ -22,15 +22,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import QUEUED, is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# Maximum bytes of all logs together in one response, and the smallest limit for a single log in bytes.
+# Maximum total size of all logs in one response, and the smallest limit for a single log, both in bytes.
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
-# When the goodput is returned. It is not needed in each poll, and reading it takes seconds if the progress file is long.
+# When the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
 NEVER, ENDED, ALWAYS = "never", "ended", "always"
 
 
-# Seconds between two polls of a job, and of a job in a queue.
+# Seconds between two polls of a running job, and between two polls of a job that waits in a queue.
 INTERVAL, QUEUE_INTERVAL = 0.5, 5.0
 
 
@@ -75,7 +75,7 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:
     """Return the new lines of the logs of an attempt, and the offsets for the next poll. Raises NoProcessError.
 
-    A caller that has read the logs of an earlier attempt gets the logs of the next attempt from their beginning.
+    A caller that has read the logs of an earlier attempt gets the complete logs of the next attempt.
     """
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]

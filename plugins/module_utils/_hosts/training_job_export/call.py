@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one run of the module `training_job_export`: starts the export if necessary, and waits until one of its passes ends."""
+"""Implements one run of the `training_job_export` module: starts the export if necessary, and waits until one export pass ends."""
 
 from __future__ import annotations
 
@@ -127,9 +127,8 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
 
 
 def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
-    """Return the directory of a job's checkpoints. Raises ExportError if it is neither on shared storage nor the user's own.
-
-    Root on any node can change job.json, and could otherwise export directories of other nodes.
+    """Return the directory of a job's checkpoints. Raises ExportError if the directory is neither on shared storage nor the user's own.
+    Root on any node can change job.json, and could otherwise export directories on other nodes.
     """
     found = users.as_user(user, lambda: own_or_shared(paths, user.pw_uid))
     if not found["accepted"]:
@@ -153,17 +152,17 @@ def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
 
 
 def request(paths: records.Paths) -> None:
-    """As the job's user, request that the running export start a pass now."""
+    """As the job's user, request that the running export start an export pass now."""
     os.close(os.open(paths.export + ".request", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
 
 
 def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
-    """Return what a run would upload, as the module result in check mode. Raises ExportError, UnitError."""
+    """Return what an export would upload. This is the module's result in check mode. Raises ExportError, UnitError."""
     output = unit.plan(module.run_command, module.params["name"], spec, user)
     try:
         found = schema.parse_json(output.encode("utf-8", "replace"))
         if not isinstance(found, dict):
-            raise schema.SchemaError("it is not a JSON object")
+            raise schema.SchemaError("the plan is not a JSON object")
         if isinstance(found.get("error"), str):
             raise ExportError(found["error"])
         found = schema.conform(found, PLAN)
@@ -179,7 +178,7 @@ def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str
 
 
 def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: Spec, since: float) -> dict[str, Any]:
-    """Wait at most `wait` seconds for the end of a pass that began after `since`. Return its result or its progress.
+    """Wait at most `wait` seconds for the end of an export pass that began after `since`. Return its result or its progress.
 
     Raises UnitError, and ExportError if the pass failed.
     """
@@ -193,15 +192,15 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
         if active == FAILED or (active != "active" and export and export["state"] == RUNNING):
             raise ExportError(
                 f"the export of job {params['name']} ended before it was complete. Read its messages on the host with:"
-                f" journalctl -u {unit.name(params['name'], 'export')}. Run again to continue."
+                f" journalctl -u {unit.name(params['name'], 'export')}. Run the playbook again to continue."
             )
         if active == "active" and time.time() > since + params["heartbeat_timeout"] and (not export or export["state"] == LOST):
             raise ExportError(
                 f"the export of job {params['name']} has sent no heartbeat for {params['heartbeat_timeout']} s. A process of user"
-                f" {user.pw_name!r} may have suspended it, or the storage is full. Stop it with: systemctl kill --signal=KILL"
-                f" {unit.name(params['name'], 'export')}. Run again to continue."
+                f" {user.pw_name!r} may have suspended the export, or the storage is full. Stop the export with: systemctl kill "
+                f"--signal=KILL {unit.name(params['name'], 'export')}. Run again to continue."
             )
-        if active != "active":  # the export that was requested to start a pass had just ended
+        if active != "active":  # the export ended just before it could start the requested pass
             unit.start(run, params["name"], spec, user)
         if time.monotonic() >= end:
             progress = {key: export[key] for key in SHOWN if export and key in export}  # type: ignore[literal-required]
@@ -216,7 +215,8 @@ def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) 
 
 
 def result(module: AnsibleModule, export: Export) -> dict[str, Any]:
-    """Return the result of a pass that has ended. If the first pass failed, the export stops following the job. Raises ExportError."""
+    """Return the result of an export pass that has ended. If the first pass failed, the export no longer follows the job. Raises "
+    "ExportError."""
     if "error" in export:
         if module.params["state"] == "started":
             unit.stop(module.run_command, module.params["name"])

@@ -52,7 +52,7 @@ GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
-# In seconds. A job whose processes have not started by then will not start.
+# In seconds. A job whose processes have not started after this time will not start.
 START_TIMEOUT = 600.0
 # In seconds. After a change to the role's policy, S3 may still deny access for a few seconds.
 GRANT_TIMEOUT = 30.0
@@ -73,8 +73,8 @@ Known = Dict[str, Tuple[int, int]]
 class Spec(TypedDict):
     """What to export. `destination` is the job's own prefix, with a trailing slash.
 
-    If `follow` is true, the job has just started: the export ends when the job is over. Until then, it uploads every `interval` seconds, or
-    only at the start and at the end if the interval is 0. `checkpoints` is the directory of the job's checkpoints.
+    If `follow` is true, the job has just started: the export ends when the job is over. Until then, the export uploads files every
+    `interval` seconds, or only at the start and at the end if `interval` is 0. `checkpoints` is the directory of the job's checkpoints.
     """
 
     directory: str
@@ -108,11 +108,11 @@ class State:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def begin(self) -> None:
-        """Record the beginning of a pass."""
+        """Record the beginning of an export pass."""
         self._write(first_state(self._export["destination"]))
 
     def end(self, state: str, **result: Any) -> None:
-        """Record the result of a pass."""
+        """Record the result of an export pass."""
         self._write(cast(Export, {**self._export, "state": state, "finished": time.time(), **result}))
 
     def note(self, uploaded_size: int) -> None:
@@ -132,7 +132,7 @@ class State:
 
 
 def first_state(destination: str) -> Export:
-    """Return the state at the beginning of a pass."""
+    """Return the export's state at the beginning of a pass."""
     now = time.time()
     return {"destination": destination, "state": RUNNING, "began": now, "heartbeat": now}
 
@@ -165,7 +165,7 @@ class Exporter:
         return 0
 
     def attempt(self, state: State, *, last: bool, patience: float = 0.0) -> None:
-        """Upload the files that differ, and record the result in the export's state. If S3 denies access, retry for `patience` seconds."""
+        """Upload new and changed files, and record the result in the export's state. If S3 denies access, retry for `patience` seconds."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._request)
         self._passed = time.monotonic()
@@ -194,7 +194,7 @@ class Exporter:
         return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
-        """Upload the files that differ, and return the numbers of files and bytes. Raises DataError, SelectionError, OSError."""
+        """Upload new and changed files, and return the numbers of files and bytes. Raises DataError, SelectionError, OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         uploaded, uploaded_size = 0, 0
@@ -219,7 +219,7 @@ class Exporter:
         return {"files": len(selection.files), "size": size, **numbers}
 
     def plan(self) -> dict[str, Any]:
-        """Return what a pass would upload. Raises DataError, SelectionError, OSError."""
+        """Return what an export pass would upload. Raises DataError, SelectionError, OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         selection = self.select()
@@ -275,11 +275,11 @@ class Exporter:
     def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
         """Upload open files, close them, and return those that did not change. `before` is the size in bytes of the pass's earlier uploads.
 
-        If the AWS CLI fails and a file has changed, that file may be the cause and another round may succeed, so return no files and the
+        If the AWS CLI fails and a file has changed, that file may be the cause and a second upload may succeed, so return no files and the
         exception. If no file has changed, raise the DataError. Raises OSError.
 
-        The AWS CLI uploads a directory of links to the open files. It therefore reads exactly these files, even if a script replaces,
-        renames or deletes them in the meantime.
+        The AWS CLI uploads a directory of links to the open files. The AWS CLI therefore reads exactly these files, even if a script
+        replaces, renames or deletes them in the meantime.
         """
         try:
             delete([self._links])
@@ -321,7 +321,7 @@ def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
 def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
     """Open the files and yield them in batches.
 
-    Files that were removed in the meantime are left out. If another file cannot be opened, a message is added to `problems`.
+    Files that were removed in the meantime are left out. If an existing file cannot be opened, a message is added to `problems`.
     """
     opened: dict[str, tuple[File, int]] = {}
     size = 0

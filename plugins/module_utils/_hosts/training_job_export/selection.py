@@ -25,7 +25,7 @@ FILES_LIMIT = 1 << 19
 KEY_LIMIT, OBJECT_LIMIT = 1024, 5 << 40
 # Directories that are nested more deeply are not exported.
 DEPTH_LIMIT = 128
-# The errors about a path that was removed, or replaced by a link or a file of another type, in the meantime.
+# The errors that occur if, in the meantime, a path was removed or was replaced by a link or by a file of a different type.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ESTALE)
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -143,11 +143,14 @@ def is_included(key: str, include: Sequence[str]) -> bool:
 
 
 def open_file(file: File) -> int:
-    """Open a selected file, and return its descriptor. Raises OSError if the file or a part of its path is no longer what was selected."""
+    """Open a selected file, and return its descriptor.
+
+    Raises OSError if the file, or a part of its path, is no longer the one that was selected.
+    """
     descriptor = _open(file.root.directory, file.path.split("/"), 0)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "it is no longer a regular file")
+        raise FileNotFoundError(errno.ENOENT, "the path is no longer a regular file")
     return descriptor
 
 

@@ -26,12 +26,12 @@ PROPERTIES = (
     # At shutdown, the export ends before the shared storage is unmounted.
     "After=remote-fs.target",
     "TimeoutStopSec=10",
-    # The program opens all files of a batch.
+    # The export program holds all files of a batch open at the same time.
     f"LimitNOFILE={8 * exporter.BATCH_FILES}",
     # Training has priority.
     "CPUWeight=20",
     "IOWeight=20",
-    # The credentials are those of the instance's role. An earlier job may have written files with other credentials to the user's home
+    # The credentials come from the instance's role. An earlier job may have written files with other credentials to the user's home
     # directory.
     "Environment=AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null LC_ALL=C.UTF-8",
     "RuntimeDirectoryMode=0700",
@@ -58,7 +58,7 @@ def state(run: Run, job: str) -> str:
 
 def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> None:
     """Start the export of a job. Raises UnitError."""
-    run(["systemctl", "reset-failed", name(job, "export")])  # fails unless an earlier export was killed
+    run(["systemctl", "reset-failed", name(job, "export")])  # this command fails unless an earlier export was killed
     command, program = _command(job, "export", spec, user)
     status, _unused, error = run([*command, "--service-type=exec", *program, "run", _spec_path(job, "export")])
     if status:
@@ -66,7 +66,7 @@ def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> N
 
 
 def plan(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> str:
-    """Return what the program prints about the files that it would upload. Raises UnitError."""
+    """Return what the export program prints about the files that it would upload. Raises UnitError."""
     command, program = _command(job, "export_plan", spec, user)
     options = ["--collect", "--wait", "--pipe", f"--property=RuntimeMaxSec={PLAN_TIMEOUT}"]
     status, output, error = run([*command, *options, *program, "plan", _spec_path(job, "export_plan")])

@@ -33,7 +33,10 @@ def newest(directory: str) -> Listing:
 
 
 def code(directory: str) -> Listing:
-    """Return the files of a job's code, sorted by name, in the same form as newest(). Adds a digest that is the same for identical code."""
+    """Return the files of a job's code, sorted by name, in the same form as newest().
+
+    The result also contains a digest that is the same for identical code.
+    """
     found = sorted(_files(directory), key=lambda file: file["name"])
     total, rest = hashlib.sha256(), DIGEST_LIMIT
     for file in found:
@@ -58,13 +61,13 @@ def _files(directory: str) -> Iterator[File]:
         try:
             status = os.lstat(path)
         except OSError:
-            continue  # it was deleted in the meantime
+            continue  # the file was deleted in the meantime
         if stat.S_ISREG(status.st_mode):
             yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": min(status.st_mtime, TIME_LIMIT)}
 
 
 def _paths(directory: str) -> Iterator[str]:
-    # Before Python 3.12, the stack limits the depth of os.walk. Jobs create these trees, so they may be deeper.
+    # Before Python 3.12, the stack limits the depth of os.walk. Jobs create the directory trees, so the trees may exceed that depth.
     folders = [] if os.path.islink(directory) else [directory]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:

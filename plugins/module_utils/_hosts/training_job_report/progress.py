@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     told_time,
 )
 
-# Keys that, like the time, describe the position of an entry's other values. They have no curves.
+# Keys that, like the time, describe the position of an entry's other values. No curves are drawn for these keys.
 STEP, STEPS = "step", "steps"
 
 # A curve has at most twice this number of points, which is more than the width of a chart in pixels.
@@ -119,7 +119,7 @@ class Progress:
         self._restarts: list[dict[str, float]] = []
 
     def add(self, time: float, entry: Entry) -> None:
-        """Add an entry. `time` (seconds since 1970) applies unless the entry contains its own time."""
+        """Add an entry. `time` (seconds since 1970) is the time of the entry unless the entry contains its own time."""
         told = told_time(entry)
         time = (time if told is None else told) - self._start
         self._count += 1

@@ -33,7 +33,7 @@ PROFILE = "/etc/profile.d/deeplearning.sh"
 ENVIRONMENT = "/etc/environment"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
-#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. It may also reset the host name.
+#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. cloud-init may also reset the host name.
 CLOUD_INIT_CONTENT = (
     "# Without these settings, cloud-init would overwrite the host name and the cluster's block in /etc/hosts on reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
@@ -78,7 +78,7 @@ def set_host_name(module: AnsibleModule, name: str) -> None:
         if socket.gethostname() != name:
             socket.sethostname(name)
     except OSError as error:
-        module.warn(f"The host name {name!r} cannot be set now: {error}. It takes effect at the next boot.")
+        module.warn(f"The host name {name!r} cannot be set now: {error}. The new name takes effect at the next boot.")
 
 
 def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
@@ -102,7 +102,7 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
 
 
 def environment_file(host: Host, block: str) -> HostFile:
-    """Return the desired /etc/environment with this block. Its other lines and its mode stay the same."""
+    """Return the desired /etc/environment with this block. The file's other lines and its mode stay the same."""
     found = host.find(ENVIRONMENT)
     content, mode = (found.content, found.mode) if found else ("", 0o644)
     return HostFile(ENVIRONMENT, replace_block(content, block), mode, in_place=True, shown=own_block)
@@ -117,7 +117,7 @@ def own_name(params: dict[str, Any]) -> str:
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return the module's return values for a configured host: the generation and the number of GPUs."""
+    """Return the module's return values for a configured host: the generation id of the metadata and the number of GPUs."""
     return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
 
 

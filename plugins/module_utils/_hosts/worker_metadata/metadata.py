@@ -42,7 +42,7 @@ def ordered(workers: Iterable[Worker]) -> list[Worker]:
 def generation(cluster: str, workers: Iterable[Worker]) -> str:
     """Return twelve hexadecimal digits that identify a cluster by its name and the numbers and addresses of its workers.
 
-    The order of the workers does not matter.
+    The result does not depend on the order of the workers.
     """
     members = sorted((int(worker["number"]), str(worker["address"])) for worker in workers)
     return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]

@@ -53,8 +53,8 @@ def test_without_a_folder_nothing_is_sent():
     [
         ("disks", b"", "checks: 'disks' is the name of one of the collection's checks"),
         ("clock", b"", "the name of one of the collection's checks"),
-        ("a b", b"", "checks: 'a b' is not a valid name of a check"),
-        ("a\nb", b"", "is not a valid name of a check"),
+        ("a b", b"", "checks: 'a b' is not a valid check name"),
+        ("a\nb", b"", "is not a valid check name"),
         ("large", bytes(health.PROGRAMS_LIMIT + 3), "but the limit is 1048576 bytes"),
     ],
 )

@@ -92,7 +92,7 @@ def test_mpirun_uses_ssh_and_the_scripts_host_file(params):
     assert "export OMPI_MCA_plm_rsh_agent=ssh\n" in texts["demo-1"]
     assert ' mpirun -np 4 --hostfile "$DEEPLEARNING_HOSTFILE" --map-by slot' in texts["demo-1"]
     assert "/run/deeplearning" not in json.dumps(texts)
-    assert "\n# orted1: mpirun starts its processes on this host through SSH.\n" in texts["demo-2"]
+    assert "\n# orted1: mpirun starts its processes on this host over SSH.\n" in texts["demo-2"]
     assert "&\n" not in texts["demo-2"]
 
 

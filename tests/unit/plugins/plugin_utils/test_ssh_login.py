@@ -18,7 +18,7 @@ def test_a_refused_login(key, named):
 
 def test_a_node_behind_a_host_that_refuses_the_login():
     told = "kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN port 65535"
-    assert "If the master is unreachable too, solve its problem first." in login_advice(told, "ubuntu", None)
+    assert "If the master is unreachable too, solve the master's problem first." in login_advice(told, "ubuntu", None)
 
 
 @pytest.mark.parametrize("message", ["Connection timed out", "cp: Permission denied", "Host key verification failed."])

@@ -438,10 +438,10 @@ def test_a_record_that_has_just_been_replaced_is_no_problem(job, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "rank1"}, "its name 'rank1' does not match the name of the file"),
-        ({"state": "failed"}, "it has no 'finished'"),
-        ({"state": "stopped"}, "it has no 'finished'"),
-        ({"state": "succeeded"}, "it has no 'finished'"),
+        ({"name": "rank1"}, "the process name 'rank1' does not match the name of the file"),
+        ({"state": "failed"}, "the key 'finished' is missing"),
+        ({"state": "stopped"}, "the key 'finished' is missing"),
+        ({"state": "succeeded"}, "the key 'finished' is missing"),
         ({"host": ""}, "its 'host' is '', not the name of a host"),
     ],
 )

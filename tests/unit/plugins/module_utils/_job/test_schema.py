@@ -116,19 +116,19 @@ def test_json(content, value):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"[1]", "it is not a JSON object"),
-        (b'"text"', "it is not a JSON object"),
+        (b"[1]", "the JSON text is not an object"),
+        (b'"text"', "the JSON text is not an object"),
         (b"{", "Expecting property name"),
         (b'{"a": "\xff"}', "invalid start byte"),
-        (b"[" * 200_000, "it is nested too deeply"),
-        (b" " * ((1 << 20) + 1), "it has more than 1048576 bytes"),
+        (b"[" * 200_000, "the JSON text is nested too deeply"),
+        (b" " * ((1 << 20) + 1), "the JSON text has more than 1048576 bytes"),
     ],
 )
 def test_what_is_no_document(content, message):
     with pytest.raises(ValueError, match=message) as error:
         schema.parse_document(content)
-    assert message not in ("it is nested too deeply", "it is not a JSON object") or str(error.value) == message
-    assert error.value.__suppress_context__ == (message == "it is nested too deeply")
+    assert message not in ("the JSON text is nested too deeply", "the JSON text is not an object") or str(error.value) == message
+    assert error.value.__suppress_context__ == (message == "the JSON text is nested too deeply")
 
 
 def test_the_largest_document_is_read_whole(tmp_path):

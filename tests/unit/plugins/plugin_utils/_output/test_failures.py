@@ -65,7 +65,7 @@ def test_a_host_is_unreachable_in_one_line():
     said = said.replace("kex", "kex_exchange_identification")
     assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, 'a', None)}"}) == (
         "jump: timed out. SSH reaches this node through the master or through Session Manager, and that connection was closed. "
-        "If the master is unreachable too, solve its problem first."
+        "If the master is unreachable too, solve the master's problem first."
     )
 
 

@@ -278,18 +278,18 @@ def test_files_of_one_source_do_not_pass_through_links_of_another(server, stage,
         (
             "https://example.org/a?x=1",
             {"destination": "direct"},
-            "dataset_source 'https://example.org/a' is not on S3. To use it, specify a dataset_source on S3. Otherwise, set",
+            "dataset_source 'https://example.org/a' is not on S3. To use 'direct', specify a dataset_source on S3. Otherwise, set",
         ),
         (
             "s3://b/a",
             {"destination": "direct", "unpack": True},
-            "unchanged, but dataset_unpack is set. To use it, remove dataset_unpack. Otherwise,",
+            "unchanged, but dataset_unpack is set. To use 'direct', remove dataset_unpack. Otherwise,",
         ),
         (
             "/a",
             {"destination": "direct", "unpack": True, "checksum": "sha256:x"},
             "but dataset_source '/a' is not on S3 and dataset_unpack is set and dataset_checksum is set. "
-            "To use it, specify a dataset_source on S3 and remove dataset_unpack and remove dataset_checksum.",
+            "To use 'direct', specify a dataset_source on S3 and remove dataset_unpack and remove dataset_checksum.",
         ),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),

@@ -52,7 +52,7 @@ def test_how_many_gpus_there_are(found, node, severity):
     ("change", "severity", "words"),
     [
         (("<dram_uncorrectable>0", "<dram_uncorrectable>2"), "reboot", "uncorrectable memory errors"),
-        (("<remapped_row_pending>No", "<remapped_row_pending>Yes"), "reboot", "until the next reset"),
+        (("<remapped_row_pending>No", "<remapped_row_pending>Yes"), "reboot", "until the GPU is reset"),
         (("<remapped_row_failure>No", "<remapped_row_failure>Yes"), "replace", "could not be remapped"),
         (("<sram_threshold_exceeded>No", "<sram_threshold_exceeded>Yes"), "replace", "threshold"),
         (("<reset_required>No", "<reset_required>Yes"), "reboot", "needs a reset"),

@@ -91,8 +91,8 @@ def test_a_failure_is_told_with_all_that_helps(systemd):
     with pytest.raises(converge.SetupError) as told:
         converge.ensure(systemd(["succeeded", "failed", None]))
     assert str(told.value).splitlines() == [
-        "Step 2 (b) failed: the command ended with exit status 3. Correct the step or the host, and run again: the run continues "
-        "with this step. The log is /var/log/x.log on this host and ends with:",
+        "Step 2 (b) failed: the command ended with exit status 3. Correct the step or the host, and run the playbook again to "
+        "continue with this step. The log is /var/log/x.log on this host and ends with:",
         "  no",
     ]
 

@@ -19,9 +19,9 @@ def test_a_host_is_the_node_of_its_name(host_name):
     ("nodes", "message"),
     [
         ([{**ENTRY, "name": "demo-worker3"}], "this host's name is demo-worker2, not demo-worker3"),
-        ([{**ENTRY, "hardware": None}], "the component node needs one entry"),
-        ([], "the component node needs one entry"),
-        ([ENTRY, ENTRY], "the component node needs one entry"),
+        ([{**ENTRY, "hardware": None}], "the node component needs exactly one entry"),
+        ([], "the node component needs exactly one entry"),
+        ([ENTRY, ENTRY], "the node component needs exactly one entry"),
     ],
 )
 def test_another_host_is_told_what_to_do(nodes, message):

@@ -70,7 +70,7 @@ def test_renewal(changes, reason):
 
 @pytest.mark.parametrize(
     ("signed_for", "wanted", "reason"),
-    [(SOURCES, SOURCES, None), ([], SOURCES, "other addresses"), (SOURCES, [], "other addresses"), ([], [], None)],
+    [(SOURCES, SOURCES, None), ([], SOURCES, "different source addresses"), (SOURCES, [], "different source addresses"), ([], [], None)],
 )
 def test_a_certificate_for_other_addresses_is_replaced(signed_for, wanted, reason):
     terms = certificates.Terms("user", ["ubuntu"], AUTHORITY_PUBLIC, 100, 30, wanted)

@@ -269,7 +269,7 @@ def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
     running.wait()
     assert running.status()["state"] == "lost"
     assert running.status()["attempts"][0]["why"] == (
-        "The launcher cannot run the job on the remaining hosts: mxnet would need more processes on a host."
+        "The launcher cannot run the job on the remaining hosts: mxnet would need additional processes on a host."
     )
 
 
@@ -449,7 +449,7 @@ def test_a_decision_that_a_job_has_forged_names_no_other_hosts_and_files(job):
     """
     running = job(trains(script), hosts=1)
     assert running.wait() == [3]
-    assert "cannot be followed: No host is left." in (running.units["rank0"] / "journal").read_text()
+    assert "cannot be followed: No host is left for the next attempt." in (running.units["rank0"] / "journal").read_text()
     assert not os.path.exists(running.paths.of_attempt(2).status)
 
 

@@ -112,7 +112,7 @@ def test_a_strategy_determines_the_task_types():
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),
         (
             {"stop_exit_codes": [3, 4], "restart_exit_codes": [4]},
-            "restart_exit_codes: 4 is also in stop_exit_codes. Remove it from one of them.",
+            "restart_exit_codes: 4 is also in stop_exit_codes. Remove the exit code from one of the two options.",
         ),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_queue_that_cannot_run_the_job_is_refused(installed, slurm, missing, m
 
 
 def test_a_command_without_a_message_is_named_with_its_status():
-    with pytest.raises(QueueError, match="queue: squeue of Slurm failed: it ended with exit status 124"):
+    with pytest.raises(QueueError, match="queue: squeue of Slurm failed: the command ended with exit status 124"):
         queue.ask(lambda command: (124, "", ""), SLURM, ["squeue"])
 
 

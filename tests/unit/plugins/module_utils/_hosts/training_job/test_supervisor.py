@@ -174,8 +174,8 @@ def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(t
 @pytest.mark.parametrize(
     ("code", "kills", "reason"),
     [
-        (-9, 1, "was killed by signal SIGKILL after the kernel had killed one of its processes for lack of memory"),
-        (1, 1, "ended with exit status 1 after the kernel had killed one of its processes for lack of memory"),
+        (-9, 1, "was killed by signal SIGKILL after the kernel's OOM killer had killed one of its processes"),
+        (1, 1, "ended with exit status 1 after the kernel's OOM killer had killed one of its processes"),
         (1, 0, None),
         (0, 1, None),
     ],

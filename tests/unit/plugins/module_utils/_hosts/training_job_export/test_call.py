@@ -206,7 +206,7 @@ def test_a_forged_plan_is_refused(unit, paths, forged):
 
 def test_a_plan_that_is_no_object_is_refused(unit, paths):
     unit.run = list
-    with pytest.raises(call.ExportError, match="it is not a JSON object"):
+    with pytest.raises(call.ExportError, match="the plan is not a JSON object"):
         run(paths, check_mode=True)
 
 
