@@ -48,8 +48,9 @@ ERRORS = keep_errors()
 
 
 def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str) -> dict[str, Any]:
-    """Run the action's module and show the lines of its progress file as they are written. The function `text` returns a line in the form
-    that users see.
+    """Run the action's module and show the lines of its progress file as they are written.
+
+    The function `text` returns a line in the form that users see.
 
     On hosts other than the controller, only run the module.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables whose names are former names of the collection's variables, misspelled, or lack the prefix.
+"""Finds variables whose names are former names of the collection's variables, are misspelled, or lack the prefix.
 
 Ansible accepts misspelled variables, but they have no effect. This collection reports misspelled variables and variables without the
 prefix as errors, or as warnings if `deeplearning_allow_unknown_variables` is true.
@@ -140,8 +140,7 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
 
 
 def without_effect(variables: Mapping[str, Any], extra: Iterable[str]) -> list[str]:
-    """Return the variables from the command line that look like the collection's variables, but that neither the collection nor any of "
-    "its variables uses."""
+    """Return the command-line variables that look like this collection's, but that neither the collection nor any of its variables uses."""
     known = known_variables() | former_names().keys()
     suspects = sorted(name for name in extra if name.startswith((PREFIX, "training_job_")) and name not in known)
     return [name for name in suspects if not _is_referred_to(name, variables)]

@@ -41,8 +41,9 @@ class StepTimes:
             self._entries.append(times[:RANKS_LIMIT])
 
     def result(self, hosts: Mapping[int, str]) -> list[StepTime]:
-        """Return the step time of each host, slowest first. The step time of a host is the time of its slowest rank. `hosts` maps ranks to
-        hosts.
+        """Return the step time of each host, slowest first.
+
+        The step time of a host is the time of its slowest rank. `hosts` maps ranks to hosts.
 
         A rank whose host is unknown gets its own entry.
         """

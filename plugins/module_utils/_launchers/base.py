@@ -37,8 +37,9 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host of the job. `name` is the host name that other hosts use for this host. `interface` is the network interface that has the IP
-    address `address`.
+    """A host of the job.
+
+    `name` is the host name that other hosts use for this host. `interface` is the network interface that has the IP address `address`.
 
     `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """

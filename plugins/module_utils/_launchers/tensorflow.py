@@ -66,8 +66,7 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
 
 
 def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
-    """Raise LaunchError if workers have different numbers of GPUs, because TensorFlow's strategies do not support different numbers of "
-    "GPUs."""
+    """Raise LaunchError if workers have different numbers of GPUs, which TensorFlow's strategies do not support."""
     counts = {host.name: len(gpus) for host, gpus in workers}
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"on {name}: {count}" for name, count in counts.items())

@@ -193,7 +193,7 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
 
     `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`, with one JSON list per object. If the source's
     own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder. Keys
-    outside the folder do not belong to the source, even if they begin with the folder's name.
+    outside the folder do not belong to the source, even if they begin with the source's key.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []

@@ -1,8 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a supervisor does between two attempts: it finds out why an attempt failed, ends the remaining processes, and decides or reads what
-follows.
+"""What a supervisor does between two attempts.
+
+A supervisor finds out why an attempt failed, ends the remaining processes, and decides or reads what follows.
 
 The supervisors decide without the controller. The supervisor of the first process that responds decides for all supervisors, so a job
 survives the loss of any host.
@@ -272,7 +273,7 @@ class Recovery:
     def _earlier(self) -> list[recovery.Attempt]:
         """Return the attempts before this one.
 
-        If the decision about an attempt is invalid or exceeds the budget, it counts as an attempt without progress.
+        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as one without progress.
         """
         budget, found = Budget(), []
         for number in range(self._spec["attempt"] - 1, 0, -1):

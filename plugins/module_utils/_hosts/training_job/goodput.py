@@ -92,7 +92,7 @@ def last_moment(process: Record) -> float:
 def attempts(known: Sequence[Known]) -> list[Attempt]:
     """Return the attempts of a job.
 
-    If the hosts have decided on one more attempt that never began, its start time counts as the end of the job.
+    If the hosts have decided on one more attempt and that attempt has not begun, it begins at the end of the job.
     """
     hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
     found, planned = [], set(hosts) if known and not known[0].processes else set()

@@ -1,8 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The program that a queue runs as root on each host that it has allocated to a job. The program keeps the host allocated until the job has
-ended on the host.
+"""The program that a queue runs as root on each host that it has allocated to a job.
+
+The program keeps the host allocated until the job has ended on the host.
 
 ``hold DIRECTORY`` starts the job's processes on this host in the same way as the `training_job` module. This command waits until no process
 is left, and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest

@@ -108,7 +108,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     host.read_metadata(params["metadata_directory"], params["generation"])
     checkpoints.keep_directory(params, paths, user)
     chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
-    plan({**params, "hosts": chosen}, paths)  # raises the launcher's errors before anything is written
+    plan({**params, "hosts": chosen}, paths)  # this call raises the launcher's errors
     if not module.check_mode:
         prune(module.run_command, QUEUES[params["queue"]])
         place = hold.directory(params["name"])

@@ -127,8 +127,10 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
 
 
 def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
-    """Return the directory of a job's checkpoints. Raises ExportError if the directory is neither on shared storage nor the user's own.
-    Root on any node can change job.json, and could otherwise export directories on other nodes.
+    """Return the directory of a job's checkpoints.
+
+    Raises ExportError if the directory is neither on shared storage nor the user's own. Root on any node can change job.json, and could
+    otherwise export directories on other nodes.
     """
     found = users.as_user(user, lambda: own_or_shared(paths, user.pw_uid))
     if not found["accepted"]:
@@ -198,7 +200,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
             raise ExportError(
                 f"the export of job {params['name']} has sent no heartbeat for {params['heartbeat_timeout']} s. A process of user"
                 f" {user.pw_name!r} may have suspended the export, or the storage is full. Stop the export with: systemctl kill "
-                f"--signal=KILL {unit.name(params['name'], 'export')}. Run again to continue."
+                f"--signal=KILL {unit.name(params['name'], 'export')}. Run the playbook again to continue."
             )
         if active != "active":  # the export ended just before it could start the requested pass
             unit.start(run, params["name"], spec, user)
@@ -215,8 +217,10 @@ def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) 
 
 
 def result(module: AnsibleModule, export: Export) -> dict[str, Any]:
-    """Return the result of an export pass that has ended. If the first pass failed, the export no longer follows the job. Raises "
-    "ExportError."""
+    """Return the result of an export pass that has ended.
+
+    If the first pass failed, the export no longer follows the job. Raises ExportError.
+    """
     if "error" in export:
         if module.params["state"] == "started":
             unit.stop(module.run_command, module.params["name"])

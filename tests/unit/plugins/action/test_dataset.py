@@ -70,7 +70,9 @@ def test_a_host_whose_progress_never_ends_is_not_asked_for_ever(clock, monkeypat
 
     result = action(forged()).run(task_vars=VARIABLES)
     assert result["failed"]
-    assert result["msg"].startswith("worker2: the dataset module has not finished within 24 h. The module may continue on the host. Run the playbook again")
+    assert result["msg"].startswith(
+        "worker2: the dataset module has not finished within 24 h. The module may continue on the host. Run the playbook again"
+    )
 
 
 @pytest.mark.parametrize(

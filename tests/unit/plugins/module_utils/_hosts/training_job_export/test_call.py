@@ -189,7 +189,9 @@ def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
     if state:
         write(paths, state, began=1.0, heartbeat=time.time() - 61)
     assert not run(paths, since=time.time() - 59, wait=0)["finished"], "an export that has just started may not have written its state"
-    with pytest.raises(call.ExportError, match=r"no heartbeat for 60 s\. A process .* may have suspended it.*deeplearning_export-digits"):
+    with pytest.raises(
+        call.ExportError, match=r"no heartbeat for 60 s\. A process .* may have suspended the export.*deeplearning_export-digits"
+    ):
         run(paths, since=time.time() - 61, wait=0)
 
 
