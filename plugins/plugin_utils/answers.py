@@ -77,7 +77,10 @@ class AnswerError(Exception):
 
 
 class SilenceError(BaseException):
-    """A node has not responded in time. This class is not a subclass of Exception, because connection plugins would catch it and retry."""
+    """A node has not responded in time.
+
+    This class is not a subclass of Exception, because connection plugins would catch such an exception and retry.
+    """
 
 
 class NodeAction(ActionBase):

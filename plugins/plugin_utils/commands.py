@@ -52,7 +52,7 @@ def with_run_options(text: str) -> str:
 def run_options() -> str:
     """Return the options of the current playbook run that select the inventory and the cluster, each followed by a space.
 
-    These are the options `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
+    The returned options are `-i`, the variable files (`-e @file`), and the variables that specify the cluster and the region. An inventory
     from the configuration is omitted, because it is the default of all commands. Other variables are omitted too, because they may be
     secret.
     """

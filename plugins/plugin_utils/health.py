@@ -39,7 +39,7 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     for file in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
         if not os.access(file, os.X_OK):
-            Display().warning(f"checks: {file} is not executable, so it is not run. To run it, make it executable with chmod +x.")
+            Display().warning(f"checks: {file} is not executable, so it is not run. To run this file, make it executable with chmod +x.")
             continue
         _check_name(file.name)
         found.append({"name": file.name, "content": base64.b64encode(file.read_bytes()).decode("ascii")})
@@ -57,7 +57,10 @@ def _check_name(name: str) -> None:
 
 
 def findings_of(result: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings in a result of the module. Their number and length are limited, because a node can forge the result."""
+    """Return the findings in a result of the module.
+
+    The number and length of the findings are limited, because a node can forge the result.
+    """
     found = (result.get("findings") or [])[:FINDINGS_LIMIT]
     return [Finding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
 

@@ -69,8 +69,8 @@ def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
 def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
     """Return the script that starts the processes of one host in the background, with the environment and the logs of a job.
 
-    The script takes the values of secrets from its own environment. It uses SSH instead of the remote shell that a job's supervisors
-    provide.
+    The script takes the values of secrets from its own environment. The script uses SSH instead of the remote shell that a job's
+    supervisors provide.
     """
     first = specs[0]
     environments = [environment(spec) for spec in specs]

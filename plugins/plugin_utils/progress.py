@@ -73,9 +73,10 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: 
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module up to LAST_SECONDS to exit by itself. Then this process exits too.
+    """Within this context, an interrupt gives the module up to LAST_SECONDS to exit by itself.
 
-    Ansible sends SIGTERM right after SIGINT, but still waits for the action process to exit.
+    After the module has exited, this process exits too. Ansible sends SIGTERM right after SIGINT, but still waits for the
+    action process to exit.
     """
     # If this process does not have its own process group, the module receives the terminal's signal directly.
     if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():

@@ -79,7 +79,9 @@ def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
 def _node(name: str, row: Mapping[str, Any]) -> Node:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
-        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set them.")
+        raise ValueError(
+            f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set these variables."
+        )
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):

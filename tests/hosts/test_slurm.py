@@ -307,7 +307,7 @@ def test_a_job_that_slurm_cancels_while_it_waits_ends_the_run_that_waits_for_it(
     queue.train("cancelled", "true")
     queue.master.ssh("sudo scancel --name=cancelled")
     done = queue.train("cancelled", "true", wait=True, check=False)
-    assert "job cancelled was removed from the queue before it started. To submit it again, choose another name." in done.stdout
+    assert "job cancelled was removed from the queue before it started. To submit the job again, choose another name." in done.stdout
     assert queue.left("cancelled") == []
 
 

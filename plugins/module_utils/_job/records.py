@@ -54,7 +54,7 @@ PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
-"""The file that the `training_job` module locks on a host while the module starts units. Only root can open it."""
+"""The file that the `training_job` module locks on a host while the module starts units. Only root can open the file."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -290,8 +290,8 @@ def title(process: str) -> str:
 class Paths(NamedTuple):
     """The paths of a job's files on the shared storage. `directory` is the job's directory.
 
-    Each attempt has its own logs and records. The logs and records of the first attempt are in `logs` and `status`. Those of attempt 2 are
-    in `logs/attempt2` and `status/attempt2`. All other files are shared by the attempts.
+    Each attempt has its own logs and records. The logs and records of the first attempt are in `logs` and `status`. The logs and records of
+    attempt 2 are in `logs/attempt2` and `status/attempt2`. All other files are shared by the attempts.
     """
 
     directory: str

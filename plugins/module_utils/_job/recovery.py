@@ -3,7 +3,7 @@
 
 """Decides what follows a failed attempt of a job: the decision table of docs/recovery.md.
 
-The functions are pure: they depend only on what is known about the attempts. They also run on hosts without Ansible.
+The functions are pure: they depend only on what is known about the attempts. The functions also run on hosts without Ansible.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ TABLE: Sequence[Rule] = (
         "suspect_host",
         RESTART,
         lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,
-        lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without it.",
+        lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without this host.",
         without_suspect=True,
     ),
     Rule(

@@ -79,8 +79,7 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
 def _addresses(program: Program, places: Places) -> Addresses:
     """Return the addresses of the tasks.
 
-    The ports on a host are consecutive. They begin with the job's port or, with the strategy `flags`, with the first port for the type of
-    task.
+    The ports on a host are consecutive. The first port is the job's port or, with the strategy `flags`, the first port for the task type.
     """
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()
@@ -94,7 +93,7 @@ def _addresses(program: Program, places: Places) -> Addresses:
     if len(set(every)) < len(every):
         raise LaunchError(
             "first_ps_port {first_ps_port} and first_worker_port {first_worker_port} are too close to each other."
-            " Leave enough ports between them for the parameter servers and workers of a host.".format(**program.options)
+            " Leave enough ports between the two values for the parameter servers and workers of a host.".format(**program.options)
         )
     return addresses
 

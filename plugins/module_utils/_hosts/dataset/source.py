@@ -117,15 +117,17 @@ def check_sources(spec: Mapping[str, Any]) -> None:
     if not spec["sources"]:
         if not spec["source"]:
             raise DataError(
-                "dataset_source: no source is specified. Set it to s3://bucket/prefix, the URL of a file, or an absolute path on the "
-                "controller."
+                "dataset_source: no source is specified. Set dataset_source to s3://bucket/prefix, the URL of a file, or an absolute path "
+                "on the controller."
             )
         return
     for option in ("source", "checksum", "unpack"):
         if spec[option]:
             raise DataError(f"dataset_{option}: cannot be combined with dataset_sources. Set {option} in the entries of dataset_sources.")
     if spec["destination"] == DIRECT:
-        raise DataError("dataset_destination: 'direct' supports only one source. Set it to shared, local or a location on S3.")
+        raise DataError(
+            "dataset_destination: 'direct' supports only one source. Set dataset_destination to shared, local or a location on S3."
+        )
     if not spec["name"]:
         raise DataError("dataset_name: several sources have no default name. Specify a name.")
     for part in parts_of(spec):
@@ -164,10 +166,10 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
     if destination not in DESTINATIONS:
         if not parse_s3("dataset_destination", destination).key.strip("/"):
             example = f"{destination.rstrip('/')}/data"
-            raise DataError(f"dataset_destination: '{destination}' has no prefix. Add one, such as {example}.")
+            raise DataError(f"dataset_destination: '{destination}' has no prefix. Add a prefix, such as {example}.")
         if source.kind == PATH and spec["unpack"]:
             raise DataError(
-                "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage it from S3."
+                "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage the data from S3."
             )
     if destination == DIRECT:
         obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []

@@ -46,8 +46,8 @@ def ask(source: Source) -> Remote:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise DataError(
-            f"dataset_source: {source.shown}: download failed: {getattr(reason, 'strerror', None) or reason}. Correct the URL. To test it, "
-            f"run on the host: curl --location --range 0-0 --output /dev/null {shlex.quote(source.shown)}"
+            f"dataset_source: {source.shown}: download failed: {getattr(reason, 'strerror', None) or reason}. Correct the URL. To test the "
+            f"download, run on the host: curl --location --range 0-0 --output /dev/null {shlex.quote(source.shown)}"
         ) from error
     length = headers.get("Content-Range", "").rpartition("/")[2] if partial else headers.get("Content-Length", "")
     version = headers.get("ETag") or headers.get("Last-Modified") or ""

@@ -37,7 +37,7 @@ def check(folder: str, archive: str) -> None:
         elif not problem and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             problem = "is neither a file, a folder nor a link"
         if problem:
-            raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove it from the archive, or set dataset_unpack: false.")
+            raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove this entry from the archive, or set dataset_unpack: false.")
         if stat.S_ISDIR(mode):
             os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # an unreadable folder would otherwise hide its contents from this check
         elif stat.S_ISREG(mode) and mode & SPECIAL:
@@ -91,7 +91,9 @@ def make_folder(root: str, path: str) -> str:
         except FileExistsError:
             if not stat.S_ISDIR(os.lstat(found).st_mode):
                 name = os.path.relpath(found, root)[:SHOWN]
-                raise DataError(f"{name}: is a folder in one part of the data set, but not in another. Rename one of them.") from None
+                raise DataError(
+                    f"{name}: is a folder in one part of the data set, but not in another. Rename the file or the folder."
+                ) from None
     return found
 
 

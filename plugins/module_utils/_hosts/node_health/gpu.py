@@ -169,7 +169,7 @@ def decide_count(found: Gpus, node: Node) -> list[Problem]:
     if offered is not None and count < offered:
         return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but {of_type}.")]
     if count < configured:
-        return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} when it was configured.")]
+        return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} GPUs when it was configured.")]
     if found.configured is not None and count > configured:
         return [(MONITOR, f"GPUs: {PROGRAM} lists {count}, but jobs use only the {configured} in the worker metadata. {CONFIGURE}")]
     return []

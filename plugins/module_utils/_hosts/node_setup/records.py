@@ -10,7 +10,7 @@ import os
 from typing import Any, Mapping
 
 STATE = "/var/lib/deeplearning-node-setup"
-"""The directory of the records. Users who run steps can traverse it, because it also contains the scripts of running steps."""
+"""The directory of the records. Users who run steps can traverse the directory, because it also contains the scripts of running steps."""
 
 RECORDS, WORK = os.path.join(STATE, "records"), os.path.join(STATE, "work")
 LOGS = "/var/log/deeplearning-node-setup"

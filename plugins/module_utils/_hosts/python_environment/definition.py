@@ -159,6 +159,6 @@ def describe_failure(step: Step, output: str) -> str:
 def missing(status: int, report: Mapping[str, Any], errors: str) -> str:
     """Return a message that names the requirements that pip reports as missing, or an empty string if none is missing."""
     if status != 0:
-        return (errors.strip().splitlines() or ["pip does not work in it"])[-1].replace("ERROR: ", "")
+        return (errors.strip().splitlines() or ["pip does not work in the environment"])[-1].replace("ERROR: ", "")
     names = [package["metadata"]["name"] for package in report.get("install", [])]
     return "it lacks " + ", ".join(names) if names else ""

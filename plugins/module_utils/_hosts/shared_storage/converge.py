@@ -187,7 +187,8 @@ def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
         through = f" through {wanted.access_point}" if wanted.access_point else ""
         expected = " or ".join(f"{alternative.source} as {alternative.kind}" for alternative in wanted.alternatives) + through
         raise ValueError(
-            f"{mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount it, or choose another mount point."
+            f"{mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount {mount.source}, or choose another mount "
+            "point."
         )
     return alternative
 
@@ -237,8 +238,8 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     if mount is None or not mount.is_safe:
         reason = (error or output).strip() or "mount reports no error"
         raise ValueError(
-            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job is running, and run the "
-            "playbook again."
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount this path while no job is running, and "
+            "run the playbook again."
         )
 
 

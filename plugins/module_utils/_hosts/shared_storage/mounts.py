@@ -76,7 +76,7 @@ TYPES = {
     "efs": FileSystemType(
         "mount.efs",
         {"Amazon": "amazon-efs-utils"},
-        "amazon-efs-utils, which encrypts data in transit, is not installed on this host. Install it in the image, or set "
+        "amazon-efs-utils, which encrypts data in transit, is not installed on this host. Install amazon-efs-utils in the image, or set "
         "encrypt_in_transit to false. Instructions: https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html",
         "TCP port 2049",
         ("nfs4",),
@@ -92,7 +92,7 @@ TYPES = {
     "mount-s3": FileSystemType(
         "mount.mount-s3",
         {"Amazon": "mount-s3"},
-        "Mountpoint for Amazon S3 (version 1.18 or later) is not installed on this host. Install it in the image: "
+        "Mountpoint for Amazon S3 (version 1.18 or later) is not installed on this host. Install Mountpoint in the image: "
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html",
         "TCP port 443",
         (),  # all FUSE file systems have the same type
@@ -173,13 +173,13 @@ def check_mount_point(mount_point: str) -> None:
 def check_file_system_id(text: str) -> None:
     """Raise ValueError if the text is not the id of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a file system id. Use one such as fs-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not a file system id. Use an id such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
     """Raise ValueError if the text is not the id of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not an access point id. Use one such as fsap-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not an access point id. Use an id such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
@@ -191,7 +191,9 @@ def check_address(text: str) -> None:
 def check_lustre_source(text: str) -> None:
     """Raise ValueError if the text is not a valid mount(8) source of a Lustre file system."""
     if not LUSTRE_SOURCE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a Lustre source. Use one such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh")
+        raise ValueError(
+            f"{text!r} is not a Lustre source. Use a source such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
+        )
 
 
 def efs(

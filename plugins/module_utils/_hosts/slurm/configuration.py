@@ -97,7 +97,7 @@ def check_settings(settings: Settings) -> None:
     for name, value in settings.parameters.items():
         _match("parameters", name, PARAMETER, "parameter names from slurm.conf(5)")
         if name.lower() in OWN:
-            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove it.")
+            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove this parameter.")
         _match(f"parameters: {name}", value, VALUE, "one line without #")
 
 

@@ -88,7 +88,7 @@ def distribution(release: str) -> tuple[str, bool]:
 def has_cgroups(run: Run) -> bool:
     """Return whether Slurm can use cgroups on this host.
 
-    This requires cgroup v2 and Slurm's cgroup v2 plugin (since Slurm 22.05). Hosts that are containers are not supported.
+    Slurm requires cgroup v2 and Slurm's cgroup v2 plugin (since Slurm 22.05). Hosts that are containers are not supported.
     """
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False

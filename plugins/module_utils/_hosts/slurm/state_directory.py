@@ -60,7 +60,7 @@ def ensure(path: str, login_user: str, create: bool) -> bool:
             return True
         if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, slurm.pw_uid):
             raise StateDirectoryError(
-                f"state_directory: {path} exists and does not belong to {USER}. Remove it, or choose another directory."
+                f"state_directory: {path} exists and does not belong to {USER}. Remove this directory, or choose another directory."
             )
         if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (slurm.pw_uid, slurm.pw_gid, MODE):
             return False

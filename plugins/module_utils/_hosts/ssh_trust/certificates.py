@@ -170,7 +170,7 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
     reasons = [
         (found.kind != terms.kind, f"the certificate is a {found.kind} certificate"),
         (found.public_key != bare_key(public_key), "the key has changed"),
-        (found.authority != bare_key(terms.authority), "another certificate authority signed it"),
+        (found.authority != bare_key(terms.authority), "a different certificate authority signed the certificate"),
         (set(found.principals) != set(terms.principals), "the names have changed"),
         (found.critical_options != terms.critical_options, "the certificate is restricted to different source addresses"),
         (set(found.extensions) != set(terms.extensions), "the certificate's permissions have changed"),

@@ -50,7 +50,9 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
         raise RefusalError(f"resume: job {name!r} cannot resume from itself. Choose another name for the new job.")
     place = directory(params, paths)
     if records.read_state(earlier_job(params, paths), params["heartbeat_timeout"]) in (PENDING, RUNNING):
-        raise RefusalError(f"resume: job {name!r} has not ended. Wait until it ends, or stop it with stop.yml -e training_job_name={name}")
+        raise RefusalError(
+            f"resume: job {name!r} has not ended. Wait until that job ends, or stop it with stop.yml -e training_job_name={name}"
+        )
     if not os.path.isabs(place):
         return  # a location that only the script can access, such as an S3 URI
     if not is_complete(place):

@@ -98,7 +98,7 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
         raise CleanupError(
-            f"job {name!r} is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
+            f"job {name!r} is {job.state}. Stop this job with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
         )
     choice = _choice(jobs, directory, {name})
     if not choice.delete:

@@ -22,7 +22,9 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
     if without:
         raise LaunchError(
             "EFA is available on {} but not on {}, so all of the job's hosts would communicate over TCP. "
-            "Replace the nodes without EFA (replace_nodes), or run the job without them.".format(", ".join(with_efa), ", ".join(without))
+            "Replace the nodes without EFA (replace_nodes), or run the job without these nodes.".format(
+                ", ".join(with_efa), ", ".join(without)
+            )
         )
     if len(hosts) == 1:
         return {}

@@ -282,7 +282,7 @@ def not_started(found: JobStatus) -> str:
     failure = found.get("queue", {}).get("failure")
     if failure:
         return clean_line(f"job {found['name']} was not started: {failure}")
-    return clean_line(f"job {found['name']} was removed from the queue before it started. To submit it again, choose another name.")
+    return clean_line(f"job {found['name']} was removed from the queue before it started. To submit the job again, choose another name.")
 
 
 def not_restarted(found: JobStatus) -> list[str]:
@@ -325,8 +325,8 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     how, host = clean_line(failure["how"]), clean_line(failure["host"])
     if missing:
         return (
-            f"If {missing.group(1)!r} is a package, install it with python_environment_name and python_environment_requirements. If it is "
-            "your own module, add its file to the job's code (training_job_source or training_job_repository)."
+            f"If {missing.group(1)!r} is a package, install it with python_environment_name and python_environment_requirements. If "
+            f"{missing.group(1)!r} is your own module, add its file to the job's code (training_job_source or training_job_repository)."
         )
     if OUT_OF_MEMORY in how:
         return f"To use less memory, {LESS_MEMORY}"

@@ -36,7 +36,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
-"""The directory that contains a directory for each job that was submitted to a queue from this cluster. Only root can read it."""
+"""The directory that contains a directory for each job that was submitted to a queue from this cluster.
+
+Only root can read the directory.
+"""
 
 PARAMETERS = "parameters.json"
 

@@ -458,7 +458,7 @@ class Supervisor:
             self.child.terminate()
 
     def stop_timeout(self) -> float:
-        """Return the number of seconds between SIGTERM and SIGKILL. This time is shorter if another attempt follows."""
+        """Return the number of seconds between SIGTERM and SIGKILL. The number is smaller if another attempt follows."""
         verdict = self.watch.verdict
         timeout = self.spec["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
@@ -679,7 +679,7 @@ def main(arguments: list[str]) -> int:
             try:
                 empty_shared_memory(spec, path)
             except OSError as error:
-                sys.stderr.write(f"cannot empty the job's shared memory: {error}. The next job on this host deletes it.\n")
+                sys.stderr.write(f"cannot empty the job's shared memory: {error}. The next job on this host deletes this shared memory.\n")
         return 0
     return remote.main(action, spec, rest)
 

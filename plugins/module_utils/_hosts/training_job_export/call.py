@@ -84,11 +84,11 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
         ) from None
     user = users.ensure(module.run_command, module.params["user"], make=not module.check_mode)  # a new host lacks the default user
     if user.pw_uid == 0:
-        raise ExportError("training_job_user: jobs never run as root. Set it to the job's user.")
+        raise ExportError("training_job_user: jobs never run as root. Set training_job_user to the job's user.")
     if owner != user.pw_uid:
         raise ExportError(
-            f"training_job_user: {paths.logs} belongs to uid {owner}, but user {user.pw_name!r} has uid {user.pw_uid}. Set it to the user"
-            " of the job. If nobody has run the job as another user, check the nodes."
+            f"training_job_user: {paths.logs} belongs to uid {owner}, but user {user.pw_name!r} has uid {user.pw_uid}. Set "
+            "training_job_user to the user of the job. If nobody has run the job as another user, check the nodes."
         )
     return user
 
@@ -105,7 +105,8 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         export: Export | None = users.as_user(user, lambda: records.read_export(paths, params["heartbeat_timeout"]))
         if not export:
             raise ExportError(
-                "training_job_export: no destination is set, and the job has not been exported yet. Set it to s3://bucket/prefix."
+                "training_job_export: no destination is set, and the job has not been exported yet. Set training_job_export to "
+                "s3://bucket/prefix."
             )
         destination = export["destination"]
         if not destination.endswith(f"/{params['name']}/"):

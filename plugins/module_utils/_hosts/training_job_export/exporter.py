@@ -356,8 +356,8 @@ def describe(problems: list[str]) -> str:
     """Return a message about files that were not exported."""
     more = f", and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
     return (
-        f"These files cannot be exported: {', '.join(problems[:NAMED])}{more}. Rename them, change their permissions, or exclude them with"
-        " training_job_export_exclude. All other files were exported."
+        f"These files cannot be exported: {', '.join(problems[:NAMED])}{more}. Rename the files, change their permissions, or exclude them "
+        "with training_job_export_exclude. All other files were exported."
     )
 
 

@@ -82,8 +82,8 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
                 found.files[key] = File(root, path, status.st_size, status.st_mtime_ns)
             if len(found.files) + len(found.problems) > FILES_LIMIT:
                 raise SelectionError(
-                    f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some with"
-                    " training_job_export_exclude, or change the script so that it writes archives."
+                    f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some files with training_job_export_exclude, "
+                    "or change the script so that it writes archives."
                 )
     return found
 

@@ -40,7 +40,7 @@ def test_executable_files_are_sent(folder, tmp_path, monkeypatch):
     sent = health.programs("checks", ["/nowhere", str(tmp_path)])
     assert [(each["name"], base64.b64decode(each["content"])) for each in sent] == [("a.sh", b"#!/bin/sh\n"), ("b", b"\x7fELF\x00")]
     assert [warning.split(" ", 2)[2] for warning in warnings] == [
-        "is not executable, so it is not run. To run it, make it executable with chmod +x."
+        "is not executable, so it is not run. To run this file, make it executable with chmod +x."
     ]
 
 

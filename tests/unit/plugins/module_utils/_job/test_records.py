@@ -619,8 +619,8 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
 @pytest.mark.parametrize(
     ("action", "rule", "found", "sentence"),
     [
-        ("restart", "suspect_host", {"failure": ENDED}, "Attempts 2 and 3 failed on w1, so the job continues without it."),
-        ("restart", "suspect_host", {}, "Attempts 2 and 3 failed on , so the job continues without it."),
+        ("restart", "suspect_host", {"failure": ENDED}, "Attempts 2 and 3 failed on w1, so the job continues without this host."),
+        ("restart", "suspect_host", {}, "Attempts 2 and 3 failed on , so the job continues without this host."),
         (
             "restart",
             "suspect_checkpoint",

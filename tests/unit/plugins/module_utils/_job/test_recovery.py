@@ -93,7 +93,7 @@ def test_what_may_succeed_is_started_again(attempts):
         ([EXIT], {"policy": Policy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
         ([SYNTAX], {}, "SyntaxError at train.py, line 3 would occur again. Correct the script or its environment."),
         ([LOST], {"available": ("w1",), "policy": Policy(3, 1)}, "The job continues without w2, w3."),
-        ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without it."),
+        ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without this host."),
         (
             [KILL, ERROR],
             {"checkpoint": "4", "has_older": True},

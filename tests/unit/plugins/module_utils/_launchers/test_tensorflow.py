@@ -128,7 +128,7 @@ def test_ports_of_flags_are_counted_from_those_given():
         (
             {"servers": 9},
             "^first_ps_port 2222 and first_worker_port 2230 are too close to each other."
-            " Leave enough ports between them for the parameter servers and workers of a host.$",
+            " Leave enough ports between the two values for the parameter servers and workers of a host.$",
         ),
     ],
 )

@@ -274,7 +274,7 @@ def test_files_of_one_source_do_not_pass_through_links_of_another(server, stage,
     ("given", "options", "message"),
     [
         ("https://example.org/a", {"destination": "efs"}, "dataset_destination: 'efs' is not supported"),
-        ("https://example.org/a", {"destination": "s3://bucket"}, "has no prefix. Add one, such as s3://bucket/data"),
+        ("https://example.org/a", {"destination": "s3://bucket"}, "has no prefix. Add a prefix, such as s3://bucket/data"),
         (
             "https://example.org/a?x=1",
             {"destination": "direct"},
@@ -293,7 +293,7 @@ def test_files_of_one_source_do_not_pass_through_links_of_another(server, stage,
         ),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),
-        ("", {}, "dataset_source: no source is specified. Set it to s3://bucket/prefix,"),
+        ("", {}, "dataset_source: no source is specified. Set dataset_source to s3://bucket/prefix,"),
     ],
 )
 def test_what_cannot_be_asked_for_together(stage, given, options, message):

@@ -42,7 +42,7 @@ def test_parse_refuses_a_cut_certificate():
         ({"certificate": "garbage"}, "not an ed25519 certificate"),
         ({"kind": "user"}, "host certificate"),
         ({"public_key": AUTHORITY_PUBLIC}, "key has changed"),
-        ({"authority": PUBLIC}, "another certificate authority"),
+        ({"authority": PUBLIC}, "a different certificate authority"),
         ({"principals": NAMES[:2]}, "names"),
         ({"principals": NAMES[::-1]}, None),
         ({"now": time.time() - 86400}, "not valid yet"),

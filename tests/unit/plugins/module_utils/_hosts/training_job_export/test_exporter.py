@@ -236,7 +236,7 @@ def test_what_cannot_be_exported_is_named_after_all_others_were(job, bucket):
     state = job.run()
     assert state["state"] == "failed"
     assert "/digits/0\\x01' has a name with control characters, " in state["error"]
-    assert ", and 2 more. Rename them, change their permissions, or exclude them with training_job_export_exclude." in state["error"]
+    assert ", and 2 more. Rename the files, change their permissions, or exclude them with training_job_export_exclude." in state["error"]
     assert bucket.objects == {"good": b"1"}
     with pytest.raises(exporter.SelectionError, match="These files cannot be exported"):
         job.exporter().plan()

@@ -110,7 +110,7 @@ def test_a_deep_tree_is_a_problem_and_no_endless_work(job):
 
 def test_too_many_files_are_refused(job, monkeypatch):
     monkeypatch.setattr(selection, "FILES_LIMIT", 2)
-    with pytest.raises(selection.SelectionError, match=r"digits: has more than 2 files to export\. Exclude some with"):
+    with pytest.raises(selection.SelectionError, match=r"digits: has more than 2 files to export\. Exclude some files with"):
         keys(job)
 
 
