@@ -108,7 +108,7 @@ def test_a_job_with_active_units_stays_whatever_its_files_say(job, tmp_path):
     job("forged", 90)
     job("old", 90)
     assert [each["name"] for each in run(tmp_path, running=["forged", "unknown"])["jobs"]] == ["old"]
-    with pytest.raises(cleanup.CleanupError, match=r"job 'forged' is running\. Stop it"):
+    with pytest.raises(cleanup.CleanupError, match=r"job 'forged' is running\. Stop this job"):
         run(tmp_path, name="forged", running=["forged"])
     assert names(tmp_path) == ["forged"]
 
