@@ -67,7 +67,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
-# In seconds. A job starts right after it is prepared, unless a host refuses it or the run is interrupted.
+# In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
 START_TIMEOUT = 600
 
 

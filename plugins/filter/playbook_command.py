@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the command that runs a playbook of this collection for the same cluster as this run."""
+"""Returns the command that runs a playbook of this collection for the same cluster as the current playbook run."""
 
 from __future__ import annotations
 

@@ -140,9 +140,9 @@ TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
-# Clients by inventory file, region and service, each with the time of its creation. A run that refreshes the inventory uses them again,
-# because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client reads the
-# credentials again, which another program may have renewed.
+# Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory uses these
+# clients again, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
+# reads the credentials again, which another program may have renewed.
 CLIENTS: dict[tuple[str, str, str], tuple[float, Any]] = {}
 CLIENT_SECONDS = 300
 
@@ -183,9 +183,9 @@ class InventoryModule(AWSInventoryBase):
             self._parse(inventory, loader, path, cache)
         except AnsibleError as error:
             message = f"{path}: {error.message}"
-            # Ansible continues without hosts. The playbooks of this collection do not.
+            # Ansible continues without hosts, but the playbooks of this collection fail.
             inventory.set_variable("all", "deeplearning_inventory_error", message)
-            # Ansible would end the run too, but with the cause in the middle of its own messages.
+            # Ansible would also end the run, but would show the cause in the middle of its own messages.
             if constants.INVENTORY_ANY_UNPARSED_IS_FAILED and context.CLIARGS:
                 Display().error(message)
                 raise SystemExit(1) from None
@@ -273,7 +273,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """Return the entry of a node in the variable `deeplearning_nodes`."""
+        """Return the entry for a node in the variable `deeplearning_nodes`."""
         path = self._connection_path(master)
         entry = {
             "number": node.number,
@@ -359,7 +359,7 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # These settings take precedence over settings for all hosts in the operator's own SSH configuration
+            # These settings take precedence over the operator's own SSH settings for all hosts
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",
