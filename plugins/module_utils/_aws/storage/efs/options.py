@@ -82,8 +82,8 @@ OPTIONS = (
         Update(Policy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
-            " The directory can be at most four levels deep. Nodes mount it with TLS through an access point, which is created and deleted"
-            " together with the cluster. The directory itself is never deleted.",
+            " The directory can be at most four levels deep. Nodes mount the directory over TLS through an access point, which is created"
+            " and deleted together with the cluster. The directory itself is never deleted.",
             "If the directory does not exist, EFS creates it with UID 1000 as the owner.",
         ),
     ),
@@ -93,9 +93,9 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
-            "By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
-            " plain NFS keeps using plain NFS.",
+            "Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
+            "By default, nodes whose image includes C(amazon-efs-utils) use TLS, and other nodes use plain NFS. A cluster that was"
+            " launched with plain NFS keeps using plain NFS.",
             "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses plain NFS.",
         ),
     ),
