@@ -26,8 +26,9 @@ description:
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
     host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
-  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail with the cause. With
-    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every run ends immediately, and shows only the cause.
+  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. With
+    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every playbook run ends immediately, and shows only the
+    cause.
 options:
   plugin:
     description: Name of this plugin.
@@ -60,7 +61,7 @@ options:
     type: path
   ssh_directory:
     description:
-      - Directory for the known host keys of the cluster.
+      - Directory for the cluster's known host keys.
       - The default is C(~/.ssh/deeplearning/CLUSTER).
     type: path
   connection_path:

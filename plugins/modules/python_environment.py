@@ -9,7 +9,7 @@ module: python_environment
 version_added: 0.1.0
 short_description: Provides a host with the Python environment of a framework
 description:
-  - Runs on the host. Finds the environment with the given name in the host's image, or builds one from a requirements file.
+  - Runs on the host. Finds the environment with the given name in the host's image, or builds an environment from a requirements file.
   - The module never changes an environment that it has built. If the requirements change, it builds a new environment next to the
     existing one, so that running jobs keep the environment that they started with. The link C(current) next to the builds
     points to the newest build.

@@ -40,8 +40,8 @@ options:
   kms_key_id:
     description:
       - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
-      - If another key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's history
-        stay encrypted with the earlier key.
+      - If a different KMS key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's
+        history stay encrypted with the earlier key.
     type: str
   rotate:
     description:

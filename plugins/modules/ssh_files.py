@@ -17,7 +17,7 @@ description:
 options:
   directory:
     description:
-      - Directory of the files.
+      - Directory for the files.
     type: path
     required: true
   hosts:
@@ -78,7 +78,7 @@ attributes:
     description: The files are also written in check mode.
     support: none
   diff_mode:
-    description: Shows the differences of every file.
+    description: Shows the differences in every file.
     support: full
   idempotent:
     description: Files that are already correct are not written.

@@ -47,7 +47,7 @@ options:
     description:
       - When to return RV(jobs[].goodput) and RV(jobs[].step_times). With V(ended), they are returned if the job has ended. Used
         only with O(name).
-      - To compute them, the module reads the whole progress file, which takes some seconds if the file has millions of lines.
+      - To compute these values, the module reads the whole progress file, which takes some seconds if the file has millions of lines.
     type: str
     choices: [never, ended, always]
     default: never
@@ -124,7 +124,7 @@ jobs:
           type: str
           sample: slurm
         id:
-          description: Id of the job in the queue.
+          description: Id that the queue has assigned to the job.
           type: str
           sample: "12"
         submitted:
@@ -311,7 +311,7 @@ jobs:
           description: When the attempt started, in seconds since 1970.
           type: float
         ended:
-          description: When the hosts decided what follows, in seconds since 1970.
+          description: When the hosts decided whether to restart the job, in seconds since 1970.
           returned: when the hosts have decided
           type: float
         hosts:
@@ -326,7 +326,7 @@ jobs:
           type: str
           sample: rank 1 on demo-worker2 ended with exit status 1 (ValueError at train.py, line 42)
         action:
-          description: What followed the attempt.
+          description: The action that followed the attempt.
           returned: when the hosts have decided
           type: str
           choices: [restart, stop]
@@ -403,7 +403,7 @@ jobs:
               description: Time in which a host took no part in the job.
               type: float
         hosts:
-          description: The seconds of each host.
+          description: Time of each host by bucket, in seconds.
           type: list
           elements: dict
           contains:
@@ -488,7 +488,7 @@ jobs:
       returned: with O(log_lines)
       type: dict
     lines:
-      description: Human-readable description of the job. It has several lines with O(name), and otherwise one line.
+      description: Human-readable description of the job. With O(name), the description has several lines, and otherwise one line.
       type: list
       elements: str
 """

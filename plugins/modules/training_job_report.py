@@ -65,7 +65,7 @@ dest:
   type: str
   sample: /home/me/project/reports/digits-1.html
 report:
-  description: Data for the page, as read on the host. It is not part of the task's result.
+  description: Data for the page, as read on the host. The task's result does not contain this data.
   returned: to the action plugin
   type: dict
 path:

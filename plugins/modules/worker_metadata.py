@@ -58,7 +58,7 @@ options:
   efs_mount:
     description:
       - Mount point of the shared storage, for the environment variable E(EFS_MOUNT).
-      - Omit it if the cluster has no shared storage.
+      - Omit this option if the cluster has no shared storage.
     type: path
   directory:
     description:
@@ -93,7 +93,7 @@ attributes:
     description: Predicts the changes without writing anything.
     support: full
   diff_mode:
-    description: Shows the differences of every file.
+    description: Shows the differences in every file.
     support: full
   idempotent:
     description: A host with correct files is not changed.
