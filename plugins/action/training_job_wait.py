@@ -67,8 +67,8 @@ class ActionModule(NodeAction, module="training_job_info"):
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
-                # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the rest of the job.
-                # In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
+                # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the job's remaining
+                # processes. In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):

@@ -88,7 +88,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -111,8 +111,8 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
         never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -145,7 +145,7 @@ options:
         addresses for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   private_subnet_cidrs:
@@ -154,16 +154,16 @@ options:
         and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   public_subnet_cidrs:
     description:
       - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   zones:
@@ -235,13 +235,13 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -311,9 +311,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -707,7 +707,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -730,8 +730,8 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
         never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -764,7 +764,7 @@ options:
         addresses for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   private_subnet_cidrs:
@@ -773,16 +773,16 @@ options:
         and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   public_subnet_cidrs:
     description:
       - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   zones:
@@ -842,9 +842,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
 """
 
@@ -858,7 +858,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -881,8 +881,8 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
         never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -934,13 +934,13 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -1002,7 +1002,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -1025,8 +1025,8 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
         never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -1080,9 +1080,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -1220,7 +1220,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -1243,8 +1243,8 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
         never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -1275,13 +1275,13 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   file_system_directory:
     description:
@@ -1312,9 +1312,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_mount_point:
     description:

@@ -11,8 +11,8 @@ version_added: 0.2.0
 short_description: Returns the command that runs a playbook of this collection
 description:
   - Returns the command that runs a playbook of this collection for the same inventory and cluster as the current playbook run.
-  - The command repeats the options C(-i) and C(-e @FILE) of this run. It also repeats the variables C(deeplearning_cluster) and
-    C(deeplearning_region) if C(-e) sets them. It repeats other variables only if O(variables) is set.
+  - The command repeats the options C(-i) and C(-e @FILE) of this run. The command also repeats the variables C(deeplearning_cluster) and
+    C(deeplearning_region) if C(-e) sets them. The command repeats all other variables only if O(variables) is set.
 positional: variables
 options:
   _input:

@@ -67,8 +67,8 @@ options:
   connection_path:
     description:
       - How SSH reaches the nodes.
-      - V(jump) connects to the master, and through the master to the workers. This is the default if the master has a public address.
-      - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This is the
+      - V(jump) connects to the master, and through the master to the workers. This path is the default if the master has a public address.
+      - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This path is the
         default if the master has no public address.
       - V(session_manager) connects through AWS Systems Manager, so that the nodes do not have to be reachable over the network. The AWS
         CLI and its Session Manager plugin must be installed on the controller, and the cluster needs O(ignore:session_manager=true) or an

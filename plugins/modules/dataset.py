@@ -127,7 +127,7 @@ options:
     suboptions:
       version:
         description:
-          - Identifier of the files' version. It changes when the files change.
+          - Identifier of the files' version. The identifier changes when the files change.
         type: str
         required: true
       size:
@@ -205,7 +205,7 @@ path:
   type: str
   sample: /efs/datasets/coco-2017
 version:
-  description: Version of the data set. It changes when the contents of the source change.
+  description: Version of the data set. The version changes when the contents of the source change.
   returned: when RV(finished)
   type: str
   sample: 0123456789ab

@@ -68,7 +68,7 @@ options:
     default: []
   checks:
     description:
-      - Folder on the controller with the users' own checks. Each executable file in it is one check.
+      - Folder on the controller with the users' own checks. Each executable file in this folder is one check.
       - A check runs on the host as O(user). If its exit status is not 0, the first line of its output is a finding.
     type: str
     default: ""
@@ -94,7 +94,7 @@ options:
         required: true
   metadata_directory:
     description:
-      - Directory that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+      - Directory of C(metadata.json), which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
 author:

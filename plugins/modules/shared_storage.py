@@ -47,7 +47,7 @@ options:
     default: amazonaws.com
   address:
     description:
-      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as those in another VPC.
+      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as hosts in a different VPC.
     type: str
   access_point:
     description:

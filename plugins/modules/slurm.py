@@ -32,7 +32,7 @@ options:
     type: str
   nodes:
     description:
-      - With O(component=controller), all nodes. The first one runs C(slurmctld).
+      - With O(component=controller), all nodes. The first node runs C(slurmctld).
       - With O(component=node), an entry for this host.
       - Required with O(state=present).
     type: list
@@ -52,7 +52,7 @@ options:
         description:
           - The return value RV(deeplearning.cluster.slurm_info#module:hardware) for the node.
           - If a node has no such value, the node's hardware in the current configuration is kept. If the node is not in the configuration
-            either, it is left out, with a warning.
+            either, the module omits the node and shows a warning.
         type: dict
         suboptions:
           cpus:

@@ -35,7 +35,7 @@ options:
     required: true
   authority_private_key:
     description:
-      - Private key of the certificate authority in OpenSSH's PEM format. It is used only on the controller.
+      - Private key of the certificate authority in OpenSSH's PEM format. The private key is used only on the controller.
     type: str
   principals:
     description:

@@ -51,8 +51,8 @@ options:
     type: path
   script:
     description:
-      - The training script. With O(source) or O(repository), it is a relative path in that directory or repository. Otherwise, it is a
-        path on the controller.
+      - The training script. With O(source) or O(repository), it is a relative path in that directory or repository. Otherwise, the script
+        is a path on the controller.
       - Required unless O(command) is specified or O(state=stopped) is set.
     type: str
   command:
@@ -71,7 +71,7 @@ options:
   repository:
     description:
       - Git repository that the controller clones and copies to the job's directory, instead of O(source).
-      - Git runs on the controller with the controller's keys and credentials. It cannot prompt for credentials.
+      - Git runs on the controller with the controller's keys and credentials. Git cannot prompt for credentials.
     type: str
   version:
     description:
@@ -94,13 +94,13 @@ options:
   resume:
     description:
       - Name of an earlier job that this job continues from a checkpoint. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) then contains the path of
-        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new ones there.
+        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new checkpoints to it.
       - The earlier job must have ended, and its checkpoint directory must contain a complete checkpoint. Hidden files, and files and
         directories whose names end in C(.tmp), count as partial checkpoints.
     type: str
   arguments:
     description:
-      - Arguments of the script. They are passed unchanged, without a shell.
+      - Arguments of the script, which are passed unchanged, without a shell.
     type: list
     elements: str
     default: []
@@ -288,7 +288,7 @@ options:
     version_added: 0.2.0
   metadata_directory:
     description:
-      - Directory on the hosts that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
   setup_steps:

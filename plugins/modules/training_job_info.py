@@ -189,7 +189,7 @@ jobs:
       returned: when the job runs a script
       type: str
     command:
-      description: The command that the job runs instead of a script. It is empty if the job runs a script.
+      description: The command that the job runs instead of a script. The value is empty if the job runs a script.
       type: list
       elements: str
     launcher:
@@ -199,7 +199,7 @@ jobs:
       description: When the job was prepared, in seconds since 1970.
       type: float
     code:
-      description: Git commit of the code. It is empty if the code was not in a Git working tree.
+      description: Git commit of the code. The value is empty if the code was not in a Git working tree.
       type: dict
       contains:
         commit:
@@ -223,7 +223,7 @@ jobs:
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: Number of processes in the job. It is V(0) until a process has started.
+      description: Number of processes in the job. The number is V(0) until a process has started.
       type: int
     processes:
       description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -239,7 +239,7 @@ jobs:
           type: list
           elements: int
         tag:
-          description: Prefix of the log lines of each rank, with C({}) in place of the rank. It is empty if the lines have no such
+          description: Prefix of the log lines of each rank, with C({}) in place of the rank. The value is empty if the lines have no such
             prefix.
           type: str
         name:
@@ -295,7 +295,7 @@ jobs:
       returned: success
       type: int
     attempts:
-      description: The attempts of the job, oldest first. A job has more than one if it was restarted.
+      description: The attempts of the job, oldest first. A job that was restarted has more than one attempt.
       returned: success
       type: list
       elements: dict
@@ -394,10 +394,10 @@ jobs:
               description: Time from the creation of the job to the start of its first process.
               type: float
             detection:
-              description: Time from a failure to the decision about what follows.
+              description: Time from a failure to the decision about whether to restart the job.
               type: float
             restart:
-              description: Time from this decision to the start of the next attempt.
+              description: Time from the decision to restart the job to the start of the next attempt.
               type: float
             idle:
               description: Time in which a host took no part in the job.
@@ -430,10 +430,10 @@ jobs:
                   description: Time from the creation of the job to the start of its first process.
                   type: float
                 detection:
-                  description: Time from a failure to the decision about what follows.
+                  description: Time from a failure to the decision about whether to restart the job.
                   type: float
                 restart:
-                  description: Time from this decision to the start of the next attempt.
+                  description: Time from the decision to restart the job to the start of the next attempt.
                   type: float
                 idle:
                   description: Time in which a host took no part in the job.

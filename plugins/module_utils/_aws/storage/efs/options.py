@@ -33,11 +33,11 @@ OPTIONS = (
         "file_system_id",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
             "Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing mount targets in"
             " the cluster's zones. The added mount targets are deleted together with the cluster. If the file system has mount targets in"
-            " another VPC, there must be a route to them, and nodes mount the file system by its address.",
+            " a different VPC, there must be a route to these mount targets, and nodes mount the file system by its address.",
             "By default, a run creates a file system for the cluster.",
             "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
             " mount targets do not belong to the cluster.",

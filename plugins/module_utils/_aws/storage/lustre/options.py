@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
 """The option that gives the cluster its own file system."""
-BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file system as well"
+BOUND_TO_NETWORK = "A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the file system as well"
 
 OPTIONS = (
     Option(
@@ -45,10 +45,10 @@ OPTIONS = (
         "lustre_file_system_id",
         {"type": "str"},
         (NETWORK, MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
             "Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
-            " another VPC, there must be a route to it, and nodes mount it by its address.",
+            " a different VPC, there must be a route to it, and nodes mount it by its address.",
         ),
     ),
     Option(
