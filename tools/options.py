@@ -160,7 +160,7 @@ def emr_argument_specs() -> str:
         "version_added": "0.1.0",
         "author": ["The deeplearning.cluster contributors"],
         "description": [
-            "Makes an EMR cluster of uniform instance groups match its definition.",
+            "Makes an EMR cluster with uniform instance groups match its definition.",
             "The role runs on the controller. Check mode shows all changes without making them.",
             "Each option of the module M(deeplearning.cluster.emr_cluster) is the variable C(deeplearning_<option>). An empty string"
             " has the same effect as an omitted variable.",

@@ -29,7 +29,7 @@ NOTHING = {"changed": False, "finished": True, "ran": []}
 
 
 class ActionModule(NodeAction, module="node_setup"):
-    """Skips hosts on which all steps have succeeded, and runs the module repeatedly on every other host until its steps end."""
+    """Skips hosts on which all steps have succeeded, and runs the module repeatedly on the other hosts until their steps end."""
 
     _supports_check_mode = True
     _supports_diff = True
@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="node_setup"):
         return {**result, **answer}
 
     def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether the records on the host, which belong to root, say that all steps have succeeded."""
+        """Return whether all steps have succeeded, according to the records on the host. Records that do not belong to root are ignored."""
         paths = [records.record_path(step["digest"]) for step in steps]
         host = snapshot.take(self, snapshot.SUPER_USER, paths)
         found = [host.find(path) for path in paths] if host else [None]
@@ -64,7 +64,7 @@ class ActionModule(NodeAction, module="node_setup"):
     def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module until the steps have ended, and show which step is running."""
         shown_number, shown_at = 0, time.monotonic()
-        # If this run waits for steps that another run has started, those steps can take as long as the steps of this run.
+        # If this run first waits for steps that an earlier run has started, those steps can take as long as the steps of this run.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
             answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)
@@ -72,7 +72,7 @@ class ActionModule(NodeAction, module="node_setup"):
                 return answer
             now, progress = time.monotonic(), answer.get("progress") or {"number": 0, "seconds": 0}
             if now > end:
-                return {"failed": True, "changed": False, "msg": "the set-up steps have not ended within their timeouts. Check the host."}
+                return {"failed": True, "changed": False, "msg": "the set-up steps did not end within their timeouts. Check the host."}
             running = next((step for step in steps if step["number"] == progress["number"]), None)
             if running and (progress["number"] != shown_number or now >= shown_at + SHOW_SECONDS):
                 shown_number, shown_at = progress["number"], now

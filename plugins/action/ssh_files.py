@@ -3,7 +3,7 @@
 
 """Writes the controller's SSH files for a cluster.
 
-The plugin does not run a module, because starting a module would slow down every run, and most runs change nothing.
+The plugin does not run a module, because starting a module would slow down every playbook run, and most runs change nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
-            # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes. Those are then revoked.
+            # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes. Former nodes are then revoked.
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
@@ -114,7 +114,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
 def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
     """Return the new known hosts, and the instances that have known keys but are no longer in the cluster.
 
-    Keys that were learned under another SSH certificate authority are ignored, because they may come from certificates of that
+    Keys that were learned under a different SSH certificate authority are ignored, because they may come from certificates of that
     authority.
     """
     authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])

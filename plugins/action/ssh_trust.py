@@ -44,7 +44,7 @@ VERSION = "signing certificates requires the Python package cryptography 41.0.2 
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 MODULE = "deeplearning.cluster.ssh_trust"
-#: In seconds. The clocks of hosts that have just booted may be slow.
+#: In seconds. The clocks of hosts that have just booted may be behind.
 CLOCK_SKEW = 3600
 
 
@@ -84,14 +84,14 @@ class ActionModule(NodeAction, module="ssh_trust"):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module options that contain the certificates for a host.
 
-    Only the public keys come from the host, one line each. Everything else comes from the task, because a host must not choose
-    its own identity.
+    Only the public keys come from the host, with one line for each key. Everything else in a certificate comes from the task, because a
+    host must not choose its own identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
     if host in arguments.get("revoked", ()):
         raise AnsibleActionFail(
-            f"{host}: this instance's certificates have been revoked, and it does not receive new ones. Terminate the instance."
+            f"{host}: this instance's certificates have been revoked, and the instance does not receive new ones. Terminate the instance."
         )
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
@@ -106,7 +106,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
 
 
 def offered_key(kind: str, need: Any) -> str:
-    """Return the public key that a host submits for signing. Raises AnsibleActionFail unless it is a single ed25519 key."""
+    """Return the public key that a host submits for signing. Raises AnsibleActionFail unless the value is a single ed25519 key."""
     key = need.get("public_key") if isinstance(need, Mapping) else None
     try:
         if not isinstance(key, str):
@@ -133,7 +133,9 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
         raise AnsibleActionFail(f"authority_private_key: the value is not an ed25519 key. {NEW_KEY}")
     own = authority.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     if own != bare_key(public_key):
-        raise AnsibleActionFail("authority_private_key: the key does not match the public key in authority. Use the two keys of one pair.")
+        raise AnsibleActionFail(
+            "authority_private_key: the key does not match the public key in authority. Use the two keys of the same key pair."
+        )
     return authority
 
 

@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 
 class ActionModule(NodeAction, module="training_job"):
-    """Adds the job's code and values from the inventory to the task's arguments. Both are available only on the controller."""
+    """Adds the job's code and inventory values, which are available only on the controller, to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -83,7 +83,7 @@ class ActionModule(NodeAction, module="training_job"):
         return {step["digest"]: described(step) for step in steps_of_node(steps, variables)}
 
     def _print(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the processes of all hosts and their scripts, and write the scripts to `dest`. Nothing runs on a host."""
+        """Return the processes on all hosts and their scripts, and write the scripts to `dest`. The method starts nothing on a host."""
         parameters = checked_parameters(arguments)
         try:
             specs = job_scripts.specs_of_job(parameters)
@@ -137,7 +137,7 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would refuse them."""
+    """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would reject them."""
     validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
     if validation.error_messages:
         raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -176,7 +176,7 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names that the hosts of the play have in the cluster."""
+    """Return the host names of the play's hosts, as the cluster metadata contains them."""
     nodes = known_nodes(variables)
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 

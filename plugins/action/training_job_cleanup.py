@@ -28,5 +28,5 @@ class ActionModule(NodeAction, module="training_job_cleanup"):
             display.warning(problem)
         for name in [*(job["name"] for job in answer.get("jobs") or []), *(answer.get("kept") or []), *(answer.get("running") or [])]:
             if not JOB_NAME.fullmatch(name):
-                return refusal(str((task_vars or {}).get("inventory_hostname", "")), MODULE, f"{name[:70]!r} is not the name of a job")
+                return refusal(str((task_vars or {}).get("inventory_hostname", "")), MODULE, f"{name[:70]!r} is not a valid job name")
         return {**result, **answer}

@@ -42,7 +42,7 @@ def summary(answer: Mapping[str, Any], *, check_mode: bool) -> str:
     """Return a line that says what was uploaded or, in check mode, what would be uploaded."""
     uploaded, files = f"{answer['uploaded']} ({human(answer['uploaded_size'])})", f"{answer['files']} files ({human(answer['size'])})"
     verb = "would be uploaded" if check_mode else "uploaded"
-    return f"{uploaded} of {files} {verb} to {answer['destination']}; the others are already there"
+    return f"{uploaded} of {files} {verb} to {answer['destination']}; the other files are already there"
 
 
 def changing(count: int) -> str:

@@ -63,7 +63,7 @@ def write_metrics(directory: str, job: JobStatus, variables: Mapping[str, Any]) 
 
 
 def shown(jobs: list[JobStatus], arguments: Mapping[str, Any], gone: Mapping[str, str] | None = None) -> list[str]:
-    """Return the lines that describe the jobs. `gone` contains the gone hosts of the first job, each with a sentence."""
+    """Return the lines that describe the jobs. `gone` maps each lost host of the first job to a sentence about the host."""
     if not jobs:
         return [f"There are no jobs in {arguments['directory']}."]
     lines = [line for job in jobs for line in job["lines"]]

@@ -34,7 +34,8 @@ STOP, LEAVE = "stop", "leave"
 # Number of lines to show from the end of each log if the job has already been running for a while.
 LOG_LINES = 100
 
-# Seconds to wait for the user's answer. After that, the task continues to wait for the job, because later tasks need its result.
+# Seconds to wait for the user's answer. Without an answer, the task then continues to wait for the job, because later tasks need the job's
+# result.
 ANSWER_SECONDS = 60
 
 
@@ -66,8 +67,8 @@ class ActionModule(NodeAction, module="training_job_info"):
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
-                # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the rest of the job.
-                # In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
+                # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the job's remaining
+                # processes. In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):
@@ -103,7 +104,7 @@ class Question:
 
 
 def interrupted(name: str, answer: str) -> dict[str, Any]:
-    """Return the task's result for a wait that ended before the job was over."""
+    """Return the task's result if the wait ended before the job was over."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"{playbook_command(each)} -e training_job_name={name}" for each in ("logs", "stop"))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks the variables of a run on the controller, without running a module."""
+"""Checks the variables of a playbook run. The checks run on the controller, without a module."""
 
 from __future__ import annotations
 

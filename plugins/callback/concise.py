@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows in a few lines what a run does."""
+"""Shows in a few lines what a playbook run does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FOLDED = ("warnings", "failures", "unreachable")
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4
-# These modules change a job's files, but not the configuration of a host. The summary names the job's start and stop.
+# These modules change a job's files, but not the configuration of a host. The summary says whether the job was started or stopped.
 JOB = "deeplearning.cluster.training_job"
 REPORT = f"{JOB}_report"
 JOB_FILES = {f"{JOB}_export", REPORT}
@@ -62,7 +62,7 @@ COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", cha
 
 @dataclass
 class TaskEvents:
-    """The results of one task that hosts have reported."""
+    """The results that hosts have reported for one task."""
 
     task: Any
     began: float = field(default_factory=time.monotonic)
@@ -80,7 +80,7 @@ class TaskEvents:
 
 @dataclass
 class Totals:
-    """The totals of a playbook, for its summary."""
+    """The totals for the summary of a playbook run."""
 
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
@@ -255,7 +255,9 @@ class CallbackModule(DefaultCallback):
                     self._add(result, "diffs", self._get_diff(each["diff"]).strip("\n"))
 
     def _events(self, result: Any) -> TaskEvents:
-        """Return the events of the task that returned the result. Strategies other than linear interleave the results of several tasks."""
+        """Return the events of the task to which the result belongs. Strategies other than linear interleave the results of several
+        tasks.
+        """
         events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
         events.name, events.is_check = clean_line(result.task_name), result.task.check_mode is True
         self._hosts.add(result.host.get_name())
@@ -292,7 +294,7 @@ class CallbackModule(DefaultCallback):
             events.lines += [(line, constants.COLOR_CHANGED) for line in done or ["Nothing to change."]]
 
     def _message(self, result: Mapping[str, Any]) -> str:
-        """Return the output of the debug module: its message, or a variable with its name."""
+        """Return the output of the debug module: the message, or a variable with its name."""
         shown = dict(result)
         self._clean_results(shown, "debug")
         if "msg" in shown:
@@ -304,7 +306,7 @@ class CallbackModule(DefaultCallback):
     # What is shown
 
     def _flush(self) -> None:
-        """Show what the tasks have reported."""
+        """Show the results that the tasks have reported."""
         tasks, self._tasks = self._tasks, {}
         for events in tasks.values():
             self._show(events)
@@ -322,7 +324,7 @@ class CallbackModule(DefaultCallback):
         for text, hosts in events.messages:
             self._show_message(events, text, hosts)
         self._show_failures(events)
-        # The cause comes first.
+        # Errors that are only a consequence of an earlier failure are shown last.
         for text, hosts in sorted(events.unreachable, key=lambda entry: failures.is_consequence(entry[0])):
             who = host_names(hosts, self._hosts)
             self._show_error(f"{who} {'is' if len(hosts) == 1 else 'are'} unreachable: {text}", constants.COLOR_UNREACHABLE)
@@ -380,7 +382,7 @@ class CallbackModule(DefaultCallback):
             self._screen.end(line, color=color)
 
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
-        """Yield the summary lines with their colors. A run that only displays information has no summary."""
+        """Yield the summary lines with their colors. A playbook run that only displays information has no summary."""
         totals = self._totals
         # A failed job may have run on only some of the hosts.
         ran = "started the job on" if is_failed else "ran the job on"
@@ -388,7 +390,7 @@ class CallbackModule(DefaultCallback):
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
         if is_failed:
-            # The totals do not count changes on the controller, although they are displayed.
+            # The totals do not count changes on the controller, although these changes are displayed.
             failed = f"Failed after {seconds}" if totals.shows_changes and not parts else f"Failed after {seconds}: {done}"
             yield f"{failed}. Use -v to show all tasks and results.", constants.COLOR_ERROR
         elif context.CLIARGS.get("check"):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation shared by all modules that read jobs."""
+"""Documentation shared by all modules that read job records."""
 
 from __future__ import annotations
 

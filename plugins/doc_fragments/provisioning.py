@@ -34,7 +34,7 @@ options:
     description:
       - Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces
         and C(_.:/=+-@).
-      - A run does not change any other tags of a resource.
+      - A run does not change tags that were added to a resource outside the collection.
       - This option can be changed in place, except for root volumes, network interfaces and Spot requests, which
         are tagged only at launch. If you remove a tag from this option, existing resources keep the tag. Remove
         the tag from those resources yourself.
@@ -88,7 +88,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -102,69 +102,68 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
+        a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
-        or deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
+        never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
-            traffic from and to itself.
+          - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
+            allow all traffic from and to itself.
         type: str
       ssh:
         description:
-          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
-            traffic on TCP port 22.
+          - Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow
+            inbound traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
-            TCP ports 988 and 1018-1023.
+          - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
-        Manager.
+        subnet like the workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.
       - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(nat) in the same
         run. You can set O(nat) to V(none) in a later run.
     type: bool
     default: true
   network_cidr:
     description:
-      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
-        for all nodes.
+      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. The block must contain enough
+        addresses for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   private_subnet_cidrs:
     description:
-      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr)
-        and has a prefix length from /16 to /28.
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr)
+        and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   public_subnet_cidrs:
     description:
-      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   zones:
@@ -193,7 +192,7 @@ options:
     default: false
   nat:
     description:
-      - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
+      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
         zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
         their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
       - This option is not used if O(vpc_id) is set.
@@ -221,7 +220,7 @@ options:
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
-      - A file system that nodes of other clusters use is not deleted.
+      - A file system is not deleted while nodes of a different cluster use it.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -236,13 +235,13 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -276,18 +275,18 @@ options:
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
-        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount the directory over TLS through
+        an access point, which is created and deleted together with the cluster. The directory itself is never deleted.
       - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
         once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+      - Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
-      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps using plain NFS.
+      - By default, nodes whose image includes C(amazon-efs-utils) use TLS, and other nodes use plain NFS. A cluster
+        that was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
         plain NFS.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -303,7 +302,8 @@ options:
     description:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
-      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
+        are launched.
       - Changing this option replaces the nodes, which requires O(replace_nodes). To disable this option while running
         nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
@@ -311,9 +311,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -338,7 +338,7 @@ options:
     default: 250
   lustre_compression:
     description:
-      - Compression of the data on the Lustre file system.
+      - Data compression on the Lustre file system.
       - This option can be changed in place, but the change applies only to data that is written afterwards.
     type: str
     choices: [NONE, LZ4]
@@ -354,17 +354,17 @@ options:
     suboptions:
       path:
         description:
-          - The directory on the file system. Linked directories must not contain each other.
+          - Directory on the file system in which the objects appear. Linked directories must not contain each other.
         type: str
         default: /
       s3:
         description:
-          - The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
+          - The S3 bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
         type: str
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are also imported.
+          - Whether existing objects are imported as files, together with later changes and deletions of objects.
             This setting can be changed in place.
         type: bool
         default: true
@@ -410,8 +410,8 @@ options:
   write_buckets:
     description:
       - S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects,
-        so that jobs can remove old checkpoints. They cannot delete object versions. To protect data, enable versioning
-        on the bucket.
+        so that jobs can remove old checkpoints. The nodes cannot delete object versions. To protect data, enable
+        versioning on the bucket.
       - This option can be changed in place.
     type: list
     elements: str
@@ -426,7 +426,7 @@ options:
     default: []
   additional_policy_statements:
     description:
-      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+      - Statements to add to the policy of the nodes' role, in IAM policy format, for example for a KMS key or an
         ECR repository.
       - The policy always denies access to the SSH certificate authorities of clusters.
       - This option can be changed in place.
@@ -436,9 +436,9 @@ options:
   permissions_boundary:
     description:
       - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
-      - By default, a new role has no boundary, and an existing role keeps its own.
-      - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
-        boundary, use C(aws iam delete-role-permissions-boundary).
+      - By default, a new role has no permissions boundary, and an existing role keeps its own.
+      - This option can be changed in place, but a role keeps its permissions boundary if you remove the option.
+        To delete the permissions boundary, use C(aws iam delete-role-permissions-boundary).
     type: str
   session_manager:
     description:
@@ -454,8 +454,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master. The master also takes part in training, so a job can use one more
-        host than this number. With V(0), the cluster is a single node.
+      - Number of workers in addition to the master. The master also takes part in training, so a job can use one
+        more host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -464,9 +464,10 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). This option has no effect
+        with O(worker_count=0).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
-        the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
+        the run accepts and reports the smaller cluster. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
@@ -485,9 +486,10 @@ options:
     type: str
   capacity_reservation_id:
     description:
-      - The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required
-        with O(market=capacity-block).
-      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.
+      - The capacity reservation or Capacity Block for the nodes. This reservation or block determines the zone
+        of the nodes. Required with O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no capacity
+        outside reservations.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   alternatives:
@@ -496,15 +498,15 @@ options:
         workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
       - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
         a job runs at the speed of its slowest host. This option requires O(wait).
-      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. The
-        zones of new alternatives are added in place.
+      - This option applies to one run and is not stored. A cluster that has nodes keeps its current alternative.
+        The zones of new alternatives are added in place.
     type: list
     elements: dict
     default: []
     suboptions:
       instance_type:
         description:
-          - Instance type.
+          - Instance type of the nodes.
         type: str
       zone:
         description:
@@ -568,7 +570,7 @@ options:
     type: path
   image_id:
     description:
-      - Id of the nodes' AMI.
+      - Id of the AMI for the nodes.
       - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -584,7 +586,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - As with O(image_parameter), later runs keep the image that the first run has looked up.
+      - Later runs keep the image that the first run has looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -679,8 +681,8 @@ options:
     type: str
   additional_security_group_ids:
     description:
-      - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
-        can then allow connections from these groups. A run never changes or deletes them.
+      - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
+        example, a database can then allow connections from these groups. A run never changes or deletes these groups.
       - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
         by default, and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -689,7 +691,7 @@ options:
     default: []
   login_user:
     description:
-      - The login user of the image. This user owns the mount point.
+      - The login user of the image. The login user owns the mount point.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
@@ -705,7 +707,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -719,69 +721,68 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
+        a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
-        or deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
+        never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
-            traffic from and to itself.
+          - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
+            allow all traffic from and to itself.
         type: str
       ssh:
         description:
-          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
-            traffic on TCP port 22.
+          - Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow
+            inbound traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
-            TCP ports 988 and 1018-1023.
+          - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
-        Manager.
+        subnet like the workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(nat) in
         the same run. You can set O(nat) to V(none) in a later run.
     type: bool
     default: true
   network_cidr:
     description:
-      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
-        for all nodes.
+      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. The block must contain enough
+        addresses for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   private_subnet_cidrs:
     description:
-      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr)
-        and has a prefix length from /16 to /28.
+      - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr)
+        and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   public_subnet_cidrs:
     description:
-      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).
+      - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
       - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
-        again. A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file
-        system as well.
+        again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
+        file system as well.
     type: dict
     default: {}
   zones:
@@ -810,7 +811,7 @@ options:
     default: false
   nat:
     description:
-      - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
+      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
         zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
         their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
       - This option is not used if O(vpc_id) is set.
@@ -832,7 +833,8 @@ options:
     description:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
-      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
+        are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
         while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
@@ -840,9 +842,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
 """
 
@@ -856,7 +858,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -870,40 +872,39 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
+        a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
-        or deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
+        never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
-            traffic from and to itself.
+          - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
+            allow all traffic from and to itself.
         type: str
       ssh:
         description:
-          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
-            traffic on TCP port 22.
+          - Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow
+            inbound traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
-            TCP ports 988 and 1018-1023.
+          - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
-        Manager.
+        subnet like the workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
         in the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
@@ -918,7 +919,7 @@ options:
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
-      - A file system that nodes of other clusters use is not deleted.
+      - A file system is not deleted while nodes of a different cluster use it.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -933,13 +934,13 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   encrypted:
     description:
@@ -973,18 +974,18 @@ options:
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
-        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount the directory over TLS through
+        an access point, which is created and deleted together with the cluster. The directory itself is never deleted.
       - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). A run deletes the old access
         point once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+      - Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
-      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps using plain NFS.
+      - By default, nodes whose image includes C(amazon-efs-utils) use TLS, and other nodes use plain NFS. A cluster
+        that was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
         plain NFS.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes).
@@ -1001,7 +1002,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -1015,40 +1016,39 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
+        a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
-        or deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
+        never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
-            traffic from and to itself.
+          - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
+            allow all traffic from and to itself.
         type: str
       ssh:
         description:
-          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
-            traffic on TCP port 22.
+          - Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow
+            inbound traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
-            TCP ports 988 and 1018-1023.
+          - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
-        Manager.
+        subnet like the workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
         in the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
@@ -1063,7 +1063,7 @@ options:
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
-      - A file system that nodes of other clusters use is not deleted.
+      - A file system is not deleted while nodes of a different cluster use it.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -1071,7 +1071,8 @@ options:
     description:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
-      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
+        are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
         while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
     type: bool
@@ -1079,9 +1080,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_capacity:
     description:
@@ -1106,7 +1107,7 @@ options:
     default: 250
   lustre_compression:
     description:
-      - Compression of the data on the Lustre file system.
+      - Data compression on the Lustre file system.
       - This option can be changed in place, but the change applies only to data that is written afterwards.
     type: str
     choices: [NONE, LZ4]
@@ -1122,17 +1123,17 @@ options:
     suboptions:
       path:
         description:
-          - The directory on the file system. Linked directories must not contain each other.
+          - Directory on the file system in which the objects appear. Linked directories must not contain each other.
         type: str
         default: /
       s3:
         description:
-          - The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
+          - The S3 bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
         type: str
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are also imported.
+          - Whether existing objects are imported as files, together with later changes and deletions of objects.
             This setting can be changed in place.
         type: bool
         default: true
@@ -1170,8 +1171,8 @@ options:
   write_buckets:
     description:
       - S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects,
-        so that jobs can remove old checkpoints. They cannot delete object versions. To protect data, enable versioning
-        on the bucket.
+        so that jobs can remove old checkpoints. The nodes cannot delete object versions. To protect data, enable
+        versioning on the bucket.
       - This option can be changed in place.
     type: list
     elements: str
@@ -1186,7 +1187,7 @@ options:
     default: []
   additional_policy_statements:
     description:
-      - Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an
+      - Statements to add to the policy of the nodes' role, in IAM policy format, for example for a KMS key or an
         ECR repository.
       - The policy always denies access to the SSH certificate authorities of clusters.
       - This option can be changed in place.
@@ -1196,9 +1197,9 @@ options:
   permissions_boundary:
     description:
       - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
-      - By default, a new role has no boundary, and an existing role keeps its own.
-      - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
-        boundary, use C(aws iam delete-role-permissions-boundary).
+      - By default, a new role has no permissions boundary, and an existing role keeps its own.
+      - This option can be changed in place, but a role keeps its permissions boundary if you remove the option.
+        To delete the permissions boundary, use C(aws iam delete-role-permissions-boundary).
     type: str
   session_manager:
     description:
@@ -1219,7 +1220,7 @@ options:
       - Modules that manage a single component also need this option and the related network options, because no
         tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
@@ -1233,40 +1234,39 @@ options:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
-        another subnet of the same zone, delete the cluster (the data is kept) and create it again.
+        a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes
-        or deletes them.
+      - Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but
+        never changes or deletes them.
       - This option cannot be changed. Delete the cluster (the data is kept) and create it again. A Lustre file
-        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the security groups.
+        system cannot move to a different network, so copy its data elsewhere and delete the file system as well.
+        Alternatively, change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
-            traffic from and to itself.
+          - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
+            allow all traffic from and to itself.
         type: str
       ssh:
         description:
-          - Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound
-            traffic on TCP port 22.
+          - Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow
+            inbound traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
-            TCP ports 988 and 1018-1023.
+          - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
-        Manager.
+        subnet like the workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.
       - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(ignore:nat) in
         the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
@@ -1275,29 +1275,29 @@ options:
     description:
       - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
-        the file system has mount targets in another VPC, there must be a route to them, and nodes mount the file
-        system by its address.
+        the file system has mount targets in a different VPC, there must be a route to these mount targets, and
+        nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
-        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount the directory over TLS through
+        an access point, which is created and deleted together with the cluster. The directory itself is never deleted.
       - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
         once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+      - Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
-      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps using plain NFS.
+      - By default, nodes whose image includes C(amazon-efs-utils) use TLS, and other nodes use plain NFS. A cluster
+        that was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
         plain NFS.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -1312,9 +1312,9 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster (the
-        data is kept) and create it again.
+        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+        (the data is kept) and create it again.
     type: str
   lustre_mount_point:
     description:
@@ -1345,7 +1345,7 @@ options:
     type: str
   group:
     description:
-      - The group of nodes to manage.
+      - The nodes to manage, which are either the master or the workers.
     type: str
     choices: [master, workers]
     required: true
@@ -1356,8 +1356,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master. The master also takes part in training, so a job can use one more
-        host than this number. With V(0), the cluster is a single node.
+      - Number of workers in addition to the master. The master also takes part in training, so a job can use one
+        more host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -1366,9 +1366,10 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). This option has no effect
+        with O(worker_count=0).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
-        the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
+        the run accepts and reports the smaller cluster. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
@@ -1387,9 +1388,10 @@ options:
     type: str
   capacity_reservation_id:
     description:
-      - The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required
-        with O(market=capacity-block).
-      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.
+      - The capacity reservation or Capacity Block for the nodes. This reservation or block determines the zone
+        of the nodes. Required with O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no capacity
+        outside reservations.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   alternatives:
@@ -1398,15 +1400,15 @@ options:
         workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
       - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
         a job runs at the speed of its slowest host. This option requires O(wait).
-      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. The
-        zones of new alternatives are added in place.
+      - This option applies to one run and is not stored. A cluster that has nodes keeps its current alternative.
+        The zones of new alternatives are added in place.
     type: list
     elements: dict
     default: []
     suboptions:
       instance_type:
         description:
-          - Instance type.
+          - Instance type of the nodes.
         type: str
       zone:
         description:
@@ -1470,7 +1472,7 @@ options:
     type: path
   image_id:
     description:
-      - Id of the nodes' AMI.
+      - Id of the AMI for the nodes.
       - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -1486,7 +1488,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - As with O(image_parameter), later runs keep the image that the first run has looked up.
+      - Later runs keep the image that the first run has looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -1581,8 +1583,8 @@ options:
     type: str
   additional_security_group_ids:
     description:
-      - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
-        can then allow connections from these groups. A run never changes or deletes them.
+      - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
+        example, a database can then allow connections from these groups. A run never changes or deletes these groups.
       - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
         by default, and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -1591,7 +1593,7 @@ options:
     default: []
   login_user:
     description:
-      - The login user of the image. This user owns the mount point.
+      - The login user of the image. The login user owns the mount point.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
@@ -1614,7 +1616,8 @@ options:
     description:
       - Id of a custom image for all nodes. Requires release 5.7.0 or later.
       - The image must be based on Amazon Linux 2023 for release 7.0.0 or later, on Amazon Linux 2 for release 5.30.0
-        or later, and on Amazon Linux 1 for earlier releases. It must have one EBS volume of at most 100 GiB.
+        or later, and on Amazon Linux 1 for earlier releases. The image must have one EBS volume of at most 100
+        GiB.
       - By default, EMR uses the image of the release.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
@@ -1634,9 +1637,9 @@ options:
     description:
       - Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master
         is the only node.
-      - 'If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for
-        the containers on these nodes, and keeps at least as many core nodes as HDFS has copies of each block: by
-        default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
+      - 'If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour
+        for the containers on these nodes, and keeps at least as many core nodes as HDFS has copies of each block:
+        by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
       - This option can be changed in place, but a change from 0 or to 0 requires O(emr_replace).
     type: int
   emr_task_instance_type:
@@ -1664,7 +1667,7 @@ options:
     default: EMR_DefaultRole
   emr_instance_profile:
     description:
-      - Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile or its role.
+      - Name or ARN of the instance profile for the nodes. A run never changes or deletes the profile or its role.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
     default: EMR_EC2_DefaultRole
@@ -1673,9 +1676,9 @@ options:
       - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
         C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
         them. All EMR clusters of the account share the roles, so a run never deletes them.
-      - AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.
+      - AWS marks these managed policies as deprecated. If IAM no longer attaches them, create your own roles.
       - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
-        run again.
+        run the playbook again.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -1686,54 +1689,54 @@ options:
     type: str
   emr_subnet_id:
     description:
-      - Id of the subnet of all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
+      - Id of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
         and DNS hostnames.
       - By default, EMR chooses a subnet of the default VPC.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
   emr_security_group_ids:
     description:
-      - Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups
-        of the nodes, but not to the group for service access.
-      - In a public subnet, EMR's block public access configuration does not permit groups that allow traffic from
-        all addresses, except on the ports that the account permits.
-      - By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster
-        terminates.
+      - Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security
+        groups of the nodes, but not to the security group for service access.
+      - In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic
+        from all addresses, except on the ports that the account permits.
+      - By default, EMR creates the security groups. All clusters in a VPC share these groups, and EMR keeps them
+        when a cluster terminates.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}
     suboptions:
       master:
         description:
-          - Group of the master. Requires O(emr_security_group_ids.workers).
+          - Security group of the master. Requires O(emr_security_group_ids.workers).
         type: str
       workers:
         description:
-          - Group of the core and task nodes. Requires O(emr_security_group_ids.master).
+          - Security group of the core and task nodes. Requires O(emr_security_group_ids.master).
         type: str
       service:
         description:
-          - Group through which EMR reaches nodes in a private subnet. Required for a private subnet if the other
-            two groups are set. For release 5.30.0 or later, the group needs an inbound rule for TCP port 9443 from
-            the group of the master.
+          - Security group for service access, through which EMR reaches nodes in a private subnet. Required for
+            a private subnet if the other two security groups are set. For release 5.30.0 or later, this group needs
+            an inbound rule for TCP port 9443 from the security group of the master.
         type: str
   emr_additional_security_group_ids:
     description:
       - Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file
-        system allow access. At most 4 in each list.
+        system allow access. Each list can contain at most 4 ids.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}
     suboptions:
       master:
         description:
-          - Groups of the master.
+          - Additional security groups for the master.
         type: list
         elements: str
         default: []
       workers:
         description:
-          - Groups of the core and task nodes.
+          - Additional security groups for the core and task nodes.
         type: list
         elements: str
         default: []
@@ -1748,7 +1751,7 @@ options:
     suboptions:
       name:
         description:
-          - Name of the action.
+          - Name of the bootstrap action.
         type: str
         default: Bootstrap action
       path:
@@ -1776,7 +1779,7 @@ options:
   emr_applications:
     description:
       - Names of the applications that EMR installs, such as V(Spark). EMR also installs the applications on which
-        these depend.
+        the named applications depend.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: list
     elements: str
@@ -1792,7 +1795,7 @@ options:
     description:
       - Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a
         new name adds a step.
-      - A run adds steps, but does not wait until they end.
+      - A run adds steps, but does not wait until the steps end.
       - This option can be changed in place, by adding steps. A step that was added cannot be changed or removed.
     type: list
     elements: dict
@@ -1800,7 +1803,7 @@ options:
     suboptions:
       name:
         description:
-          - Name of the step, which is unique in the cluster.
+          - Name of the step, which must be unique in the cluster.
         type: str
         required: true
       jar:
@@ -1810,7 +1813,8 @@ options:
         default: command-runner.jar
       args:
         description:
-          - Arguments. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240 characters.
+          - Arguments of the step. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240
+            characters.
         type: list
         elements: str
         default: []
@@ -1823,7 +1827,7 @@ options:
   emr_replace:
     description:
       - Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates
-        the cluster, whose data on HDFS is lost, and creates another cluster, which runs all steps.
+        the cluster, whose data on HDFS is lost, and creates a new cluster, which runs all steps.
       - This option applies to one run and is not stored.
     type: bool
     default: false

@@ -32,7 +32,7 @@ options:
     elements: dict
     default: []
   unreachable:
-    description: Host names of the unreachable hosts, as in the variable C(deeplearning_hostname).
+    description: Host names of the unreachable hosts, as the variable C(deeplearning_hostname) contains them.
     type: list
     elements: str
     default: []
@@ -65,7 +65,7 @@ def job_failure(
     unreachable: Collection[str] = (),
 ) -> str:
     """Return a message that states why the job failed."""
-    # A run that uses any filter of the collection loads all of them, so this file imports only what most runs need.
+    # A playbook run that uses any filter of the collection loads all filters, so this file imports only what most runs need.
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts

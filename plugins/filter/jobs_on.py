@@ -13,9 +13,9 @@ description:
   - Selects the jobs that have a running process on one of the hosts.
   - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
     process entry counts as a process that has not started.
-  - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This applies only
-    for ten minutes after the job was prepared or one of its processes started. An older job of this kind was left behind by an interrupted
-    run.
+  - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. The filter does
+    this only for ten minutes after the job was prepared or one of its processes started. An older job with such processes is a remnant of
+    an interrupted run.
 positional: hosts
 options:
   _input:
@@ -24,7 +24,7 @@ options:
     elements: dict
     required: true
   hosts:
-    description: Names of the hosts, as in the variable C(deeplearning_hostname).
+    description: Names of the hosts, as the variable C(deeplearning_hostname) contains them.
     type: list
     elements: str
     required: true
@@ -67,7 +67,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
-# In seconds. A job starts right after it is prepared, unless a host refuses it or the run is interrupted.
+# In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
 START_TIMEOUT = 600
 
 

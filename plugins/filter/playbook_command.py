@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the command that runs a playbook of this collection for the same cluster as this run."""
+"""Returns the command that runs a playbook of this collection for the same cluster as the current playbook run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ name: playbook_command
 version_added: 0.2.0
 short_description: Returns the command that runs a playbook of this collection
 description:
-  - Returns the command that runs a playbook of this collection for the inventory and the cluster of this run.
-  - The command repeats the options C(-i) and C(-e @FILE) of this run. It also repeats the variables C(deeplearning_cluster) and
-    C(deeplearning_region) if C(-e) sets them. It repeats other variables only if O(variables) is set.
+  - Returns the command that runs a playbook of this collection for the same inventory and cluster as the current playbook run.
+  - The command repeats the options C(-i) and C(-e @FILE) of this run. The command also repeats the variables C(deeplearning_cluster) and
+    C(deeplearning_region) if C(-e) sets them. The command repeats all other variables only if O(variables) is set.
 positional: variables
 options:
   _input:

@@ -47,7 +47,10 @@ from ansible.errors import AnsibleFilterError
 
 
 def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None) -> list[str]:
-    """Return the names of the workers beyond `count`. Raises AnsibleFilterError if a variable is missing or `count` is not a number."""
+    """Return the names of the workers to remove so that `count` workers remain.
+
+    Raises AnsibleFilterError if a variable is missing or `count` is not a number.
+    """
     if count is None:
         return []
     try:

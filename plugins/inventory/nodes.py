@@ -26,8 +26,9 @@ description:
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
     host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
-  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail with the cause. With
-    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every run ends immediately, and shows only the cause.
+  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. With
+    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every playbook run ends immediately, and shows only the
+    cause.
 options:
   plugin:
     description: Name of this plugin.
@@ -60,14 +61,14 @@ options:
     type: path
   ssh_directory:
     description:
-      - Directory for the known host keys of the cluster.
+      - Directory for the cluster's known host keys.
       - The default is C(~/.ssh/deeplearning/CLUSTER).
     type: path
   connection_path:
     description:
       - How SSH reaches the nodes.
-      - V(jump) connects to the master, and through the master to the workers. This is the default if the master has a public address.
-      - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This is the
+      - V(jump) connects to the master, and through the master to the workers. This path is the default if the master has a public address.
+      - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This path is the
         default if the master has no public address.
       - V(session_manager) connects through AWS Systems Manager, so that the nodes do not have to be reachable over the network. The AWS
         CLI and its Session Manager plugin must be installed on the controller, and the cluster needs O(ignore:session_manager=true) or an
@@ -140,9 +141,9 @@ TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
-# Clients by inventory file, region and service, each with the time of its creation. A run that refreshes the inventory uses them again,
-# because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client reads the
-# credentials again, which another program may have renewed.
+# Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory uses these
+# clients again, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
+# reads the credentials again, which another program may have renewed.
 CLIENTS: dict[tuple[str, str, str], tuple[float, Any]] = {}
 CLIENT_SECONDS = 300
 
@@ -183,9 +184,9 @@ class InventoryModule(AWSInventoryBase):
             self._parse(inventory, loader, path, cache)
         except AnsibleError as error:
             message = f"{path}: {error.message}"
-            # Ansible continues without hosts. The playbooks of this collection do not.
+            # Ansible continues without hosts, but the playbooks of this collection fail.
             inventory.set_variable("all", "deeplearning_inventory_error", message)
-            # Ansible would end the run too, but with the cause in the middle of its own messages.
+            # Ansible would also end the run, but would show the cause in the middle of its own messages.
             if constants.INVENTORY_ANY_UNPARSED_IS_FAILED and context.CLIARGS:
                 Display().error(message)
                 raise SystemExit(1) from None
@@ -273,7 +274,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """Return the entry of a node in the variable `deeplearning_nodes`."""
+        """Return the entry for a node in the variable `deeplearning_nodes`."""
         path = self._connection_path(master)
         entry = {
             "number": node.number,
@@ -359,7 +360,7 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # These settings take precedence over settings for all hosts in the operator's own SSH configuration
+            # These settings take precedence over the operator's own SSH settings for all hosts
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",

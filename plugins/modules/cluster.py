@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster
 version_added: 0.1.0
-short_description: Manages the network, file systems, role and nodes of a training cluster as one plan
+short_description: Manages the network, file systems, instance role and nodes of a training cluster as one plan
 description:
   - Creates, changes or deletes all AWS resources of a training cluster as one plan. Changes that do not depend on each other are
     made concurrently.

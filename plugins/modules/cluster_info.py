@@ -18,7 +18,7 @@ options:
     required: true
   node_service:
     description:
-      - AWS service that launches the cluster's nodes, as in the inventory plugin.
+      - AWS service that launches the cluster's nodes, with the same values as in the inventory plugin.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling
@@ -81,7 +81,7 @@ nodes:
       type: str
       sample: bert-worker2
     hostname:
-      description: Host name of the node. It equals the node's name in the inventory.
+      description: Host name of the node. The host name equals the node's name in the inventory.
       type: str
       sample: bert-worker2
     group:
@@ -109,7 +109,7 @@ nodes:
       type: str
       sample: 10.0.0.4
     public_ip:
-      description: Public address. Only a master can have one.
+      description: Public address. Only a master can have a public address.
       type: str
       sample: 203.0.113.4
     file_system_id:

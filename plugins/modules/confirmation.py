@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Shows what a play is about to do and, on a terminal, asks whether to continue
 description:
   - Runs on the controller. Shows O(msg). On a terminal, the module then asks O(question), and fails unless the answer is V(yes).
-  - Without a terminal, as in a pipeline or a service, the module does not ask, and the play continues.
+  - Without a terminal, for example in a pipeline or a service, the module does not ask, and the play continues.
 options:
   msg:
     description:

@@ -7,12 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dataset
 version_added: 0.1.0
-short_description: Stages a data set on shared storage, on a host's disk, or on S3
+short_description: Stages a data set on shared storage, on a host's disk, or in S3
 description:
   - Downloads a data set from S3 or a URL, or uses files that were copied from the controller. Then verifies and unpacks the data set, and
     moves the complete data set to its final path in a single rename. A data set that is up to date is not changed.
-  - The work runs in the background while the action plugin shows its progress. It continues even if Ansible is interrupted. If the work
-    itself is interrupted, the next run of the module continues it.
+  - The work runs in the background while the action plugin shows its progress. The work continues even if Ansible is interrupted. If the
+    work itself is interrupted, the next run of the module continues the work.
   - The AWS CLI accesses S3 with the credentials of the instance role. curl downloads URLs.
 options:
   source:
@@ -53,7 +53,7 @@ options:
   destination:
     description:
       - V(shared) is a directory that all hosts share. V(local) is a directory on this host's own disk.
-      - V(direct) leaves the data on S3 and creates only the lists of its objects.
+      - V(direct) leaves the data in S3 and creates only lists of the objects.
       - C(s3://bucket/prefix) copies the data to S3. The module never deletes objects there.
     type: str
     default: shared
@@ -63,7 +63,7 @@ options:
     type: str
   directory:
     description:
-      - Directory of the data sets. If the destination is on S3, the directory holds only temporary files.
+      - Parent directory of the data sets. If the destination is in S3, this directory contains only temporary files.
     type: path
     required: true
   checksum:
@@ -101,12 +101,12 @@ options:
     default: present
   hosts:
     description:
-      - Number of hosts that share the download of a source on S3. Used only with O(state=examined).
+      - Number of hosts that share the download of a source in S3. Used only with O(state=examined).
     type: int
     default: 1
   share:
     description:
-      - Part of the source for this host to download, as returned by O(state=examined). Used only with O(state=fetched).
+      - Part of the source for this host to download, in the form that O(state=examined) returns. Used only with O(state=fetched).
     type: dict
     suboptions:
       version:
@@ -127,7 +127,7 @@ options:
     suboptions:
       version:
         description:
-          - Identifier of the files' version. It changes when the files change.
+          - Identifier of the files' version. The identifier changes when the files change.
         type: str
         required: true
       size:
@@ -142,12 +142,13 @@ options:
         required: true
   attempt:
     description:
-      - Id of the run that this task belongs to. The action plugin sets this option.
+      - Id of the playbook run that this task belongs to. The action plugin sets this option.
     type: str
     default: ""
   wait:
     description:
-      - Maximum time to wait for the end of the work, in seconds. If the work has not ended by then, the module returns its progress.
+      - Maximum time to wait for the end of the work, in seconds. If the work has not ended by then, the module returns the progress of the
+        work.
     type: int
     default: 5
 attributes:
@@ -204,7 +205,7 @@ path:
   type: str
   sample: /efs/datasets/coco-2017
 version:
-  description: Version of the data set. It changes when the contents of the source change.
+  description: Version of the data set. The version changes when the contents of the source change.
   returned: when RV(finished)
   type: str
   sample: 0123456789ab

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: emr_cluster
 version_added: 0.1.0
-short_description: Manages an Amazon EMR cluster of uniform instance groups
+short_description: Manages an Amazon EMR cluster with uniform instance groups
 description:
   - Creates, resizes, replaces or terminates an EMR cluster with a master, core nodes and task nodes, and adds steps to it.
   - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the id of the EMR cluster. The module does

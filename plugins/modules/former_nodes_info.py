@@ -33,7 +33,7 @@ options:
     default: []
   node_service:
     description:
-      - AWS service that launches the cluster's nodes, as in the inventory plugin.
+      - AWS service that launches the cluster's nodes, with the same values as in the inventory plugin.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling
@@ -81,12 +81,13 @@ nodes:
       description: Id of the instance.
       type: str
     cause:
-      description: Reason that AWS gives for the termination or detachment. It is empty if the group neither terminated
-        nor detached the instance.
+      description: Reason that AWS gives for the termination or detachment. The value is empty if the group neither terminated nor detached
+        the instance.
       type: str
       sample: At 2026-11-22T06:16:42Z an instance was taken out of service in response to an EC2 health check.
     replacement:
-      description: Id of a running instance that the group launched later as a replacement. It is empty if there is none yet.
+      description: Id of a running instance that the group launched later as a replacement. The value is empty if there is no replacement
+        yet.
       type: str
 """
 

@@ -12,8 +12,8 @@ description:
   - Reads the host keys that cloud-init prints to the console at the first boot. The first SSH connection to an instance can then be
     verified through a channel that an attacker on the network does not control.
   - Waits until the consoles show the keys, and reports how many instances have printed their keys.
-  - cloud-init prints the keys only once in the lifetime of an instance. If the console shows conflicting keys, another program on the
-    instance may have printed some of them. In that case, the module fails and returns no keys.
+  - cloud-init prints the keys only once in the lifetime of an instance. If the console shows conflicting keys, a program other than
+    cloud-init may have printed some of the keys. In that case, the module fails and returns no keys.
 options:
   instance_ids:
     description:
@@ -23,8 +23,8 @@ options:
     required: true
   wait_timeout:
     description:
-      - How long to wait for the console output of one instance, in seconds. The output can lag by minutes on instances that
-        are not built on the Nitro System. Large instances take ten minutes or more to boot.
+      - Maximum time to wait for the console output of one instance, in seconds. The output can be delayed by minutes on instances that are
+        not built on the Nitro System. Large instances take ten minutes or more to boot.
     type: int
     default: 1800
   wait:

@@ -12,7 +12,7 @@ description:
   - Manages a launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an Auto Scaling group that uses it.
   - Every node has a number that does not change while its instance exists. The master has number 1, and the numbers of workers begin
     with 2. If you reduce the number of workers, the workers with the highest numbers are terminated.
-  - The cluster's network and role must exist. The module finds them by their tags.
+  - The cluster's network and instance role must exist. The module finds them by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.node_group

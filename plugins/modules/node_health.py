@@ -11,9 +11,9 @@ short_description: Checks the health of a node
 description:
   - Runs on the host. Checks disks, memory, host names, certificates, shared storage, GPUs and Elastic Fabric Adapters. The checks run at
     the same time, each with a time limit. A check that does not end in time counts as a finding.
-  - Reports what it finds, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
-  - The module does not fail if it finds something. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
-  - An action plugin of the same name compares the host's clock with the controller's, and sends the users' own checks to the host.
+  - Reports findings, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
+  - The module does not fail if there are findings. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
+  - An action plugin of the same name compares the host's clock with the controller's clock, and sends the users' own checks to the host.
 options:
   user:
     description:
@@ -39,8 +39,8 @@ options:
     default: 0
   token:
     description:
-      - Random text, which is the same on all hosts. If it is not empty, the file that this host writes to the shared storage is kept, so
-        that another host can read and remove it with O(context=between_nodes).
+      - Random text, which is the same on all hosts. If the token is not empty, the file that this host writes to the shared storage is
+        kept, so that another host can read and remove it with O(context=between_nodes).
     type: str
     default: ""
   instance_type:
@@ -68,7 +68,7 @@ options:
     default: []
   checks:
     description:
-      - Folder on the controller with the users' own checks. Each executable file in it is one check.
+      - Folder on the controller with the users' own checks. Each executable file in this folder is one check.
       - A check runs on the host as O(user). If its exit status is not 0, the first line of its output is a finding.
     type: str
     default: ""
@@ -94,7 +94,7 @@ options:
         required: true
   metadata_directory:
     description:
-      - Directory that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+      - Directory of C(metadata.json), which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
 author:
@@ -124,7 +124,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What the checks have found. The list of a healthy node is empty, or contains only findings with the severity V(monitor).
+  description: Findings of the checks. For a healthy node, the list is empty, or contains only findings with the severity V(monitor).
   returned: success
   type: list
   elements: dict
@@ -138,7 +138,7 @@ findings:
       type: str
       choices: [monitor, restart, reboot, replace]
     message:
-      description: What is wrong, in one line.
+      description: Description of the problem, in one line.
       type: str
       sample: "GPUs: nvidia-smi lists 7, but instance type p4d.24xlarge has 8."
 stored:

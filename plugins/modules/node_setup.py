@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_setup
 version_added: 0.2.0
-short_description: Runs set-up steps on a host, each once
+short_description: Runs each set-up step once on a host
 description:
-  - Runs on the host. Runs the steps in order, except those that have already succeeded there with the same content. A failed step ends the
-    run, and the next run continues with this step.
+  - Runs on the host. Runs the steps in order, except steps that have already succeeded on the host with the same content. If a step fails,
+    the run ends, and the next run continues with the failed step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
   - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
@@ -129,7 +129,7 @@ options:
     type: str
   wait:
     description:
-      - Maximum time to wait for the end of the steps, in seconds. If they have not ended by then, the module returns their progress.
+      - Maximum time to wait for the end of the steps, in seconds. If the steps have not ended by then, the module returns their progress.
     type: int
     default: 5
 attributes:
@@ -163,7 +163,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 attempt:
-  description: Id of the steps that were started.
+  description: Id of the attempt that was started.
   returned: with O(state=started), unless all steps have succeeded
   type: str
 finished:

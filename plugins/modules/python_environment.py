@@ -9,11 +9,11 @@ module: python_environment
 version_added: 0.1.0
 short_description: Provides a host with the Python environment of a framework
 description:
-  - Runs on the host. Finds the environment with the given name in the host's image, or builds one from a requirements file.
-  - The module never changes an environment that it has built. If the requirements change, it builds a new environment next to the
+  - Runs on the host. Finds the environment with the given name in the host's image, or builds an environment from a requirements file.
+  - The module never changes an environment that it has built. If the requirements change, the module builds a new environment next to the
     existing one, so that running jobs keep the environment that they started with. The link C(current) next to the builds
     points to the newest build.
-  - In a shared directory, one host builds the environment and the others wait for it. Hosts with a different architecture or Python version
+  - In a shared directory, one host builds the environment while the other hosts wait. Hosts with a different architecture or Python version
     build their own environments.
   - If a build fails, the existing environments do not change, and the error message contains the last lines of the installer's output.
 notes:
@@ -59,7 +59,7 @@ options:
     default: python3
   index_url:
     description:
-      - URL of the package index, if it differs from the host's configuration. It may contain a password or token.
+      - URL of the package index, if it differs from the host's configuration. The URL may contain a password or token.
     type: str
   find_links:
     description:

@@ -13,7 +13,7 @@ description:
     system is mounted. Then makes the login user the owner of the root directory of the file system.
   - Retries for a while, because the DNS names of new mount targets take time to propagate.
   - Fails if the client for the file system is not installed on the host. The message names the client.
-  - Nodes of M(deeplearning.cluster.node_group) get the same C(/etc/fstab) entry at boot.
+  - Nodes that M(deeplearning.cluster.node_group) launches get the same C(/etc/fstab) entry at boot.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:
@@ -47,7 +47,7 @@ options:
     default: amazonaws.com
   address:
     description:
-      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as those in another VPC.
+      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as hosts in a different VPC.
     type: str
   access_point:
     description:
@@ -81,7 +81,7 @@ options:
     default: false
   timeout:
     description:
-      - How long to retry mounting, in seconds.
+      - Maximum time to retry a failed mount, in seconds.
     type: int
     default: 180
   state:

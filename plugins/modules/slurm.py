@@ -15,7 +15,7 @@ description:
     M(deeplearning.cluster.slurm_key).
   - Changes to O(nodes) do not affect running jobs on nodes that respond. A node that is no longer in O(nodes) is drained while jobs are
     running on it, and removed by a later run. If the node no longer responds, its jobs are requeued and the node is removed immediately.
-  - Nodes that an operator has drained stay drained.
+  - Nodes that an administrator has drained stay drained.
 options:
   component:
     description:
@@ -32,7 +32,7 @@ options:
     type: str
   nodes:
     description:
-      - With O(component=controller), all nodes. The first one runs C(slurmctld).
+      - With O(component=controller), all nodes. The first node runs C(slurmctld).
       - With O(component=node), an entry for this host.
       - Required with O(state=present).
     type: list
@@ -50,9 +50,9 @@ options:
         required: true
       hardware:
         description:
-          - The return value RV(deeplearning.cluster.slurm_info#module:hardware) of the node.
-          - If a node has no such value, its hardware in the current configuration is kept. If the node is not in the configuration either,
-            it is left out, with a warning.
+          - The return value RV(deeplearning.cluster.slurm_info#module:hardware) for the node.
+          - If a node has no such value, the node's hardware in the current configuration is kept. If the node is not in the configuration
+            either, the module omits the node and shows a warning.
         type: dict
         suboptions:
           cpus:
@@ -87,8 +87,9 @@ options:
             default: 0
   state_directory:
     description:
-      - Directory of the queue (C(StateSaveLocation)). On shared storage, the queue survives a replacement of the master.
-      - Only root and the login user may be able to write to its parent directories.
+      - Directory in which C(slurmctld) stores the queue (C(StateSaveLocation)). On shared storage, the queue is kept when the master is
+        replaced.
+      - Only root and the login user may have write permission for the parent directories.
       - Required with O(component=controller).
     type: path
   user:
@@ -109,7 +110,7 @@ options:
     default: []
   cgroups:
     description:
-      - Whether control groups confine jobs to the cores and GPUs that Slurm has allocated to them. All nodes must support them
+      - Whether cgroups confine jobs to the cores and GPUs that Slurm has allocated to these jobs. All nodes must support cgroups
         (RV(deeplearning.cluster.slurm_info#module:cgroups)).
     type: bool
     default: false
@@ -120,12 +121,12 @@ options:
     default: {}
   settings:
     description:
-      - The return value RV(settings) of the controller. If the value changes, C(slurmd) restarts, which does not affect running jobs.
+      - The return value RV(settings) from the controller. If the value changes, C(slurmd) restarts, which does not affect running jobs.
       - Required with O(component=node) and O(state=present).
     type: str
   timeout:
     description:
-      - Seconds to wait until C(slurmctld) responds, or until the node registers with it.
+      - Seconds to wait for C(slurmctld) to respond, or for the node to register with it.
     type: int
     default: 120
   state:
@@ -142,7 +143,7 @@ attributes:
     description: Predicts the changes without writing anything.
     support: full
   diff_mode:
-    description: Shows the differences of files, services and node states.
+    description: Shows the differences in files, services and node states.
     support: full
   idempotent:
     description: A correctly configured host is not changed.
@@ -185,7 +186,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settings:
-  description: Digest of the settings that do not depend on the nodes, for O(settings) of the nodes.
+  description: Digest of the settings that do not depend on the nodes. Pass it to the nodes as O(settings).
   returned: with O(component=controller) and O(state=present)
   type: str
   sample: 0f343b093155

@@ -7,11 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_info
 version_added: 0.2.0
-short_description: Reads what a host can offer to Slurm
+short_description: Reads a host's hardware and missing packages for Slurm
 description:
-  - Runs on the host. Returns its hardware, the Slurm packages that it lacks, and whether it has the MUNGE key of a cluster.
+  - Runs on the host. Returns the host's hardware, the Slurm packages that the host lacks, and whether the host has the MUNGE key of a
+    cluster.
   - GPUs are counted with C(nvidia-smi -L).
-  - Fails if Slurm is not installed and the repositories of the distribution do not contain it, as on Amazon Linux.
+  - Fails if Slurm is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
 options:
   controller:
     description:
@@ -68,11 +69,11 @@ missing_packages:
   type: list
   elements: str
 cgroups:
-  description: Whether Slurm can use control groups on the host.
+  description: Whether Slurm can use cgroups on the host.
   returned: success
   type: bool
 key_digest:
-  description: Digest of the cluster's MUNGE key. Empty if the host has no such key.
+  description: Digest of the cluster's MUNGE key. The value is empty if the host has no such key.
   returned: success
   type: str
   sample: 0f343b093155

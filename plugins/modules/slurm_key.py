@@ -9,7 +9,8 @@ module: slurm_key
 version_added: 0.2.0
 short_description: Distributes the MUNGE key of a Slurm cluster
 description:
-  - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns it. With O(key), writes this key.
+  - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns the key. With O(key), writes this
+    key.
   - Runs C(munged) with the key, which is in C(/etc/munge/deeplearning.key) and which only C(munged) and root can read. The key of the
     distribution's package is not used.
   - The result contains the key. Set C(no_log) on the task. Differences show only a digest of the key.
@@ -39,7 +40,7 @@ attributes:
     description: Shows the differences, with digests of the keys.
     support: full
   idempotent:
-    description: A host with the key is not changed, except with O(replace=true).
+    description: A host that has the key is not changed, except with O(replace=true).
     support: partial
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

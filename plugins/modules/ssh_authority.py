@@ -10,7 +10,7 @@ version_added: 0.1.0
 short_description: Manages the SSH certificate authority of a training cluster
 description:
   - Stores one ed25519 key pair per cluster as an encrypted parameter (SecureString) in SSM Parameter Store. All operators of the
-    cluster sign with the same key, and controllers do not have to store it.
+    cluster sign with the same key, and controllers do not have to store this key.
   - The key pair is created once. O(rotate=true) replaces it. For a cluster that is in use, run the playbook
     C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
   - By default, the AWS managed key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
@@ -40,14 +40,14 @@ options:
   kms_key_id:
     description:
       - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
-      - If another key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's history
-        stay encrypted with the earlier key.
+      - If a different KMS key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's
+        history stay encrypted with the earlier key.
     type: str
   rotate:
     description:
       - Whether to replace the key pair with a new one in each run. Until the role P(deeplearning.cluster.ssh_trust#role) configures the
         hosts, they still trust certificates that were signed with the old key.
-      - The KMS key of the old key pair also encrypts the new one, unless you specify another key with O(kms_key_id) or
+      - The KMS key of the old key pair also encrypts the new one, unless you specify a different KMS key with O(kms_key_id) or
         O(create_kms_key).
     type: bool
     default: false

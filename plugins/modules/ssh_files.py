@@ -10,19 +10,19 @@ version_added: 0.2.0
 short_description: Writes the controller's SSH files for a cluster
 description:
   - Writes C(known_hosts), C(config) and C(revoked_keys). Ansible and C(ssh -F) use these files to verify the hosts of a cluster.
-  - The files cache public keys for later runs. They are also written in check mode, because Ansible cannot connect to any host
+  - The files cache public keys for later runs. The files are also written in check mode, because Ansible cannot connect to any host
     without them.
   - Each value must match a strict pattern. Values with unexpected line breaks, quotes or spaces are rejected.
   - This is an action plugin. It runs on the controller and does not start a module.
 options:
   directory:
     description:
-      - Directory of the files.
+      - Directory for the files.
     type: path
     required: true
   hosts:
     description:
-      - Inventory names of all hosts of the cluster.
+      - Inventory names of all hosts in the cluster.
     type: list
     elements: str
     required: true
@@ -78,7 +78,7 @@ attributes:
     description: The files are also written in check mode.
     support: none
   diff_mode:
-    description: Shows the differences of every file.
+    description: Shows the differences in every file.
     support: full
   idempotent:
     description: Files that are already correct are not written.
@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 authority:
-  description: Public key of the authority in C(known_hosts). It is empty if there is no authority.
+  description: Public key of the authority in C(known_hosts). The value is empty if there is no authority.
   returned: success
   type: str
 cached:

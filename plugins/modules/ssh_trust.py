@@ -35,7 +35,7 @@ options:
     required: true
   authority_private_key:
     description:
-      - Private key of the certificate authority in OpenSSH's PEM format. It is used only on the controller.
+      - Private key of the certificate authority in OpenSSH's PEM format. The private key is used only on the controller.
     type: str
   principals:
     description:
@@ -45,7 +45,7 @@ options:
     required: true
   address_patterns:
     description:
-      - Address patterns of the cluster's hosts, in the format of C(known_hosts).
+      - Address patterns for the cluster's hosts, in the format of C(known_hosts).
     type: list
     elements: str
     default: []
@@ -86,7 +86,7 @@ attributes:
     description: Predicts which certificates would be signed and which files would change.
     support: full
   diff_mode:
-    description: Shows the differences of every file.
+    description: Shows the differences in every file.
     support: full
   idempotent:
     description: A host with valid certificates is not changed.
@@ -111,7 +111,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unsigned:
-  description: Certificates that have to be signed, by kind, with the reasons. It is empty if the host needs no new certificate.
+  description: Certificates that have to be signed, by kind, with the reasons. The value is empty if the host needs no new certificate.
   returned: success
   type: dict
   contains:

@@ -13,7 +13,7 @@ short_description: Runs a distributed training job on the hosts of a cluster
 description:
   - A job consists of processes on one or more hosts. The processes are transient systemd services in the job's own slice. They run as
     an ordinary user, and continue to run after Ansible disconnects. Stopping a job stops all of its processes, and no other processes.
-  - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see other home directories.
+  - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see the home directories of other users.
   - Run the task on every host of the job. Run it with O(state=prepared) first, so that no process starts before all hosts have been
     checked. Then run it with O(state=started), and pass the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
     until the job ends.
@@ -32,13 +32,13 @@ options:
   state:
     description:
       - V(checked) checks the job's options on the controller, without connecting to a host.
-      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts no processes. It fails if
-        a job with this name has already run.
-      - V(printed) returns the processes of all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). It
-        runs on the controller and starts nothing. The scripts contain the names of O(secrets), but not their values.
+      - V(prepared) checks the host and, on the first host, copies the code to the job's directory, but starts no processes. The task fails
+        if a job with this name has already run.
+      - V(printed) returns the processes on all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). This
+        state runs on the controller and starts nothing. The scripts contain the names of the O(secrets), but not the values.
       - V(queued) keeps the job's parameters on this host, in a directory that only root can read, until O(queue) starts the job there.
       - V(started) starts this host's processes. A running job is not changed.
-      - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
+      - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. The task fails if a
         process is still running after that. A job in a queue is cancelled.
       - V(submitted) submits the job to O(queue). Run the task on one of the hosts, after O(state=queued) on all of them.
     type: str
@@ -51,8 +51,8 @@ options:
     type: path
   script:
     description:
-      - The training script. With O(source) or O(repository), it is a relative path in that directory or repository. Otherwise, it is a
-        path on the controller.
+      - The training script. With O(source) or O(repository), it is a relative path in that directory or repository. Otherwise, the script
+        is a path on the controller.
       - Required unless O(command) is specified or O(state=stopped) is set.
     type: str
   command:
@@ -71,7 +71,7 @@ options:
   repository:
     description:
       - Git repository that the controller clones and copies to the job's directory, instead of O(source).
-      - Git runs on the controller with the controller's keys and credentials. It cannot prompt for credentials.
+      - Git runs on the controller with the controller's keys and credentials. Git cannot prompt for credentials.
     type: str
   version:
     description:
@@ -94,13 +94,13 @@ options:
   resume:
     description:
       - Name of an earlier job that this job continues from a checkpoint. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) then contains the path of
-        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new ones there.
+        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new checkpoints to it.
       - The earlier job must have ended, and its checkpoint directory must contain a complete checkpoint. Hidden files, and files and
         directories whose names end in C(.tmp), count as partial checkpoints.
     type: str
   arguments:
     description:
-      - Arguments of the script. They are passed unchanged, without a shell.
+      - Arguments of the script, which are passed unchanged, without a shell.
     type: list
     elements: str
     default: []
@@ -111,8 +111,8 @@ options:
     default: {}
   environment_by_task:
     description:
-      - Environment variables for the processes of one task type. Each key is a task type, and each value a dictionary of variables, which
-        override variables in O(environment) and O(secrets).
+      - Environment variables for the processes of one task type. Each key is a task type, and each value is a dictionary of variables,
+        which override variables in O(environment) and O(secrets).
       - With the launcher V(mxnet), the types are V(worker), V(server) and V(scheduler). With the launcher V(tensorflow), they are
         V(worker), V(ps) and V(chief), depending on the strategy. Other launchers have no task types.
     type: dict
@@ -124,8 +124,8 @@ options:
     default: {}
   key:
     description:
-      - Random string with which the processes of a job authenticate to each other. It is needed if the launcher starts commands on other
-        hosts (V(mpi) and V(horovod)). It must be the same on all hosts, and different for each job.
+      - Random string with which the processes of a job authenticate to each other. The key is needed if the launcher starts commands on
+        other hosts (V(mpi) and V(horovod)). The key must be the same on all hosts, and different for each job.
     type: str
   launcher:
     description:
@@ -145,8 +145,8 @@ options:
     default: /opt/pytorch/bin/python
   user:
     description:
-      - User account that runs the processes. It must exist on all hosts with the same user id.
-      - If the default user does not exist on a host, it is created with uid and gid 61000. It has no password, belongs only to its
+      - User account that runs the processes. The account must exist on all hosts with the same user id.
+      - If the default user does not exist on a host, it is created with uid and gid 61000. This user has no password, belongs only to its
         own group, and cannot log in.
     type: str
     default: deeplearning
@@ -239,7 +239,7 @@ options:
   hang_timeout:
     description:
       - Seconds without any activity after which the job counts as hanging. Activity is output of a process, an entry in the progress file,
-        or a change in the directory of the checkpoints.
+        or a change in the checkpoint directory.
       - The hosts collect the stacks of all processes before they end the attempt. See C(docs/recovery.md).
       - With V(0), inactivity is not checked, because a script may be silent for hours.
     type: int
@@ -288,7 +288,7 @@ options:
     version_added: 0.2.0
   metadata_directory:
     description:
-      - Directory on the hosts that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
   setup_steps:
@@ -308,12 +308,13 @@ options:
   generation:
     description:
       - Generation of the cluster's metadata that the hosts must have.
-      - By default, it is computed from all hosts in the inventory with the same C(deeplearning_cluster).
+      - By default, the generation is computed from all hosts in the inventory with the same C(deeplearning_cluster).
     type: str
   efa:
     description:
-      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. If a job runs on several
-        such hosts, its processes either use the adapters or fail, and never fall back to TCP. O(environment) can override this.
+      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. If a job runs on several such
+        hosts, its processes either use the adapters or fail, and never fall back to TCP. Variables in O(environment) can override this
+        behavior.
       - The default is the value of C(deeplearning_has_efa) in the inventory.
     type: bool
   health_check:
@@ -324,7 +325,7 @@ options:
     version_added: 0.2.0
   instance_id:
     description:
-      - Id of the host's instance, for the records of its processes. Messages about hosts that are gone are based on this id.
+      - Id of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this id.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   dest:
@@ -490,7 +491,7 @@ job_directory:
   type: str
   sample: /efs/jobs/digits-1
 scripts:
-  description: The scripts that start the processes, by the name of the host.
+  description: The scripts that start the processes, by host name.
   returned: when O(state=printed)
   type: dict
 lines:

@@ -12,7 +12,7 @@ description:
   - Deletes the directories of jobs that ended more than O(days) days ago, with their checkpoints, logs and code. Run the task on a single
     host.
   - Keeps running jobs, the O(keep) newest jobs, and jobs whose checkpoints a kept job uses.
-  - If the module is interrupted, the next run deletes the rest.
+  - If the module is interrupted, the next run deletes the remaining files.
 options:
   directory:
     description:

@@ -13,11 +13,11 @@ short_description: Uploads the files of a training job to S3
 description:
   - Uploads the files of a job's directory that are not at the destination yet, or that have changed since they were uploaded. Never
     deletes objects at the destination.
-  - If the job writes its checkpoints to another directory, these are uploaded to C(checkpoints/) at the destination.
-  - The AWS CLI uploads the files with the credentials of the instance's role, as the job's user and in the same sandbox as jobs. It
-    uploads only regular files, and does not follow symbolic links.
-  - The work runs on the host as a systemd unit. It continues even if Ansible is interrupted. If the work itself is interrupted, the next
-    run of the module uploads the rest.
+  - If the job writes its checkpoints to a different directory, the checkpoints are uploaded to C(checkpoints/) at the destination.
+  - The AWS CLI uploads the files with the credentials of the instance role, as the job's user and in the same sandbox as jobs. The upload
+    includes only regular files, and does not follow symbolic links.
+  - A systemd unit on the host uploads the files. The unit continues even if Ansible is interrupted. If the unit itself is interrupted, the
+    next run of the module uploads the remaining files.
   - Run the task on a single host.
 options:
   name:
@@ -39,7 +39,7 @@ options:
     description:
       - Patterns of the files and directories to upload, such as V(logs), V(*.pt), or V(checkpoints/step-*) for paths relative to the job's
         directory.
-      - If empty, all files are uploaded.
+      - If the list is empty, all files are uploaded.
     type: list
     elements: str
     default: []
@@ -83,7 +83,8 @@ options:
     default: 0.0
   wait:
     description:
-      - Maximum time to wait for the end of the upload, in seconds. If it has not ended by then, the module returns its progress.
+      - Maximum time to wait for the end of the upload, in seconds. If the upload has not ended by then, the module returns the progress of
+        the upload.
     type: int
     default: 5
 notes:

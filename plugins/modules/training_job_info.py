@@ -47,7 +47,7 @@ options:
     description:
       - When to return RV(jobs[].goodput) and RV(jobs[].step_times). With V(ended), they are returned if the job has ended. Used
         only with O(name).
-      - To compute them, the module reads the whole progress file, which takes some seconds if the file has millions of lines.
+      - To compute these values, the module reads the whole progress file, which takes some seconds if the file has millions of lines.
     type: str
     choices: [never, ended, always]
     default: never
@@ -124,7 +124,7 @@ jobs:
           type: str
           sample: slurm
         id:
-          description: Id of the job in the queue.
+          description: Id that the queue has assigned to the job.
           type: str
           sample: "12"
         submitted:
@@ -189,7 +189,7 @@ jobs:
       returned: when the job runs a script
       type: str
     command:
-      description: The command that the job runs instead of a script. It is empty if the job runs a script.
+      description: The command that the job runs instead of a script. The value is empty if the job runs a script.
       type: list
       elements: str
     launcher:
@@ -199,7 +199,7 @@ jobs:
       description: When the job was prepared, in seconds since 1970.
       type: float
     code:
-      description: Git commit of the code. It is empty if the code was not in a Git working tree.
+      description: Git commit of the code. The value is empty if the code was not in a Git working tree.
       type: dict
       contains:
         commit:
@@ -223,7 +223,7 @@ jobs:
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: Number of processes in the job. It is V(0) until a process has started.
+      description: Number of processes in the job. The number is V(0) until a process has started.
       type: int
     processes:
       description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -239,7 +239,7 @@ jobs:
           type: list
           elements: int
         tag:
-          description: Prefix of the log lines of each rank, with C({}) in place of the rank. It is empty if the lines have no such
+          description: Prefix of the log lines of each rank, with C({}) in place of the rank. The value is empty if the lines have no such
             prefix.
           type: str
         name:
@@ -295,7 +295,7 @@ jobs:
       returned: success
       type: int
     attempts:
-      description: The attempts of the job, oldest first. A job has more than one if it was restarted.
+      description: The attempts of the job, oldest first. A job that was restarted has more than one attempt.
       returned: success
       type: list
       elements: dict
@@ -311,7 +311,7 @@ jobs:
           description: When the attempt started, in seconds since 1970.
           type: float
         ended:
-          description: When the hosts decided what follows, in seconds since 1970.
+          description: When the hosts decided whether to restart the job, in seconds since 1970.
           returned: when the hosts have decided
           type: float
         hosts:
@@ -326,7 +326,7 @@ jobs:
           type: str
           sample: rank 1 on demo-worker2 ended with exit status 1 (ValueError at train.py, line 42)
         action:
-          description: What followed the attempt.
+          description: The action that followed the attempt.
           returned: when the hosts have decided
           type: str
           choices: [restart, stop]
@@ -394,16 +394,16 @@ jobs:
               description: Time from the creation of the job to the start of its first process.
               type: float
             detection:
-              description: Time from a failure to the decision about what follows.
+              description: Time from a failure to the decision about whether to restart the job.
               type: float
             restart:
-              description: Time from this decision to the start of the next attempt.
+              description: Time from the decision to restart the job to the start of the next attempt.
               type: float
             idle:
               description: Time in which a host took no part in the job.
               type: float
         hosts:
-          description: The seconds of each host.
+          description: Time of each host by bucket, in seconds.
           type: list
           elements: dict
           contains:
@@ -430,10 +430,10 @@ jobs:
                   description: Time from the creation of the job to the start of its first process.
                   type: float
                 detection:
-                  description: Time from a failure to the decision about what follows.
+                  description: Time from a failure to the decision about whether to restart the job.
                   type: float
                 restart:
-                  description: Time from this decision to the start of the next attempt.
+                  description: Time from the decision to restart the job to the start of the next attempt.
                   type: float
                 idle:
                   description: Time in which a host took no part in the job.
@@ -488,7 +488,7 @@ jobs:
       returned: with O(log_lines)
       type: dict
     lines:
-      description: Human-readable description of the job. It has several lines with O(name), and otherwise one line.
+      description: Human-readable description of the job. With O(name), the description has several lines, and otherwise one line.
       type: list
       elements: str
 """

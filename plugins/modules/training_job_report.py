@@ -31,8 +31,8 @@ options:
     required: true
   former_nodes:
     description:
-      - Former nodes of the job's cluster, as in RV(deeplearning.cluster.former_nodes_info#module:nodes). The report uses them to show
-        which hosts have left the cluster.
+      - Former nodes of the job's cluster, in the format of RV(deeplearning.cluster.former_nodes_info#module:nodes). The report uses this
+        list to show which hosts have left the cluster.
       - Without former nodes, the module compares the job's hosts with the inventory.
     type: list
     elements: dict
@@ -65,7 +65,7 @@ dest:
   type: str
   sample: /home/me/project/reports/digits-1.html
 report:
-  description: Data for the page, as read on the host. It is not part of the task's result.
+  description: Data for the page, as read on the host. The task's result does not contain this data.
   returned: to the action plugin
   type: dict
 path:

@@ -13,7 +13,7 @@ description:
   - Without O(name), shows one line for each job. Also shows the processes of the newest job, if it has at most 32 processes.
   - With O(name), shows the job and a table of its processes with their hosts, states and results. If a process failed, also shows the
     end of the log of the process that failed first.
-  - With O(name), also shows what the hosts of the job spent their time on, and which hosts are slower than the others.
+  - With O(name), also shows what the hosts of the job spent their time on, and which hosts are slower than the other hosts.
   - Times are in UTC.
 options:
   name:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: variable_validation
 version_added: 0.2.0
-short_description: Checks the variables of a run on the controller
+short_description: Checks the variables of a playbook run, on the controller
 description:
   - Reports, in a single message, all problems that the controller can find without access to AWS or a host.
   - Finds misspelled variables, values of the wrong type, unknown launchers and launcher options, and a report directory that is not

@@ -12,7 +12,7 @@ description:
   - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and marked blocks in
     C(/etc/hosts) and C(/etc/environment). Also sets the host name to the name in O(workers).
   - PAM sets the variables in C(/etc/environment) for commands that run without a login shell, such as commands that C(ssh host command)
-    runs. The rest of this file stays the same, and diffs do not show it.
+    runs. The remaining lines of this file stay the same, and diffs do not show them.
   - Each file is replaced atomically. C(metadata.json) is written last, so a current generation in it means that the other files are
     complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
@@ -58,7 +58,7 @@ options:
   efs_mount:
     description:
       - Mount point of the shared storage, for the environment variable E(EFS_MOUNT).
-      - Omit it if the cluster has no shared storage.
+      - Omit this option if the cluster has no shared storage.
     type: path
   directory:
     description:
@@ -93,7 +93,7 @@ attributes:
     description: Predicts the changes without writing anything.
     support: full
   diff_mode:
-    description: Shows the differences of every file.
+    description: Shows the differences in every file.
     support: full
   idempotent:
     description: A host with correct files is not changed.

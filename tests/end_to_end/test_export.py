@@ -60,11 +60,11 @@ def test_a_destination_that_the_nodes_may_not_write_to_is_refused_before_aws_is_
 
 def test_nodes_stay_until_the_job_is_exported(train, nodes):
     kept = " ".join(train("kept", RESULT + NO_NAME, 2).output.split())
-    assert "Job kept is not exported: These files cannot be exported:" in kept
+    assert "Job kept was not exported: These files cannot be exported:" in kept
     assert len(nodes()) == 1
     kept = " ".join(train("kept-too", RESULT + NO_NAME + "raise SystemExit('no luck')\n", 2, then_always=True).output.split())
     assert "no luck" in kept
-    assert "The job is not exported, as shown above, so training_job_then: destroy is not applied. 1 node of cluster demo" in kept
+    assert "The job was not exported, as shown above, so training_job_then: destroy is not applied. 1 node of cluster demo" in kept
     assert len(nodes()) == 1
 
 

@@ -346,7 +346,7 @@ def test_a_job_on_a_single_node(first_run, playbook, tmp_path):
 
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
     check = playbook("destroy.yml", "--check", "--diff").output
-    assert "A deletion keeps fs-" in check
+    assert "Deleting the cluster keeps fs-" in check
     announced = planned(check)
     destroyed = playbook("destroy.yml", "--diff")
     assert planned(destroyed.output) == announced

@@ -121,7 +121,7 @@ def test_a_failed_job_is_exported_without_what_it_links_to(cluster):
     trained = cluster.train("fails", HOSTILE)
     assert trained.returncode != 0
     assert "job fails failed: rank 0 on deeplearning-worker1 ended with exit status 3" in trained.stdout
-    assert "is not exported" not in trained.stdout
+    assert "was not exported" not in trained.stdout
     assert f"uploaded to {DESTINATION}/fails/" in trained.stdout
     exported = cluster.objects("fails")
     paths = {"checkpoints/step-10.pt", "code/fails.py", "job.json", "logs/rank0.log", "status/over", "status/rank0.json"}

@@ -93,13 +93,13 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     run("cluster", **definition)
     status, words = shrink()
     assert status == 0, words
-    assert f"because cluster {name} has never been configured: it has no SSH authority" in words
+    assert f"because cluster {name} has never been configured: it has no SSH certificate authority" in words
     assert "AWS launches nodes" not in words
     assert sorted(numbers(cloud, name).values()) == [1, 2]
     status, words = play("destroy")
     assert status == 0, words
     assert "continues to cost money. To delete it as well, run ansible-playbook -i " in words
-    assert f"because cluster {name} has never been configured: it has no SSH authority" in words
+    assert f"because cluster {name} has never been configured: it has no SSH certificate authority" in words
     assert numbers(cloud, name) == {}
 
 

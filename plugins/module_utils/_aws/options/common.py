@@ -55,7 +55,7 @@ OPTIONS = (
         ),
         (
             "Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces and C(_.:/=+-@).",
-            "A run does not change any other tags of a resource.",
+            "A run does not change tags that were added to a resource outside the collection.",
         ),
     ),
     Option(

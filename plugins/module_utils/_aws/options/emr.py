@@ -35,7 +35,7 @@ OPTIONS = (
         REPLACES_EMR_CLUSTER,
         "Id of a custom image for all nodes. Requires release 5.7.0 or later.",
         "The image must be based on Amazon Linux 2023 for release 7.0.0 or later, on Amazon Linux 2 for release 5.30.0 or later, and on"
-        " Amazon Linux 1 for earlier releases. It must have one EBS volume of at most 100 GiB.",
+        " Amazon Linux 1 for earlier releases. The image must have one EBS volume of at most 100 GiB.",
         "By default, EMR uses the image of the release.",
     ),
     _option(
@@ -56,9 +56,9 @@ OPTIONS = (
         {"type": "int"},
         in_place("but a change from 0 or to 0 requires O(emr_replace)"),
         "Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master is the only node.",
-        "If you decrease the number, EMR terminates the nodes with the highest numbers. It waits up to an hour for the containers on these"
-        " nodes, and keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up to"
-        " 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
+        "If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour for the containers on"
+        " these nodes, and keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up"
+        " to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
     ),
     _option(
         "emr_task_instance_type",
@@ -87,7 +87,7 @@ OPTIONS = (
         "emr_instance_profile",
         {"type": "str", "default": "EMR_EC2_DefaultRole"},
         REPLACES_EMR_CLUSTER,
-        "Name or ARN of the instance profile of the nodes. A run never changes or deletes the profile or its role.",
+        "Name or ARN of the instance profile for the nodes. A run never changes or deletes the profile or its role.",
     ),
     _option(
         "emr_create_default_roles",
@@ -96,8 +96,8 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
-        "AWS describes these policies as deprecated. If IAM no longer attaches them, create your own roles.",
-        "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run again.",
+        "AWS marks these managed policies as deprecated. If IAM no longer attaches them, create your own roles.",
+        "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
     _option(
         "emr_key_name",
@@ -109,26 +109,28 @@ OPTIONS = (
         "emr_subnet_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "Id of the subnet of all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
+        "Id of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
         "By default, EMR chooses a subnet of the default VPC.",
     ),
     _option(
         "emr_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the groups of the nodes, but not"
-        " to the group for service access.",
-        "In a public subnet, EMR's block public access configuration does not permit groups that allow traffic from all addresses,"
-        " except on the ports that the account permits.",
-        "By default, EMR creates groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster terminates.",
+        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security groups of the"
+        " nodes, but not to the security group for service access.",
+        "In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic from all"
+        " addresses, except on the ports that the account permits.",
+        "By default, EMR creates the security groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster"
+        " terminates.",
         suboptions=(
-            Suboption("master", {"type": "str"}, "Group of the master. Requires O(emr_security_group_ids.workers)."),
-            Suboption("workers", {"type": "str"}, "Group of the core and task nodes. Requires O(emr_security_group_ids.master)."),
+            Suboption("master", {"type": "str"}, "Security group of the master. Requires O(emr_security_group_ids.workers)."),
+            Suboption("workers", {"type": "str"}, "Security group of the core and task nodes. Requires O(emr_security_group_ids.master)."),
             Suboption(
                 "service",
                 {"type": "str"},
-                "Group through which EMR reaches nodes in a private subnet. Required for a private subnet if the other two groups are set."
-                " For release 5.30.0 or later, the group needs an inbound rule for TCP port 9443 from the group of the master.",
+                "Security group for service access, through which EMR reaches nodes in a private subnet. Required for a private subnet if"
+                " the other two security groups are set. For release 5.30.0 or later, this group needs an inbound rule for TCP port 9443"
+                " from the security group of the master.",
             ),
         ),
     ),
@@ -136,11 +138,13 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access. At"
-        " most 4 in each list.",
+        "Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access."
+        " Each list can contain at most 4 ids.",
         suboptions=(
-            Suboption("master", {"type": "list", "elements": "str", "default": []}, "Groups of the master."),
-            Suboption("workers", {"type": "list", "elements": "str", "default": []}, "Groups of the core and task nodes."),
+            Suboption("master", {"type": "list", "elements": "str", "default": []}, "Additional security groups for the master."),
+            Suboption(
+                "workers", {"type": "list", "elements": "str", "default": []}, "Additional security groups for the core and task nodes."
+            ),
         ),
     ),
     _option(
@@ -149,7 +153,7 @@ OPTIONS = (
         REPLACES_EMR_CLUSTER,
         "Scripts that each node runs, in this order, before EMR installs the applications. If a script fails, EMR terminates the cluster.",
         suboptions=(
-            Suboption("name", {"type": "str", "default": "Bootstrap action"}, "Name of the action."),
+            Suboption("name", {"type": "str", "default": "Bootstrap action"}, "Name of the bootstrap action."),
             Suboption("path", {"type": "str", "required": True}, "Location of the script, such as C(s3://bucket/script.sh)."),
             Suboption("args", {"type": "list", "elements": "str", "default": []}, "Arguments of the script."),
         ),
@@ -171,7 +175,8 @@ OPTIONS = (
         "emr_applications",
         {"type": "list", "elements": "str", "default": []},
         REPLACES_EMR_CLUSTER,
-        "Names of the applications that EMR installs, such as V(Spark). EMR also installs the applications on which these depend.",
+        "Names of the applications that EMR installs, such as V(Spark). EMR also installs the applications on which the named applications"
+        " depend.",
     ),
     _option(
         "emr_termination_protection",
@@ -185,14 +190,14 @@ OPTIONS = (
         {"type": "list", "elements": "dict", "default": []},
         in_place("by adding steps. A step that was added cannot be changed or removed"),
         "Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a new name adds a step.",
-        "A run adds steps, but does not wait until they end.",
+        "A run adds steps, but does not wait until the steps end.",
         suboptions=(
-            Suboption("name", {"type": "str", "required": True}, "Name of the step, which is unique in the cluster."),
+            Suboption("name", {"type": "str", "required": True}, "Name of the step, which must be unique in the cluster."),
             Suboption("jar", {"type": "str", "default": "command-runner.jar"}, "JAR file of the step."),
             Suboption(
                 "args",
                 {"type": "list", "elements": "str", "default": []},
-                "Arguments. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240 characters.",
+                "Arguments of the step. The combined length of O(emr_steps[].jar) and the arguments can be at most 10,240 characters.",
             ),
             Suboption(
                 "on_failure",
@@ -206,6 +211,6 @@ OPTIONS = (
         {"type": "bool", "default": False},
         NOT_STORED,
         "Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates the cluster,"
-        " whose data on HDFS is lost, and creates another cluster, which runs all steps.",
+        " whose data on HDFS is lost, and creates a new cluster, which runs all steps.",
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the nodes' instance role."""
+"""Options for the instance role of the nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS = (
         IN_PLACE,
         (
             "S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects, so that jobs can"
-            " remove old checkpoints. They cannot delete object versions. To protect data, enable versioning on the bucket.",
+            " remove old checkpoints. The nodes cannot delete object versions. To protect data, enable versioning on the bucket.",
         ),
     ),
     Option(
@@ -59,7 +59,7 @@ OPTIONS = (
         (INSTANCE_ROLE,),
         IN_PLACE,
         (
-            "Statements to add to the policy of the nodes' role, in the format of IAM, for example for a KMS key or an ECR repository.",
+            "Statements to add to the policy of the nodes' role, in IAM policy format, for example for a KMS key or an ECR repository.",
             "The policy always denies access to the SSH certificate authorities of clusters.",
         ),
     ),
@@ -68,12 +68,12 @@ OPTIONS = (
         {"type": "str"},
         (INSTANCE_ROLE,),
         in_place(
-            "but a role keeps its boundary if you remove the option",
-            "To delete the boundary, use C(aws iam delete-role-permissions-boundary)",
+            "but a role keeps its permissions boundary if you remove the option",
+            "To delete the permissions boundary, use C(aws iam delete-role-permissions-boundary)",
         ),
         (
             "ARN of the IAM policy to use as the permissions boundary of the nodes' role.",
-            "By default, a new role has no boundary, and an existing role keeps its own.",
+            "By default, a new role has no permissions boundary, and an existing role keeps its own.",
         ),
     ),
     Option(

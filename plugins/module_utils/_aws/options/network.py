@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. If the cluster uses an adopted network, other components also need some network options."""
+"""Options of the network. If the cluster uses an adopted network, some of these options also apply to components other than the network."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OPTIONS = (
         IN_THE_NETWORK,
         in_place(
             "but only to add zones, or to remove zones that have no nodes",
-            "To use another subnet of the same zone, delete the cluster (the data is kept) and create it again",
+            "To use a different subnet in the same zone, delete the cluster (the data is kept) and create it again",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
     ),
@@ -63,25 +63,29 @@ OPTIONS = (
         {"type": "dict"},
         IN_THE_NETWORK,
         forbidden(f"{MOVING.advice}. Alternatively, change the rules of the security groups"),
-        ("Existing security groups of O(vpc_id) to use instead of new groups. A run checks them, but never changes or deletes them.",),
+        (
+            "Existing security groups of O(vpc_id) to use instead of new groups. A run checks the existing groups, but never"
+            " changes or deletes them.",
+        ),
         (
             Suboption(
                 "nodes",
                 {"type": "str"},
-                "Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from and to"
-                " itself.",
+                "Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must allow all traffic"
+                " from and to itself.",
             ),
             Suboption(
                 "ssh",
                 {"type": "str"},
-                "Security group of the master or, if O(master_public_address=false), of all nodes. It must allow inbound traffic on TCP"
-                " port 22.",
+                "Security group of the master or, if O(master_public_address=false), of all nodes. The group must allow inbound traffic on"
+                " TCP port 22.",
             ),
             Suboption(
                 "storage",
                 {"type": "str"},
-                "Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049. For a"
-                " Lustre file system, it must also allow traffic from and to the nodes and itself on TCP ports 988 and 1018-1023.",
+                "Security group for mount targets and file systems. The group must allow inbound traffic from the nodes on TCP port 2049."
+                " For a Lustre file system, the group must also allow traffic from and to the nodes and itself on TCP ports 988 and"
+                " 1018-1023.",
             ),
         ),
     ),
@@ -92,7 +96,7 @@ OPTIONS = (
         Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set O(nat) to V(none) in a later run"),
         (
             "Whether the master is in a public subnet and has a public address. With V(false), the master is in a private subnet like the"
-            " workers. All nodes are then reachable by SSH only from inside the VPC or through Session Manager.",
+            " workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.",
         ),
     ),
     Option(
@@ -101,7 +105,8 @@ OPTIONS = (
         (NETWORK,),
         MOVING,
         (
-            "CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses for all nodes.",
+            "CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. The block must contain enough addresses for all"
+            " nodes.",
             "This option is not used if O(vpc_id) is set.",
         ),
     ),
@@ -111,8 +116,8 @@ OPTIONS = (
         (NETWORK,),
         OF_SUBNETS,
         (
-            "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block is part of O(network_cidr) and has a prefix"
-            " length from /16 to /28.",
+            "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr) and have a"
+            " prefix length from /16 to /28.",
             "A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.",
         ),
     ),
@@ -121,7 +126,7 @@ OPTIONS = (
         {"type": "dict", "default": {}},
         (NETWORK,),
         OF_SUBNETS,
-        ("CIDR blocks of the public subnets in the cluster's own VPC, by zone, as in O(private_subnet_cidrs).",),
+        ("CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).",),
     ),
     Option(
         "zones",
@@ -160,7 +165,7 @@ OPTIONS = (
         (NETWORK,),
         in_place("without interrupting the nodes' internet access"),
         (
-            "NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other zones to this"
+            "NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other zones to this"
             " gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their internet access if one"
             " zone fails. With V(none), nodes without a public address cannot reach the internet.",
             "This option is not used if O(vpc_id) is set.",

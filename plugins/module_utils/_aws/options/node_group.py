@@ -26,7 +26,7 @@ OPTIONS = (
         {"type": "str", "choices": ["master", "workers"], "required": True},
         (NODE_GROUP,),
         SUBJECT,
-        ("The group of nodes to manage.",),
+        ("The nodes to manage, which are either the master or the workers.",),
         whole=False,
     ),
     Option(
@@ -45,8 +45,8 @@ OPTIONS = (
             "If a job is running on a node to be removed, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers besides the master. The master also takes part in training, so a job can use one more host than this number."
-            " With V(0), the cluster is a single node.",
+            "Number of workers in addition to the master. The master also takes part in training, so a job can use one more host than this"
+            " number. With V(0), the cluster is a single node.",
             "Required with O(state=present).",
             "The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.",
         ),
@@ -57,9 +57,10 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).",
-            "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts"
-            " the smaller cluster and reports it. By default, all O(worker_count) workers are required.",
+            "The minimum number of workers that the cluster needs, from 1 to O(worker_count). This option has no effect with"
+            " O(worker_count=0).",
+            "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts and"
+            " reports the smaller cluster. By default, all O(worker_count) workers are required.",
             "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).",
         ),
     ),
@@ -83,9 +84,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required with"
-            " O(market=capacity-block).",
-            "Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.",
+            "The capacity reservation or Capacity Block for the nodes. This reservation or block determines the zone of the nodes."
+            " Required with O(market=capacity-block).",
+            "Without this option, O(market=capacity-reservation) uses any matching open reservation, but no capacity outside reservations.",
         ),
     ),
     Option(
@@ -94,7 +95,7 @@ OPTIONS = (
         (NODE_GROUP,),
         Update(
             Policy.NOT_STORED,
-            advice="A cluster with nodes keeps its current alternative. The zones of new alternatives are added in place",
+            advice="A cluster that has nodes keeps its current alternative. The zones of new alternatives are added in place",
         ),
         (
             "Alternatives to try in the given order if AWS has insufficient capacity for the master and O(worker_minimum) workers with"
@@ -103,7 +104,7 @@ OPTIONS = (
             " speed of its slowest host. This option requires O(wait).",
         ),
         (
-            Suboption("instance_type", {"type": "str"}, "Instance type."),
+            Suboption("instance_type", {"type": "str"}, "Instance type of the nodes."),
             Suboption("zone", {"type": "str"}, "Availability Zone for all nodes."),
             Suboption("market", {"type": "str", "choices": MARKETS}, "Purchasing option of the nodes."),
             Suboption("spot_max_price", {"type": "str"}, "Maximum price for a Spot Instance, in US dollars per hour."),
@@ -167,7 +168,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Id of the nodes' AMI.",
+            "Id of the AMI for the nodes.",
             "O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.",
         ),
     ),
@@ -192,7 +193,7 @@ OPTIONS = (
             "Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
             " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
             " the instance type.",
-            "As with O(image_parameter), later runs keep the image that the first run has looked up.",
+            "Later runs keep the image that the first run has looked up.",
             "The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.",
         ),
     ),
@@ -318,8 +319,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database can then allow"
-            " connections from these groups. A run never changes or deletes them.",
+            "Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For example, a database"
+            " can then allow connections from these groups. A run never changes or deletes these groups.",
             "These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default, and a"
             " node is in up to 2 groups of the cluster.",
         ),
@@ -329,6 +330,6 @@ OPTIONS = (
         {"type": "str", "default": "ubuntu"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The login user of the image. This user owns the mount point.",),
+        ("The login user of the image. The login user owns the mount point.",),
     ),
 )

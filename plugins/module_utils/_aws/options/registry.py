@@ -3,7 +3,7 @@
 
 """Collects the options of all packages, and returns the options of each module.
 
-Each storage package declares its own options. The package `options` declares all other options.
+Each storage package declares its own options. The package `options` declares all remaining options.
 """
 
 from __future__ import annotations

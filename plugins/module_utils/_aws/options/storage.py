@@ -32,7 +32,7 @@ OPTIONS: tuple[Option, ...] = (
         NOT_STORED,
         (
             "Whether O(state=absent) deletes the cluster's file systems and all data on them.",
-            "A file system that nodes of other clusters use is not deleted.",
+            "A file system is not deleted while nodes of a different cluster use it.",
         ),
     ),
     *OPTIONS_OF_KINDS,

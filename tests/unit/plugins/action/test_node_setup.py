@@ -51,7 +51,7 @@ def test_a_host_that_never_ends_is_not_asked_for_ever(action):
     made = action(answers())
     result = made.run(task_vars=VARIABLES)
     assert result["failed"]
-    assert result["msg"] == "worker2: the set-up steps have not ended within their timeouts. Check the host."
+    assert result["msg"] == "worker2: the set-up steps did not end within their timeouts. Check the host."
     assert made._execute_module.call_count <= 2 * 30 + 100 + 2
 
 

@@ -20,7 +20,7 @@ def test_the_progress(progress, line):
 
 
 def test_the_result():
-    end = "of 12 files (3.0 MiB) uploaded to s3://results/digits/; the others are already there"
+    end = "of 12 files (3.0 MiB) uploaded to s3://results/digits/; the other files are already there"
     assert summary(ANSWER, check_mode=False) == f"2 (2.0 KiB) {end}"
     assert summary(ANSWER, check_mode=True) == f"2 (2.0 KiB) {end.replace('uploaded', 'would be uploaded')}"
 

@@ -33,11 +33,11 @@ OPTIONS = (
         "file_system_id",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
             "Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing mount targets in"
             " the cluster's zones. The added mount targets are deleted together with the cluster. If the file system has mount targets in"
-            " another VPC, there must be a route to them, and nodes mount the file system by its address.",
+            " a different VPC, there must be a route to these mount targets, and nodes mount the file system by its address.",
             "By default, a run creates a file system for the cluster.",
             "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
             " mount targets do not belong to the cluster.",
@@ -82,8 +82,8 @@ OPTIONS = (
         Update(Policy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
-            " The directory can be at most four levels deep. Nodes mount it with TLS through an access point, which is created and deleted"
-            " together with the cluster. The directory itself is never deleted.",
+            " The directory can be at most four levels deep. Nodes mount the directory over TLS through an access point, which is created"
+            " and deleted together with the cluster. The directory itself is never deleted.",
             "If the directory does not exist, EFS creates it with UID 1000 as the owner.",
         ),
     ),
@@ -93,9 +93,9 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
-            "By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
-            " plain NFS keeps using plain NFS.",
+            "Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
+            "By default, nodes whose image includes C(amazon-efs-utils) use TLS, and other nodes use plain NFS. A cluster that was"
+            " launched with plain NFS keeps using plain NFS.",
             "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses plain NFS.",
         ),
     ),

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
 """The option that gives the cluster its own file system."""
-BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file system as well"
+BOUND_TO_NETWORK = "A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the file system as well"
 
 OPTIONS = (
     Option(
@@ -38,17 +38,17 @@ OPTIONS = (
         (
             "Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports only with this"
             " option or O(lustre_file_system_id).",
-            "If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.",
+            "If you set this option, the run creates the file system immediately. Nodes mount the file system when they are launched.",
         ),
     ),
     Option(
         "lustre_file_system_id",
         {"type": "str"},
         (NETWORK, MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
             "Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
-            " another VPC, there must be a route to it, and nodes mount it by its address.",
+            " a different VPC, there must be a route to it, and nodes mount it by its address.",
         ),
     ),
     Option(
@@ -80,7 +80,7 @@ OPTIONS = (
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
         (MODULE,),
         in_place("but the change applies only to data that is written afterwards"),
-        ("Compression of the data on the Lustre file system.",),
+        ("Data compression on the Lustre file system.",),
     ),
     Option(
         "lustre_data_repositories",
@@ -95,18 +95,18 @@ OPTIONS = (
             Suboption(
                 "path",
                 {"type": "str", "default": "/"},
-                "The directory on the file system. Linked directories must not contain each other.",
+                "Directory on the file system in which the objects appear. Linked directories must not contain each other.",
             ),
             Suboption(
                 "s3",
                 {"type": "str", "required": True},
-                "The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.",
+                "The S3 bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.",
             ),
             Suboption(
                 "import_changes",
                 {"type": "bool", "default": True},
-                "Whether existing objects appear as files, and later changes and deletions of objects are also imported. This setting"
-                " can be changed in place.",
+                "Whether existing objects are imported as files, together with later changes and deletions of objects. This setting can be"
+                " changed in place.",
             ),
             Suboption(
                 "export_changes",
