@@ -70,7 +70,8 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# Most of these targets wait for hosts and for the simulated AWS, so five of them keep two cores busy. The longest ones start first.
+# Most of these targets wait for hosts and for the simulated AWS, so five targets in parallel keep two cores busy. The longest ones start
+# first.
 TESTS := hosts integration security end-to-end local-cloud sanity lint units chaos-short
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
@@ -80,10 +81,10 @@ test: test-setup ## Run, in parallel, all checks that must pass before a change 
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
-# Benchmarks run after all other targets, which would distort the measurements.
+# Benchmarks run after all other targets, because other targets would distort the measurements.
 ifneq (,$(filter test-all,$(MAKECMDGOALS)))
 bench: | test $(LONGER)
-# Both this target and sanity work on the same copy.
+# This target and the target sanity work on the same copy.
 pythons: | test
 endif
 
@@ -131,9 +132,10 @@ security: test-setup ## Simulate attacks by hostile nodes, tags, neighbors and o
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
 	$(PYTEST) tests/hosts
 
-# CHAOS is the number of jobs, SEED that of the schedule. On a machine with nothing else to do, CHAOS_ARGS="--slack 1" applies the limits on time.
+# CHAOS is the number of jobs, SEED is the random seed of the schedule. On a machine with nothing else to do, CHAOS_ARGS="--slack 1" applies
+# the limits on time.
 .PHONY: chaos chaos-short
-chaos: test-setup ## Inject faults into jobs and hosts and judge the results; CHAOS=n jobs (0: each fault once), SEED=s
+chaos: test-setup ## Inject faults into jobs and hosts and judge the results; CHAOS=n jobs (0: each fault once), SEED=random seed
 	time PYTHONPATH=tests python -m chaos --count $(or $(CHAOS),0) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
 
 chaos-short: test-setup ## Inject a few faults: the part of make chaos that make test runs
@@ -167,7 +169,7 @@ frameworks: test-setup ## Test every launcher with its real framework, including
 
 .PHONY: molecule
 molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify
-	# Molecule installs the collection. No other tool must find that copy.
+	# Molecule installs the collection. Other tools must not find that copy.
 	export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/molecule
 	trap "local-cloud --home .local/molecule destroy" EXIT
 	local-cloud --home .local/molecule start
@@ -188,7 +190,7 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks for the same resources, and the start of a job with a start by ssh
+bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks for the same resources, and starting a job with starting the same processes by ssh
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/compare_start.py
 

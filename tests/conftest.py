@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# As in ansible.cfg, which applies only in the checkout's folder. Ansible always finds the collections of the virtual environment.
+# The same settings as in ansible.cfg, which applies only in the checkout's folder. Ansible always finds the collections of the virtual
+# environment.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache" / "collections")
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
 # Tests read the results of individual tasks, which the callback in ansible.cfg combines. Tests of that callback enable it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
-# Timeout in seconds to connect to a host. It is long enough for a busy machine.
+# Seconds to wait for a connection to a host. It is long enough for a busy machine.
 os.environ["ANSIBLE_TIMEOUT"] = "60"

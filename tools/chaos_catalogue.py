@@ -18,7 +18,7 @@ PAGE = REPOSITORY / "docs" / "chaos.md"
 
 
 def job_table() -> str:
-    """Return the table of faults of jobs."""
+    """Return the table of faults that affect jobs."""
     rows = [f"| fault ({len(JOB_FAULTS)}) | where | what happens | the job | attempts | noticed within |", "|---|---|---|---|---|---|"]
     return "".join(f"{row}\n" for row in (*rows, *map(_job_row, JOB_FAULTS)))
 
@@ -31,7 +31,7 @@ def _job_row(fault: JobFault) -> str:
 
 
 def health_table() -> str:
-    """Return the table of faults of hosts."""
+    """Return the table of faults that affect hosts."""
     rows = [f"| fault ({len(HEALTH_FAULTS)}) | where | what the check sees | finding |", "|---|---|---|---|"]
     return "".join(f"{row}\n" for row in (*rows, *map(_health_row, HEALTH_FAULTS)))
 

@@ -1,4 +1,4 @@
-"""Replaces the tables of a page of documentation that another tool generates."""
+"""Replaces tables on a documentation page with tables that another tool generates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_tables(path: Path, tool: str, tables: dict[str, str]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the page and print its path, if its text has changed."""
+    """If the text of the page has changed, write the page and print its path."""
     if path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
         print(path)

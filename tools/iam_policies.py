@@ -133,7 +133,7 @@ class Account:
 class Scope:
     """The resources and the condition for which actions are allowed.
 
-    AWS checks each resource of a call, so an action may need several scopes.
+    AWS checks each resource of an API call, so an action may need several scopes.
     """
 
     name: str

@@ -113,7 +113,7 @@ def main() -> None:
     survived = {mutant._replace(status="") for mutant in tried if mutant.status not in NOTICED}
     stale = [mutant for mutant in equivalent if mutant.file in files and mutant not in survived]
     for mutant in stale:
-        print(f"{EQUIVALENT.name} lists a mutant that is detected or no longer exists: {mutant.file}: {mutant.after}")
+        print(f"{EQUIVALENT.name} lists a mutant that the tests detect or that no longer exists: {mutant.file}: {mutant.after}")
     low = [line for line in lines if line.endswith(".py") and int(line.split()[0]) < FLOOR]
     if low or stale:
         raise SystemExit(f"Unit tests must detect at least {FLOOR} % of the faults in each file.")

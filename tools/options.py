@@ -35,7 +35,7 @@ SET_BY_PLAYBOOKS = ("worker_count", "worker_minimum", "allow_outdated_nodes")
 
 REGION = {
     "type": "str",
-    "description": ["Region of the cluster. Required. The inventory sets it."],
+    "description": ["Region of the cluster. Required. The inventory sets the region."],
 }
 VALIDATED = "V(validated) only reports problems with the definition and the account, and changes nothing."
 REQUIRED = "Required. The inventory sets it."

@@ -1,9 +1,9 @@
 """Compares the time that this collection and tasks of amazon.aws and community.aws take to provision the same resources.
 
-Both run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new cluster: the
-first run creates it, and the second has nothing to change. This collection also reads and refreshes its inventory, as it does in use. The
-benchmark prints the medians and the speedups. It fails if the two do not create the same number of resources of each kind, or if the
-speedups miss the goals.
+Both collections run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new
+cluster: the first run creates it, and the second has nothing to change. This collection also reads and refreshes its inventory, as it does
+in use. The benchmark prints the medians and the speedups. It fails if the two collections do not create the same number of resources of
+each kind, or if the speedups miss the goals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFINITION = {
     "deeplearning_ssh_cidrs": ["192.0.2.0/24"],
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
 }
-# AWS delays are the same for both, and would only hide the difference.
+# AWS's delays are the same for both collections and would hide the difference between them.
 NO_DELAYS = {"nat_gateway": 0, "file_system": 0, "mount_target": 0}
 
 

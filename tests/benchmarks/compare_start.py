@@ -1,4 +1,4 @@
-"""Compares how long a job takes to start on a converged cluster of three hosts with how long the same ranks take by hand.
+"""Compares the time that a job takes to start on a converged cluster of three hosts with the time to start the same ranks by hand.
 
 This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
 copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one per host runs the same
@@ -78,7 +78,7 @@ class Bench:
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
-        """Trains with the playbook; returns the seconds to the first line."""
+        """Trains with the playbook; returns the seconds until the script prints its first line."""
         definition = json.dumps({**self.definition, "training_job_name": job})
         started = time.time()
         self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
@@ -92,7 +92,7 @@ class Bench:
         return dict(zip(names, hosts, strict=True))
 
     def by_hand(self, job: str, hosts: Mapping[str, Host]) -> float:
-        """Starts the same ranks with ssh; returns the seconds to the first line."""
+        """Starts the same ranks with ssh; returns the seconds until the script prints its first line."""
         options = {name: option.get("default") for name, option in LAUNCHERS[LAUNCHER].options.items()}
         program = Program(job, PYTHON, f"/efs/by-hand/{job}.py", options=options)
         processes = LAUNCHERS[LAUNCHER].plan(program, list(hosts.values()))
@@ -123,7 +123,7 @@ def first_line(output: str) -> float:
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """Returns the seconds with the playbook and by hand for each round. The two take turns at going first."""
+    """Returns, for each round, the seconds that the start takes with the playbook and by hand. The two ways take turns at going first."""
     bench.train("converge")
     hosts = bench.hosts()
     pairs = []

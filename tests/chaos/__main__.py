@@ -1,4 +1,4 @@
-"""Injects faults into jobs and hosts of the local cloud, and judges what follows: `make chaos CHAOS=n SEED=s`."""
+"""Injects faults into jobs and hosts of the local cloud, and judges the results: `make chaos CHAOS=n SEED=s`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
 
 
 def run_checks(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[Row]:
-    """Run health checks of hosts with each fault, and of healthy hosts."""
+    """Run health checks on hosts with each fault, and on healthy hosts."""
     chosen = [fault for fault in HEALTH_FAULTS if re.fullmatch(options.only, fault.name)]
     found = checks.judge_faults(cluster, chosen) if chosen else []
     rows = [show({"fault": fault.name, "complaints": complaints}, options.verbose) for fault, complaints in found]

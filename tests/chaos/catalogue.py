@@ -1,6 +1,6 @@
 """The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes it to docs/chaos.md.
 
-A row says what the suite does, and what the judge expects of the product. The names of injectors are those of functions in `faults`.
+A row says what the suite does, and what the judge expects of the collection. The names of injectors are the names of functions in `faults`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ RANKS = 4
 
 @dataclass(frozen=True)
 class JobFault:
-    """A fault of a running job.
+    """A fault that affects a running job.
 
-    `causes` are regular expressions for the causes that the product must name, one for each attempt that failed. They may contain the names
-    `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is one for what the product says about the end of a job
-    that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    `causes` are regular expressions for the causes that the collection must name, one for each attempt that failed. They may contain the
+    names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the reason that the
+    collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
     """
 
     name: str
@@ -42,11 +42,11 @@ class JobFault:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: How the fault is noticed: a key of NOTICED, or an empty string if the time is not judged.
     noticed: str = ""
-    #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more.
+    #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
     #: Whether the fault also affects other jobs on the same hosts.
     alone: bool = False
-    #: Whether the play that started the job watches it when the fault begins.
+    #: Whether the play that started the job is still watching the job when the fault begins.
     watched: bool = False
     #: Whether the number of attempts may also be smaller, because the job may end or continue before the fault has an effect.
     at_most: bool = False
@@ -59,9 +59,9 @@ class JobFault:
 
 @dataclass(frozen=True)
 class HealthFault:
-    """A fault of a host that the health check must find.
+    """A fault on a host, which the health check must find.
 
-    `expected` are the findings by check: the severity, and a regular expression for the message.
+    `expected` contains, for each check with a finding, the severity and a regular expression for the message.
     """
 
     name: str
@@ -75,7 +75,7 @@ class HealthFault:
 
 
 def line_of(kind: str) -> int:
-    """Return the number of the script's line with a bug."""
+    """Return the number of the line in the script that contains a bug."""
     if kind == "name":
         return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "this_name_is_not_defined" in line)
     return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(f'    "{kind}": '))
@@ -202,7 +202,7 @@ JOB_FAULTS = (
         "a supervisor is killed, so systemd ends its unit",
         "processes.send",
         {"signal": "KILL", "part": "supervisor"},
-        # With control groups of version 1, systemd in a container ends the unit only after its timeout.
+        # With cgroup v1, systemd in a container stops the unit only after a timeout.
         causes=(r"^rank {rank} on {host} (was killed by the system|has sent no heartbeat)",),
         noticed=PROCESS,
         ranks=3,
@@ -435,7 +435,7 @@ def health(
 
 
 def xid(code: int, severity: str, description: str, text: str = "", **arguments: Any) -> HealthFault:
-    """Return an error of a GPU in the kernel log. The severities are those of NVIDIA's catalog, and not read from the product."""
+    """Return a fault that is a GPU error in the kernel log. The severities come from NVIDIA's catalog, not from the collection's code."""
     suffix = f"_{arguments.pop('suffix')}" if "suffix" in arguments else ""
     return health(
         f"xid_{code}{suffix}",

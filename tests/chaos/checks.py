@@ -15,7 +15,7 @@ from .judge import judge_health
 
 
 def check(cluster):
-    """Return the findings on each host: the result of the module node_health, run through SSH."""
+    """Return the findings on each host: the result of the module node_health, which runs over SSH."""
     arguments = [
         "trainers",
         "-i",
@@ -49,7 +49,7 @@ def check(cluster):
 
 
 def judge_faults(cluster, faults):
-    """Yield each fault with the complaints of the judge about the findings on its host."""
+    """Yield each fault with the judge's complaints about the findings on the host with the fault."""
     with ThreadPoolExecutor(len(cluster.hosts)) as pool:
         list(pool.map(health.prepare, cluster.hosts))
         for first in range(0, len(faults), len(cluster.hosts)):

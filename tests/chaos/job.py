@@ -1,4 +1,4 @@
-"""A job of the chaos suite on the hosts of the local cloud, and what can be seen of it without the product."""
+"""A job of the chaos suite on the hosts of the local cloud, and what the suite can observe about the job without using the collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local_cloud.testing import wait_until
 WORKLOAD = Path(__file__).with_name("workload.py")
 PYTHON = "/usr/bin/python3"
 
-# Seconds after which a job that has not ended counts as one that does not end.
+# Seconds after which a job that has not ended counts as one that never ends.
 PATIENCE = 240.0
 
 # Options of all jobs. Three of the four hosts are sufficient.
@@ -32,7 +32,9 @@ OPTIONS = {
 
 
 class Job:
-    """A job with one rank on each host. `injected` is when the fault began, by the clock of this machine, which its hosts share."""
+    """A job with one rank on each host. `injected` is the time at which the fault began, by the clock of this machine, which the hosts
+    share.
+    """
 
     def __init__(self, cluster, name, seed):
         self.cluster, self.name, self.random = cluster, name, random.Random(seed)
@@ -58,7 +60,7 @@ class Job:
         return [host for host in self.cluster.hosts if host.name not in self.gone]
 
     def start(self, options, watched=False):
-        """Start the job. If it is watched, `controller` is the play that waits for its end."""
+        """Start the job. If the job is watched, `controller` is the play that waits for the end of the job."""
         found = {**OPTIONS, **options}
         if not watched:
             self.cluster.start(self.name, str(WORKLOAD), **found)
@@ -78,7 +80,7 @@ class Job:
         return [json.loads(line) for line in self.read("curve.jsonl").splitlines()]
 
     def wait_for_step(self, step=None):
-        """Wait until the job has done the step at which its fault begins."""
+        """Wait until the job has completed the step at which the fault begins."""
         wanted = self.at_step if step is None else step
         wait_until(lambda: any(entry.get("step", 0) >= wanted for entry in self.curve()[-1:]), PATIENCE, 0.2)
 
@@ -91,13 +93,13 @@ class Job:
         wait_until(lambda: self.verdicts().get(attempt), PATIENCE, 0.2)
 
     def verdicts(self):
-        """Return when the verdict of each attempt was written, by the clock of the file system."""
+        """Return the time at which the verdict of each attempt was written, by the clock of the file system."""
         found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/over {self.directory}/status/*/over", check=False).stdout
         lines = [re.search(r"/status/(?:attempt(\d+)/)?over ([\d.]+)", line) for line in found.splitlines()]
         return {int(line[1] or 1): float(line[2]) for line in lines if line}
 
     def strike(self, host, command):
-        """Run a command on a host as root, and note when it began."""
+        """Run a command on a host as root, and record the time at which the command began."""
         done = host.ssh(f"date +%s.%N; sudo sh -c '{command}'", check=False)
         if done.returncode:
             raise OSError(f"{command}: exit status {done.returncode}: {done.stderr}")
@@ -140,7 +142,7 @@ class Job:
         return [f"{host.name}: {line}" for host in self.hosts() for line in host.ssh(command, check=False).stdout.splitlines()]
 
     def wait_without_survivors(self, patience=10.0):
-        """Return the processes of the job that are left when units have had some seconds to end."""
+        """Return the processes of the job that are still running after its units have had some seconds to end."""
         with contextlib.suppress(TimeoutError):
             wait_until(lambda: not self.survivors(), patience, 0.5)
         return self.survivors()
@@ -158,7 +160,7 @@ class Job:
         return max(map(float, found[1:]), default=0.0) - float(found[0])
 
     def remove(self):
-        """End what is left of the job, if anything is."""
+        """Kill all units and processes of the job that are still running."""
         if not self.survivors():
             return
         for host in self.hosts():
@@ -168,6 +170,6 @@ class Job:
             )
 
     def info(self):
-        """Return what the product says about the job."""
+        """Return what the collection reports about the job."""
         worker = 1 + self.cluster.hosts.index(self.hosts()[0])
         return self.cluster.info(self.name, goodput="always", worker=worker)

@@ -1,7 +1,6 @@
-"""The judge: pure code that compares what happened to a job with its row in the catalogue. It shares no code with the product.
-
-It believes the script's own records, process tables, the times of files, and the loss of an undisturbed run. What the product says about
-the job is compared with these and with the fault that was injected.
+"""The judge: pure code that compares what happened to a job with its row in the catalogue. The judge shares no code with the collection. It
+trusts the script's own records, process tables, the times of files, and the loss of an undisturbed run. It compares what the collection
+reports about the job with these sources and with the injected fault.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ class Evidence:
 
     #: Whether all units ended in time.
     has_ended: bool
-    #: Entries of the script: `attempt`, `ranks`, `time`, and either `begins` or `step` and `loss`.
+    #: Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step` and `loss`.
     curve: Sequence[Mapping[str, Any]]
     #: The parameters after the last step, or None.
     result: Sequence[float] | None
     #: Processes of the job that are still running.
     survivors: Sequence[str]
-    #: When the verdict of each attempt was written.
+    #: The time at which the verdict of each attempt was written.
     verdicts: Mapping[int, float]
-    #: What the product says: the result of training_job_info.
+    #: What the collection reports: the result of training_job_info.
     said: Mapping[str, Any]
-    #: When the fault began, and the rank and host at which it was aimed.
+    #: The time at which the fault began, and the rank and host at which it was aimed.
     injected: float | None
     rank: int
     host: str
@@ -117,7 +116,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 
 
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about steps that were lost or left out, and about ranks of earlier attempts that go on.
+    """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
     A host that was suspended may do a step or two of its attempt before it notices that the job has continued without it.
     """
@@ -147,7 +146,9 @@ def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def noticed_after(seen: Evidence) -> float | None:
-    """Return how many seconds after the fault the first attempt was judged, or None if it did not fail or this is not known."""
+    """Return the number of seconds from the fault to the verdict about the first attempt, or None if the attempt did not fail or a time is
+    not known.
+    """
     has_failed = seen.said["attempts"][0]["state"] != "succeeded"
     return seen.verdicts[1] - seen.injected if has_failed and seen.injected and 1 in seen.verdicts else None
 
@@ -185,7 +186,9 @@ def judge_goodput(seen: Evidence) -> Iterator[str]:
 
 
 def judge_health(fault: HealthFault, findings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the complaints about the findings on a host with this fault: one that is missing or wrong, and any other."""
+    """Return the complaints about the findings on a host with this fault: an expected finding that is missing or wrong, and every
+    unexpected finding.
+    """
     complaints, left = [], dict(fault.expected)
     for finding in findings:
         severity, message = left.pop(finding["check"], ("", ""))

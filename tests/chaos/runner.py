@@ -60,7 +60,7 @@ class ChaosCluster(Cluster):
 
 @contextlib.contextmanager
 def chaos_cluster(folder):
-    """Boot four hosts with storage of their own."""
+    """Boot four hosts with separate storage."""
     with contextlib.ExitStack() as stack:
         disks = [stack.enter_context(storage.small_disk(folder / "file-systems" / name, size)) for name, size in MEGABYTES.items()]
         runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS))
@@ -70,7 +70,9 @@ def chaos_cluster(folder):
 
 
 def can_inject(cluster, fault):
-    """Return whether a fault can be injected here. Storage of its own can be filled and suspended, but not that of the whole machine."""
+    """Return whether a fault can be injected on this machine. A separate file system can be filled and suspended, but not the file system
+    of the whole machine.
+    """
     return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
 
 
@@ -121,7 +123,7 @@ def options(fault, name):
 
 
 def undisturbed(steps, ranks=RANKS):
-    """Run the script on this machine, without the product and without a fault. Return its losses and its result."""
+    """Run the script on this machine, without the collection and without a fault. Return the losses and the result of the script."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "hostfile").write_text("127.0.0.1\n")

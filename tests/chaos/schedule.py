@@ -10,7 +10,7 @@ Fault = TypeVar("Fault")
 
 
 def schedule(faults: Sequence[Fault], count: int, seed: int) -> list[Fault]:
-    """Return `count` faults. Every fault occurs once before any of them occurs again."""
+    """Return `count` faults. Every fault occurs once before any fault occurs again."""
     generator, found = random.Random(seed), []
     while len(found) < count:
         found += generator.sample(faults, min(len(faults), count - len(found)))

@@ -6,7 +6,7 @@ the rank fails. The ranks exchange gradients over TCP and load the newest checkp
 - `curve.jsonl`: an entry per step with the attempt, the number of ranks and the loss, and one at the start of each attempt
 - `result.json`: the parameters after the last step
 
-CHAOS_BUG contains an error of the script: `KIND STEP`, on rank 1 in every attempt, or `KIND STEP once`, in the first attempt.
+CHAOS_BUG specifies a bug in the script: `KIND STEP`, on rank 1 in every attempt, or `KIND STEP once`, in the first attempt.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Ranks:
 
 
 def write(path, text):
-    """Write a file that exists only when it is complete."""
+    """Write a file atomically, so that it exists only when it is complete."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text)
     temporary.replace(path)
@@ -168,7 +168,7 @@ def train():
 
 
 def launch():
-    """Start the rank, wait until it ends, and return its exit status as a shell does."""
+    """Start the rank, wait until it ends, and return its exit status in the same way as a shell."""
     environment = {**os.environ, "RANK": os.environ["DEEPLEARNING_RANK"]}
     status = subprocess.run([sys.executable, __file__, "rank"], env=environment, check=False).returncode
     return 128 - status if status < 0 else status

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A cloud with real hosts for the whole session. The tests use it through commands, as people do."""
+"""A local cloud with real hosts for the whole test session. The tests use the local cloud through commands, as people do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INVENTORY = REPOSITORY / "inventory" / "local"
 
 @dataclass(frozen=True)
 class Finished:
-    """The status and output of a playbook run, and its recap by host."""
+    """The exit status and output of a playbook run, and its recap by host."""
 
     status: int
     output: str
@@ -35,7 +35,7 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A cloud with hosts that have the AWS CLI."""
+    """A local cloud with hosts that have the AWS CLI."""
     with LocalCloud(tmp_path_factory.mktemp("cloud"), environments=["aws-cli"]) as started:
         yield started
 

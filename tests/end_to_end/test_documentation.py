@@ -25,7 +25,7 @@ pytestmark = pytest.mark.exhaustive
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "roles").glob("*/README.md")))
-#: Commands that do not run here, and why.
+#: Commands that the tests do not run, each with the reason.
 ELSEWHERE = {
     "dataset.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_dataset.py",
     "export.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
@@ -40,7 +40,7 @@ ELSEWHERE = {
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
 }
-#: Commands that fail here because earlier commands on the page left them nothing to do, each with part of its message.
+#: Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its message.
 REFUSED = {
     "playbooks/stop.yml ": "no process of job",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",

@@ -54,7 +54,9 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator with its policies. The definition is the example's, with an instance type of the local cloud."""
+    """Runs a playbook as an operator with its policies. The definition is that of the example, with an instance type that the local cloud
+    offers.
+    """
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(
         "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Mistakes that people make, and the messages that they get. `pytest -s` shows each message and how many seconds it took."""
+"""Mistakes that people make, and the messages that they get. `pytest -s` shows each message and how many seconds it took to appear."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ HOSTS = (
         "configure",
         ("private_key_file", "key_name"),
         inventory={"private_key_file": "{{ other_key }}"},
-        environment={"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},  # no connection of an earlier run
+        environment={"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},  # do not reuse a connection from an earlier run
     ),
     Mistake(
         "another login user",

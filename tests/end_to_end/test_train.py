@@ -127,7 +127,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("cause", ["a host lacks something", "the controller forgets it"])
 def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, cloud, cause):
-    """The authority in AWS is not read while all hosts trust the known one."""
+    """As long as all hosts trust the SSH certificate authority that the controller knows, the one in AWS is not read."""
     ssm = cloud.client("ssm")
     known = ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"]
     ssm.delete_parameter(Name=AUTHORITY)

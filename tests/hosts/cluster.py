@@ -58,7 +58,7 @@ class Cluster:
             self.configure_host(number)
 
     def configure_host(self, number):
-        """Do the same on one host."""
+        """Mount the shared storage and write the files on one host."""
         document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
         block = metadata.hosts_block(self.workers)
         profile = metadata.profile_file(metadata.variables(len(self.workers), "/opt/deeplearning/workers", 0, "/efs"))
@@ -70,12 +70,12 @@ class Cluster:
         )
 
     def _host_keys(self, host):
-        """Return the SSH host keys from a host's console output. cloud-init prints them some time after SSH is available."""
+        """Return the SSH host keys from a host's console output. cloud-init prints the keys some time after SSH is available."""
         wait_until(lambda: host_keys(self.runtime.console_output(host.name)))
         return host_keys(self.runtime.console_output(host.name))
 
     def trust(self):
-        """Give the hosts certificates with the role ssh_trust, for frameworks that connect to other hosts through SSH."""
+        """Give the hosts certificates with the role ssh_trust, for frameworks that connect to other hosts over SSH."""
         key = Ed25519PrivateKey.generate()
         variables = {
             "deeplearning_region": "us-east-1",
@@ -98,11 +98,11 @@ class Cluster:
         )
 
     def train(self, name, script, **variables):
-        """Run the role on all hosts with a script, which is given as a path or as text."""
+        """Run the role training_job on all hosts with a script, which is given as a path or as text."""
         return self.play(self.playbook(name, script, **variables))
 
     def playbook(self, name, script, **variables):
-        """Write a play that runs the role and return its path."""
+        """Write a play that runs the role, and return the path of the play."""
         if "\n" in script:
             path = self.folder / f"{name}.py"
             path.write_text(textwrap.dedent(script))
@@ -126,7 +126,7 @@ class Cluster:
         assert result.returncode == 0, result.stdout + result.stderr
 
     def stop(self, name):
-        """Stop a job with the playbook."""
+        """Stop a job with the playbook `stop`."""
         result = self.play("deeplearning.cluster.stop", "-e", f"training_job_name={name}")
         assert result.returncode == 0, result.stdout + result.stderr
 
@@ -134,7 +134,7 @@ class Cluster:
         return self.hosts[0].ssh(f"cat {path}").stdout
 
     def info(self, name, goodput="never", worker=1):
-        """Return the job as reported by the module training_job_info on one host, the first one by default."""
+        """Return the job as reported by the module training_job_info on one host (by default, the first host)."""
         command = ["ansible", f"{CLUSTER}-worker{worker}", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
         output = subprocess.run(

@@ -98,7 +98,7 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
 
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
     shutil.rmtree(cluster.directory)
-    # Without these keys, the role would need AWS for a host that has no certificate. There is no AWS here.
+    # Without these keys, the role would need AWS for a host that has no certificate. These tests have no AWS API.
     cluster.write(2, ssh_trust_host_keys=[])
     done = cluster.play("ssh_trust")
     hosts = cluster.hosts[:2]
@@ -141,7 +141,7 @@ def test_no_private_key_leaves_its_place(cluster: Project) -> None:
     first, second = (host.ssh("cat /etc/ssh/deeplearning/user_ed25519.pub").stdout for host in cluster.hosts[:2])
     assert first != second
     secret = shlex.quote(cluster.private_key.splitlines()[3])
-    # From a file, because sudo logs its arguments.
+    # grep reads the text from a file, because sudo logs its arguments.
     search = f"printf %s {secret} >/dev/shm/needle; sudo grep -rlF -f /dev/shm/needle /etc /home /root /tmp /var /run; rm /dev/shm/needle"
     for host in cluster.hosts[:2]:
         assert host.ssh(search, check=False).stdout == ""
@@ -237,7 +237,7 @@ def test_stolen_address_is_refused(cluster: Project) -> None:
     try:
         done = cluster.play(
             "ssh_trust", arguments=("--limit", cluster.name(2), "-e", "ansible_ssh_args=-C"), check=False
-        )  # no connection kept open
+        )  # do not reuse an open connection
         assert done.returncode != 0
         assert "UNREACHABLE" in done.stdout
         assert "Host key verification failed" in done.stdout or "IDENTIFICATION HAS CHANGED" in done.stdout

@@ -65,14 +65,14 @@ class Terminal:
         while True:
             try:
                 data = os.read(self._main, 4096)
-            except OSError:  # the other end is closed
+            except OSError:  # the other end of the pseudo-terminal is closed
                 return
             self.output += data.decode("utf-8", "replace")
 
     def read(self, text, typing=""):
         """Wait until a text appears, and discard the output up to the end of the text.
 
-        Until it appears, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
+        Until the text appears, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
         """
         begin = typed = time.monotonic()
         while text not in self.output:
@@ -241,4 +241,5 @@ def test_two_jobs_at_once_on_disjoint_hosts(cluster):
     cluster.stop("half2")
     listing = cluster.play("deeplearning.cluster.train", "-e", f"training_job_hosts={CLUSTER}-worker2", "--list-hosts").stdout
     job = listing[listing.index("Run the training job") : listing.index("Check that no other job")]
-    assert re.findall(rf"{CLUSTER}-worker\d", job) == [f"{CLUSTER}-worker2"] * 2  # the pattern and the host
+    # The output contains the name twice: as the host pattern and as the host
+    assert re.findall(rf"{CLUSTER}-worker\d", job) == [f"{CLUSTER}-worker2"] * 2

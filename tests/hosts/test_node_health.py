@@ -55,7 +55,7 @@ def repaired(cluster):
 
 
 def health(cluster, **variables):
-    """Run the playbook and return the completed process, and the findings as `{check: (severity, hosts, message)}`."""
+    """Run the playbook. Return the completed process, and the findings as `{check: (severity, hosts, message)}`."""
     done = cluster.play("deeplearning.cluster.health", "-e", json.dumps(variables))
     text = done.stdout.replace('"msg": "', "\n").replace("\\n", "\n")
     lines = re.findall(r"^(monitor|restart|reboot|replace) +([^:\n]+): ([\w.-]+): (.*)$", text, re.MULTILINE)
@@ -80,7 +80,7 @@ def test_healthy_gpus_have_no_findings(cluster, repaired):
 
 
 def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
-    """The shared storage, a disk, a name, a certificate, GPUs, the kernel log: all at once, on the second host."""
+    """The second host has faults of the shared storage, a disk, its name, its certificate, its GPUs and its kernel log, all at once."""
     first, second = cluster.hosts
     gpus(first, 8)
     left = second.ssh("nohup sleep 3600 >/dev/null 2>&1 & echo $!").stdout.strip()

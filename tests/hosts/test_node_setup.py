@@ -125,7 +125,7 @@ def test_steps_run_once_on_each_node_and_later_on_new_ones(cluster):
         assert log(host, "arguments a b") == output
         kept = "/var/lib/deeplearning-node-setup/records /var/log/deeplearning-node-setup"
         assert set(host.ssh(f"sudo find {kept} -printf '%u %m\\n'").stdout.split("\n")) == {"root 600", "root 700", ""}
-        # From a file, because sudo logs its arguments.
+        # grep reads the token from a file, because sudo logs its arguments.
         search = f"printf {TOKEN} >/dev/shm/needle; sudo grep -rlF -f /dev/shm/needle /etc /home /root /tmp /var /run; rm /dev/shm/needle"
         assert host.ssh(search, check=False).stdout == ""
     again = run(cluster, steps(), "-vvv")

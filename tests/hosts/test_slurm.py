@@ -76,14 +76,14 @@ class Queue(Project):
     def wait_until_saved(self, held: str) -> None:
         """Wait until slurmctld has saved the present state of all jobs, which it does 5 s after a change at the latest.
 
-        `held` is a job that is held. The wait changes its comment, which the file then contains.
+        `held` is the id of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
         """
         mark = f"saved-{held}"
         self.master.ssh(f"scontrol update jobid={held} comment={mark}")
         wait(lambda: self.master.ssh(f"sudo grep -q {mark} {QUEUE}/job_state", check=False).returncode == 0)
 
     def replace(self, number: int) -> None:
-        """Boot a new host, which has another address, in place of a removed one, and configure it."""
+        """Boot a new host, which has a different address, in place of a removed one, and configure the new host."""
         former = self.hosts[number - 1]
         network, last = former.private_ip.rsplit(".", 1)
         host = dataclasses.replace(former, private_ip=f"{network}.{int(last) + len(self.hosts)}")
@@ -92,7 +92,7 @@ class Queue(Project):
         wait(lambda: self.runtime.is_booted(host.name))
         self.consoles[host.name] = self.console_keys(host)
         add_gpus(host)
-        # In AWS, the new host would have another id. Connections to the former host must not be reused either.
+        # On AWS, the new host would have a different instance id. Connections to the former host must not be reused.
         (self.directory / "known_hosts").unlink()
         shutil.rmtree(self.directory / "control", ignore_errors=True)
         self.write(3, **PARAMETERS)
@@ -135,12 +135,12 @@ class Queue(Project):
         wait(lambda: len(self.master.ssh(f"ls /efs/jobs/{name}/status/rank*.json", check=False).stdout.split()) == count)
 
     def wait_for_end(self, name: str) -> None:
-        """Wait until a training job has an end, and nothing of it is left in the queue."""
+        """Wait until a training job has ended and is no longer in the queue."""
         wait(lambda: self.master.ssh(f"test -e /efs/jobs/{name}/status/over", check=False).returncode == 0)
         wait(lambda: name not in self.entries())
 
     def left(self, name: str) -> list[str]:
-        """Return the processes of a training job, and what hosts have kept for the queue."""
+        """Return the remaining processes of a training job, and the files that its hosts have kept for the queue."""
         command = (
             f"sudo grep -lzx DEEPLEARNING_JOB={name} /proc/[0-9]*/environ 2>/dev/null; sudo find /var/lib/deeplearning-queue -name {name}"
         )
@@ -237,7 +237,7 @@ def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(que
 
 @pytest.mark.exhaustive
 def test_six_training_jobs_never_share_a_host(queue: Queue) -> None:
-    """Some jobs use all hosts, others run on hosts that Slurm chooses. One run waits for its job."""
+    """Some jobs use all hosts, other jobs run on hosts that Slurm chooses. One playbook run waits for its job."""
     turn = "echo $(hostname) $(date +%s.%N) >turn-$(hostname); sleep 4; date +%s.%N >>turn-$(hostname)"
     counts = {"turn-1": 3, "turn-2": 1, "turn-3": 2, "turn-4": 1, "turn-5": 3}
     for name, count in counts.items():
@@ -265,7 +265,7 @@ def test_six_training_jobs_never_share_a_host(queue: Queue) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["stop", "scancel", "kill"])
 def test_a_running_training_job_is_stopped(queue: Queue, how: str) -> None:
-    """By the playbook, by Slurm, and if Slurm loses the process that holds a host."""
+    """A running job is stopped by the playbook, by Slurm's scancel, and when Slurm loses the process that holds a host for the job."""
     name = f"stopped-by-{how}"
     queue.train(name, UNTIL_GO)
     wait(lambda: queue.entries() == {name: "RUNNING"})
@@ -321,7 +321,7 @@ def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Queue) -> None:
-    """The batch script dies with that host. The other host tells Slurm when the job has ended."""
+    """The batch script dies with the first host. Another host tells Slurm when the job has ended."""
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     others = ("--limit", f"{queue.name(2)},{queue.name(3)}")
     queue.train("survivor", script, *others, restarts=1, min_hosts=1, heartbeat_timeout=30)
@@ -443,7 +443,9 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
-    """The master dies and gets another address. A job that ends in the meantime and one that keeps running both report to the master."""
+    """The master dies, and its replacement has a different address. A job that ends in the meantime and one that keeps running both report
+    to the master.
+    """
     waiting = queue.sbatch("echo waited", "--hold")
     ending, running = (
         queue.sbatch(f"while ! [ -e /efs/{file} ]; do sleep 0.2; done; echo ran $SLURM_RESTART_COUNT", f"--nodelist=trust-worker{number}")
@@ -451,7 +453,8 @@ def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
     )
     for job in (ending, running):
         queue.wait_for(job, "RUNNING")
-    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")  # as before replacing all nodes
+    # The command that runs before all nodes are replaced
+    queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")
     queue.wait_until_saved(waiting)
     key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
     queue.runtime.remove(queue.master.name)
@@ -481,7 +484,7 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_the_key_is_in_no_output(queue: Queue) -> None:
-    """The role runs with -vvv and --diff. Before the run, only the master has the key."""
+    """The role runs with -vvv and --diff. Before the run, only the master has the MUNGE key."""
     key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
     for host in queue.hosts[1:]:
         host.ssh(f"sudo rm {KEY}")

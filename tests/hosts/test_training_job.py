@@ -462,7 +462,7 @@ def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
             cluster.runtime.remove(cluster.hosts.pop().name)
             output = run.communicate(timeout=300)[0]
         finally:
-            run.kill()  # nothing reads its output any more
+            run.kill()  # nothing reads the playbook's output any more
     assert run.returncode != 0
     assert "job dead lost: deeplearning-worker3 does not answer" in " ".join(output.split()), output
     assert cluster.processes("/efs/jobs/dead/code") == []

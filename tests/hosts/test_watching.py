@@ -153,7 +153,7 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     assert "changed=0" not in tensorboard(state="stopped")
     assert not answers(port)
     assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
-    # Only root can use the port in the meantime
+    # While TensorBoard is stopped, only root can use its port
     bind = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 606))'"
     assert "PermissionError" in host.ssh(bind, check=False).stderr
     host.ssh(f"sudo {bind}")

@@ -8,7 +8,7 @@ import sys
 
 from .conftest import REGION
 
-P4D = "p4d.24xlarge"  # has four network cards
+P4D = "p4d.24xlarge"  # this type has four network cards
 ZONES = ["us-east-1a", "us-east-1b"]
 EXPECTED = {
     "vpc main",

@@ -57,9 +57,11 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Caches service models. Each run has its own boto3 session, which would spend most of its time reading the same models.
+    """Caches service models. Each module run has its own boto3 session, which would otherwise spend most of its time reading the same
+    models.
 
-    The model of S3 is read each time: S3 clients remove the bucket from its paths, and a cloud in this process routes S3 calls by them.
+    The model of S3 is read each time: S3 clients remove the bucket from its paths, and a local cloud in this process routes S3 calls by
+    these paths.
     """
     original = JSONFileLoader.load_file
     kept = functools.cache(original)
@@ -104,7 +106,7 @@ def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, A
     arguments = {key: value for key, value in arguments.items() if value is not None}
     module = importlib.import_module(f"{MODULES}.{name}")
     output = io.StringIO()
-    # The warnings of earlier modules stay in the process
+    # The warnings of modules that ran earlier stay in the process
     warnings._global_warnings.clear()
     warnings._global_deprecations.clear()
     # Modules usually run in their own processes, without the controller's code that other tests have imported into this process.
@@ -146,7 +148,7 @@ def definition(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def landlord(cloud: LocalCloud) -> Callable[..., Landlord]:
-    """Creates a VPC of another owner."""
+    """Creates a VPC that belongs to another owner."""
     return functools.partial(make_landlord, cloud.client("ec2"))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Landlord:
-    """A VPC of another owner, with its subnets. `state` shows whether anything in it has changed."""
+    """A VPC that belongs to another owner, with its subnets. `state` shows whether anything in the VPC has changed."""
 
     ec2: object
     vpc: str

@@ -51,7 +51,7 @@ def emr(name, bucket):
 
 
 def described(cloud, name, *states):
-    """Return the clusters of this name as EMR describes them."""
+    """Return the clusters with this name as EMR describes them."""
     client = cloud.client("emr")
     listed = [page["Clusters"] for page in client.get_paginator("list_clusters").paginate(ClusterStates=list(states or LIVE))]
     ids = [each["Id"] for page in listed for each in page if each["Name"] == name]
@@ -72,7 +72,9 @@ def writes(cloud):
 
 
 def same(run, options, expected):
-    """Run with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the result."""
+    """Run the module with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the
+    result.
+    """
     predicted = run("emr_cluster", **options, check=True)
     applied = run("emr_cluster", **options)
     assert steps(predicted) == steps(applied) == expected
@@ -143,7 +145,7 @@ def test_steps_are_added_once_and_in_order(cloud, run, emr, name):
 
 
 def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository, landlord, tmp_path):
-    """The test replaces only the values that depend on the account."""
+    """In the example definition, the test replaces only the values that depend on the account."""
     definition = yaml.safe_load((repository / "examples" / "definitions" / "emr.yml").read_text())
     owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
     nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
@@ -364,7 +366,7 @@ def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, n
 
 
 def test_a_cluster_with_a_copied_token_is_not_taken(cloud, run, emr, name):
-    """The token identifies the cluster only until its id is recorded."""
+    """The client token identifies the cluster only until the id of the cluster is recorded."""
     own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
     (cluster,) = described(cloud, name)
     groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}]

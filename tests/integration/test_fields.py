@@ -30,7 +30,7 @@ COPY = r"copy the data to a new file system and adopt it"
 
 
 class Account:
-    """Resources in the account that cluster options can name. Each is created when a value first needs it, and is then reused."""
+    """Resources in the account that cluster options can name. Each resource is created when a value first needs it, and is then reused."""
 
     def __init__(self, cloud: Any, name: str, landlord: Callable[..., Any]) -> None:
         self.cloud, self.name, self._landlord, self._made = cloud, name, landlord, dict[Any, Any]()
@@ -307,7 +307,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # Refused values of options that can be changed
+    # Invalid values of options that can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (

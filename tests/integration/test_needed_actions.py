@@ -32,7 +32,7 @@ CLUSTER = "needs"
 EFA_TYPE = "p4d.24xlarge"  # has several network cards, so the master gets an Elastic IP address
 ELSEWHERE = {"CidrIp": "198.51.100.0/24"}
 OTHER_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
-ATTACHED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"  # Quick Setup attaches it to instance roles
+ATTACHED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"  # Systems Manager Quick Setup attaches this policy to instance roles
 BOUNDARY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
 DEFINITION = {
     "cluster": CLUSTER,
@@ -88,7 +88,7 @@ IGNORED = {
 
 
 class Witness:
-    """Operators of one cloud, and the permissions that AWS checked for each."""
+    """Operators of one local cloud, and the permissions that AWS checked for each operator."""
 
     def __init__(self, cloud, folder):
         self.cloud, self.folder = cloud, folder
@@ -100,7 +100,9 @@ class Witness:
         cloud.control.record_parameters()
 
     def become(self, playbook, **account):
-        """From now on, run modules in this process as a playbook's operator. The clients of `cloud` remain the administrator's."""
+        """From now on, run modules in this process as a playbook's operator. The clients of `cloud` still have the permissions of the
+        administrator.
+        """
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
         made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))
@@ -120,7 +122,7 @@ class Witness:
 
 @pytest.fixture(scope="module")
 def witness(cloud, tmp_path_factory):
-    """The witness of all scenarios."""
+    """The record of the permissions that AWS checked in all scenarios."""
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     witness = Witness(cloud, tmp_path_factory.mktemp("witness"))
     cloud.client("kms").create_alias(AliasName="alias/data", TargetKeyId=key_of(cloud))
@@ -146,7 +148,9 @@ def adopted_profile(cloud, name):
 
 
 def reserved(cloud):
-    """Create a Capacity Reservation. Return the options of a cluster that uses it, with an image that is selected by framework."""
+    """Create a Capacity Reservation. Return the options of a cluster that uses the reservation, with an image that is selected by
+    framework.
+    """
     reservation = cloud.client("ec2").create_capacity_reservation(
         InstanceType="c5.large",
         InstancePlatform="Linux/UNIX",
@@ -217,7 +221,7 @@ def provision(witness):
     }
     run_module("cluster", **second, tags={"team": "speech"}, replace_nodes=True)
 
-    # Removals: a worker, the role
+    # Runs that remove a worker and the role
     third = {**second, "worker_count": 1, "instance_profile": profile}
     run_module("cluster", **third, replace_nodes=True)
 
@@ -362,7 +366,9 @@ def emr(witness):
 
 
 def read_bootstrap_log(cloud, node):
-    """Read the log of a failed bootstrap action from a bucket that a key of the account encrypts, as a run of emr_cluster does."""
+    """Read the log of a failed bootstrap action from a bucket that is encrypted with a KMS key of the account, as a run of emr_cluster
+    does.
+    """
     key = f"logs/j-1/node/{node}/bootstrap-actions/1/stderr.gz"
     cloud.client("s3").put_object(Bucket=f"{CLUSTER}-data", Key=key, Body=gzip.compress(b"no such file\n"))
     message = f"On the master instance ({node}), bootstrap action 1 returned a non-zero return code"
@@ -372,7 +378,7 @@ def read_bootstrap_log(cloud, node):
 
 
 def destroy(witness):
-    # As Quick Setup does
+    # Systems Manager Quick Setup attaches this policy in the same way
     witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
     file_systems = witness.cloud.client("efs").describe_file_systems(CreationToken=f"{CLUSTER}-theirs")["FileSystems"]
     inventory(witness, "destroy", adopted=tuple(each["FileSystemArn"] for each in file_systems))

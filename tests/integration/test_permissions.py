@@ -20,7 +20,7 @@ import pytest
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
-# Without these, a check is skipped and nothing fails: the owner of a bucket decides who may check whether it exists.
+# Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether it exists.
 OPTIONAL = {"s3:ListBucket"}
 # Calls whose names the code computes. test_needed_actions.py shows that the code makes them
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
@@ -207,7 +207,9 @@ def test_roles_can_be_bound(tool):
 
 
 def test_interfaces_of_others_are_out_of_reach(tool):
-    """The caller may change only Lustre's interfaces. EFS and FSx change theirs on the caller's behalf (security.md, M7; aws.md, S2)."""
+    """The caller may change only Lustre's interfaces. EFS and FSx change their own interfaces on the caller's behalf (security.md, M7;
+    aws.md, S2).
+    """
     for action in tool.INTERFACES:
         conditions = {name: each["Condition"] for name, each in statements(tool, "train", action).items()}
         assert conditions.pop("InterfacesOfFileSystems") == {"Bool": {"aws:ViaAWSService": "true"}}

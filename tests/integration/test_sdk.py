@@ -45,7 +45,7 @@ def test_the_needed_sdk_is_documented(repository):
 
 
 def test_what_a_client_of_s3_does_to_its_model_does_not_reach_others(cloud):
-    """S3 clients remove the bucket from the paths of operations. A cloud in this process routes requests by these paths."""
+    """S3 clients remove the bucket from the paths of operations. A local cloud in this process routes requests by these paths."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket="models")
     assert s3.meta.service_model.operation_model("CreateBucket").http["requestUri"] == ""

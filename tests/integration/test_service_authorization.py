@@ -14,7 +14,7 @@ from importlib.resources import files
 import permissions
 import pytest
 
-# What only other AWS documents mention
+# Resources and actions that the reference omits, with the AWS document that mentions them
 ELSEWHERE = {
     ("LaunchFromTemplate", "arn:aws:ec2:*:*:spot-instances-request/*"): "EC2 User Guide, tags of Spot Instance requests",
     ("UseOwnSessions", "ssmmessages:OpenDataChannel"): "Systems Manager User Guide, SSH connections through Session Manager",
@@ -25,7 +25,7 @@ ELSEWHERE = {
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    """Overrides the fixture of conftest.py, because these tests use no cloud."""
+    """Overrides the fixture of conftest.py, because these tests use no local cloud."""
 
 
 @functools.cache

@@ -36,7 +36,9 @@ def writes(cloud):
 
 
 def same(run, options, expected):
-    """Run with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the result."""
+    """Run the module with changed options. Verify that check mode predicts the changes and that a second run has nothing to do. Return the
+    result.
+    """
     assert steps(run("cluster", **options, check=True)) == expected
     result = run("cluster", **options)
     assert steps(result) == expected
@@ -234,7 +236,9 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """Nodes that mount through plain NFS, the former default, keep doing so. Only a launch of all nodes applies the new default."""
+    """Nodes that mount over plain NFS, the former default, keep doing so. The new default applies only when all nodes are launched
+    again.
+    """
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()
     again = run("cluster", **definition, replace_nodes=True)
@@ -378,7 +382,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     asked = {"file_system_id": theirs, "file_system_directory": "/teams/bert"}
     assert not run("node_group", **nodes, **asked, group="workers")["changed"]
 
-    # Another directory: nodes keep the old one until they are replaced
+    # If the directory changes, nodes keep the old directory until they are replaced
     moved = {**options, "file_system_directory": "/teams/gpt"}
     result = run("cluster", **moved)
     assert steps(result) == {("create", "access_point /teams/gpt")}
@@ -647,7 +651,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
-    # Without nodes, the file system can be changed, and the mount target of the former one is deleted
+    # Without nodes, the file system can be changed, and the mount target of the former file system is deleted
     for group in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=group)
     changed = run("cluster", **definition, file_system_id=theirs)

@@ -115,7 +115,7 @@ def test_no_answer_becomes_a_variable_unless_documented(nodes):
     assert set(seen["after"]) - set(seen["before"]) <= allowed, done.stdout
     assert set(seen["controller_after"]) == set(seen["controller"])
     assert "evil" not in str(seen["groups"])
-    own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # added by the controller
+    own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # the controller adds these keys
     for module, keys in seen["results"]:
         documented = "training_job_info" if module == "training_job_status" else module
         assert set(keys) <= set(answers.returned_values(documented)) | set(answers.COMMON) | own, module

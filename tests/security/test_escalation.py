@@ -395,7 +395,7 @@ ATTACKS = {
             "TagSpecifications": tagged(MINE, "natgateway"),
         },
     ),
-    # The runs of another cluster would use what has its tag
+    # Runs for another cluster would use resources that have that cluster's tag
     "one's own security group as another cluster's": (
         "ec2",
         "create_tags",
@@ -539,7 +539,7 @@ def test_no_policy_leads_beyond_the_cluster(call, account, attack):
     assert [each for each in POLICIES if not denied(call, each, service, method, parameters(mine, theirs, each))] == []
 
 
-# The same calls for the operator's own resources: only the cluster makes the difference
+# The same calls for the operator's own resources: only the cluster differs
 OWN = {
     "a policy of one's nodes": (
         "provision",

@@ -68,7 +68,7 @@ def test_a_browser_that_leaves_out_the_origin_gets_no_answer(cloud: LocalCloud, 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1", "127.0.0.1:{port}.evil.example", ""])
 def test_a_name_that_leads_here_is_no_name_of_the_cloud(cloud: LocalCloud, host: str) -> None:
-    """Otherwise a page could rebind its own host name to this machine's address, and have the same origin as the cloud."""
+    """Otherwise a page could rebind its own host name to this machine's address, and have the same origin as the local cloud."""
     assert ask(cloud, Host=host.format(port=cloud.cloud.setup.port))[0] == 403
 
 
@@ -86,7 +86,7 @@ def test_the_cloud_s_own_names_are_let_in(cloud: LocalCloud) -> None:
 @pytest.mark.parametrize("authorization", ["", SIGNED, "Bearer ", "Bearer made-up", "Basic Og=="])
 def test_control_needs_the_token(cloud: LocalCloud, method: str, path: str, authorization: str) -> None:
     status, _headers, body = ask(cloud, method, f"/_local_cloud/{path}", "[]", Authorization=authorization, Content_Type="application/json")
-    assert (status, json.loads(body)) == (401, {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
+    assert (status, json.loads(body)) == (401, {"error": "The control API needs this local cloud's token: Authorization: Bearer TOKEN."})
 
 
 @pytest.mark.parametrize("content", ["text/plain", FORM, "multipart/form-data; boundary=x", ""])

@@ -149,7 +149,7 @@ def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp
 
 @pytest.mark.parametrize("place", ["host", "state", "reason", "signal", "part"])
 def test_nothing_that_a_node_says_about_a_process_is_markup(honest, place):
-    """A node can also send what the module would not."""
+    """A node can also send data that the module would not send."""
     honest["job"]["processes"] = [{**RECORD, "name": "rank0", place: EVIL + '"'}]
     html = page.render(honest, None)
     assert "&lt;script&gt;" in html

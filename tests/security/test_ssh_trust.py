@@ -1,4 +1,4 @@
-"""Trust through SSH certificates if hosts lie, leave, are removed or come back late, with real ssh on real hosts."""
+"""Trust through SSH certificates when hosts lie, leave, are removed or come back late, with real ssh on real hosts."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Trust(Project):
         return certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
 
 
-FRESH = ("-e", "ansible_ssh_args=-C")  # does not reuse a connection of an earlier run
+FRESH = ("-e", "ansible_ssh_args=-C")  # do not reuse a connection from an earlier run
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,9 @@ def test_the_authority_is_rotated(trust: Trust) -> None:
 
 @pytest.mark.exhaustive
 def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
-    """The last step stored the new authority in AWS. The step before it removed the old one from the controller's file."""
+    """The run was interrupted after it had removed the old authority from the controller's file and then stored the new authority in
+    AWS.
+    """
     path = trust.directory / "known_hosts"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("@")))
     private = generate()

@@ -100,7 +100,9 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
 
 @pytest.mark.exhaustive
 def test_a_host_that_has_the_client_mounts_through_tls(hosts):
-    """The other host has no client and uses plain NFS. Existing mounts stay when the client is installed, because jobs may use them."""
+    """The other host has no EFS client and uses plain NFS. Existing mounts stay when the EFS client is installed, because jobs may use
+    them.
+    """
     host = hosts.hosts[0]
     configure(hosts)
     host.ssh(f"sudo mv {CLIENT}.away {CLIENT}")

@@ -18,7 +18,7 @@ from .status import table
 BASHRC = Path(__file__).with_name("bashrc")
 WITHOUT_USER_NAMESPACE = (
     "local-cloud: Hosts run without a user namespace, so root on a host is root on this machine. On hosts, run only what you would run "
-    "here as root. To use user namespaces on a machine that allows them, destroy the cloud and start it again."
+    "here as root. To use user namespaces on a machine that allows them, destroy the local cloud and start it again."
 )
 
 
@@ -52,12 +52,12 @@ def stop(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 def destroy(cloud: CloudManager, _options: argparse.Namespace) -> int:
     cloud.destroy()
-    print(f"local-cloud: destroyed the cloud in {cloud.home.folder}")
+    print(f"local-cloud: destroyed the local cloud in {cloud.home.folder}")
     return 0
 
 
 def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Show the status. Return 3 if the cloud is not running, like systemctl."""
+    """Show the status. Like systemctl, return 3 if the local cloud is not running."""
     if not cloud.is_running:
         print("local-cloud: not running")
         return 3
@@ -68,7 +68,7 @@ def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
     if not cloud.setup.port:
-        raise CloudError("The cloud has no address yet. Run `local-cloud start`.")
+        raise CloudError("The local cloud has no address before its first start. Run `local-cloud start`.")
     print(f"unset {' '.join(FOREIGN_VARIABLES)}")
     for name, value in cloud.environment.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -76,12 +76,11 @@ def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Replace this process with the user's shell, in which AWS tools use the cloud.
-
-    In bash, the prompt shows that the shell uses the cloud.
+    """Replace this process with the user's shell, in which AWS tools use the local cloud. In bash, the prompt shows that the shell uses the
+    local cloud.
     """
     if not cloud.is_running:
-        raise CloudError("The cloud is not running. Run `local-cloud start`.")
+        raise CloudError("The local cloud is not running. Run `local-cloud start`.")
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
     program = os.environ.get("SHELL") or "bash"
     if Path(program).name != "bash":
@@ -107,7 +106,7 @@ def network(cloud: CloudManager, _options: argparse.Namespace) -> int:
 def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
     """Create an IAM user with the policies in the given files, and print its access key as shell exports."""
     if not cloud.is_running:
-        raise CloudError("The cloud is not running. Run `local-cloud start`.")
+        raise CloudError("The local cloud is not running. Run `local-cloud start`.")
     keys = cloud.operator(options.name, [path.read_text() for path in options.policies])
     for name, value in keys.environment.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -116,12 +115,12 @@ def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
 
 COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, shell, network, operator, image)}
 HELP = {
-    "start": "start the API, and build a missing image and environments",
+    "start": "start the API, and build the image and environments if they are missing",
     "stop": "stop the API, and keep hosts and data",
     "status": "show instances, groups and file systems",
     "destroy": "stop the API, and delete hosts and all data",
-    "env": "print shell exports that point AWS tools to the cloud",
-    "shell": "open a shell in which AWS tools use the cloud",
+    "env": "print shell exports that point AWS tools to the local cloud",
+    "shell": "open a shell in which AWS tools use the local cloud",
     "network": "print an address range that is unused on this machine, for the VPC of another cluster",
     "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
@@ -130,7 +129,7 @@ HELP = {
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="local-cloud", description="An AWS API on this machine whose instances are containers.")
-    parser.add_argument("--home", type=Path, default=default_home(), help="folder of the cloud (default: %(default)s)")
+    parser.add_argument("--home", type=Path, default=default_home(), help="folder of the local cloud (default: %(default)s)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, text in HELP.items():
         command = commands.add_parser(name, help=text, description=text)

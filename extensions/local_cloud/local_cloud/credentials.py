@@ -19,7 +19,7 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key, by default a new random one."""
+    """An access key. The default is a new random key."""
 
     access_key_id: str = field(default_factory=lambda: "AKIA" + "".join(secrets.choice(KEY_LETTERS) for _ in range(16)))
     secret_access_key: str = field(default_factory=_secret, repr=False)

@@ -55,7 +55,7 @@ class Exports:
 
 
 def served_file_systems() -> dict[str, frozenset[str]]:
-    """Return the servers of every file system by id. A file system that cannot be mounted has no servers.
+    """Return the servers of every file system, by the id of the file system. A file system that cannot be mounted has no servers.
 
     Servers of EFS are the DNS names and addresses of available mount targets. The server of Lustre is `DNS name@tcp:mount name`.
     """

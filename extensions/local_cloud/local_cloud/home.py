@@ -1,4 +1,4 @@
-"""The home folder of a cloud: its files, its setup, and the names derived from its path."""
+"""The home folder of a local cloud: its files, its setup, and the names derived from its path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def default_home() -> Path:
 
 DEFAULT_ENVIRONMENT = "pytorch"
 FORMER_NETWORK = "10.97.0.0/16"
-"""The range of clouds that were first started before each cloud chose its own range. The range of an existing VPC cannot change."""
+"""The VPC range of local clouds that were first started before each local cloud chose its own range. The range of an existing VPC cannot
+change.
+"""
 NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 
@@ -47,13 +49,13 @@ class Setup:
     fuse: bool = False
     """Whether programs on hosts can mount FUSE file systems, such as buckets."""
     new_account: bool = False
-    """Whether the cloud had the quotas of a new account when it was first started."""
+    """Whether the local cloud had the quotas of a new account when it was first started."""
     network: str = ""
-    """An address range for a VPC. Nothing else on this machine used it when the cloud was first started with hosts."""
+    """An address range for a VPC. Nothing else on this machine used the range when the local cloud was first started with hosts."""
 
 
 class Home:
-    """Paths and names of one cloud. Clouds with different home folders do not share containers, networks, or addresses."""
+    """Paths and names of one local cloud. Local clouds with different home folders do not share containers, networks, or addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().resolve()
@@ -68,13 +70,13 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files that the inventories of this cloud use."""
+        """SSH files that the inventories of this local cloud use."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
 
     def cloud_name(self, setup: Setup) -> str:
-        """Return the label of the cloud's containers and networks."""
+        """Return the label of the local cloud's containers and networks."""
         return f"{setup.name}-{self._digest.hex()[:8]}"
 
     @property
@@ -84,7 +86,9 @@ class Home:
 
     @property
     def networks(self) -> list[str]:
-        """Return ranges for a VPC. Their order differs between clouds, so that clouds that start together rarely choose the same range."""
+        """Return ranges for a VPC. Their order differs between local clouds, so that local clouds that start together rarely choose the
+        same range.
+        """
         first = self._digest[2] % len(NETWORKS)
         return [*NETWORKS[first:], *NETWORKS[:first]]
 
@@ -147,7 +151,7 @@ class Home:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Hold the lock of the server. Raises `BlockingIOError` if another server is running."""
+        """Hold the lock of the server process. Raises `BlockingIOError` if another server is running."""
         with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
@@ -156,7 +160,7 @@ class Home:
             yield
 
     def environment(self, setup: Setup) -> dict[str, str]:
-        """Return the environment variables that point AWS tools to this cloud."""
+        """Return the environment variables that point AWS tools to this local cloud."""
         bypass = [*filter(None, os.environ.get("NO_PROXY", os.environ.get("no_proxy", "")).split(",")), "127.0.0.1"]
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{setup.port}",
@@ -170,7 +174,7 @@ class Home:
         }
 
     def delete(self) -> None:
-        """Delete the files of the cloud, and the folder if it is empty."""
+        """Delete the files of the local cloud, and the folder if it is empty."""
         for folder in (self.hosts, self.file_systems, self.ssh, self.operators):
             remove_as_root(folder)
         keys = (self.key_file, self.key_file.with_suffix(".pub"))

@@ -1,4 +1,4 @@
-"""Starts, stops, and destroys the cloud of a home folder."""
+"""Starts, stops, and destroys the local cloud in a home folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", 
 
 
 class CloudManager:
-    """The cloud of a home folder, whether it is running or not."""
+    """The local cloud in a home folder, whether it is running or not."""
 
     def __init__(self, folder: Path, progress: Progress = print) -> None:
         self.home = Home(folder)
@@ -53,7 +53,7 @@ class CloudManager:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that point AWS tools to this cloud."""
+        """Return the environment variables that point AWS tools to this local cloud."""
         return self.home.environment(self.setup)
 
     def client(self, service: str, region: str = REGION) -> Any:
@@ -77,7 +77,7 @@ class CloudManager:
         """Build the missing image and environments, and start the server.
 
         Return False if the server was already running with all of these environments. Options that are not set keep their values from
-        the last start. `environments` are added to the environments of earlier starts. With `new_account`, a new cloud has the quotas
+        the last start. `environments` are added to the environments of earlier starts. With `new_account`, a new local cloud has the quotas
         of a new account. Otherwise, its quotas are practically unlimited. Raises `CloudError`, `PodmanError`, or `ValueError` for an
         unknown environment.
         """
@@ -108,7 +108,7 @@ class CloudManager:
         possible = podman.configure(image, *user_namespace.OPTIONS)
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
         setup = replace(setup, image=image, environments=folders)
-        # Existing files of hosts belong to the users of one mode (with or without a user namespace), so the mode must not change.
+        # Existing files of hosts belong to user ids that differ with and without a user namespace, so this setting must not change.
         isolated = possible and (setup.user_namespace or not self._has_hosts(setup))
         host_options = list(user_namespace.OPTIONS) if isolated else []
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
@@ -150,7 +150,7 @@ class CloudManager:
         return ids
 
     def _has_hosts(self, setup: Setup) -> bool:
-        """Return whether the cloud has hosts or file systems."""
+        """Return whether the local cloud has hosts or file systems."""
         containers, _networks = podman_hosts(self.home, setup).labelled()
         return bool(containers) or any(self.home.file_systems.glob("fs-*"))
 
@@ -243,7 +243,7 @@ def select_hosts(home: Home, setup: Setup) -> HostInterface:
 
 
 def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
-    """Return the podman hosts of the cloud."""
+    """Return the podman hosts of the local cloud."""
     environments = {name: Path(folder) for name, folder in setup.environments.items()}
     name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
     return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace, setup.fuse)

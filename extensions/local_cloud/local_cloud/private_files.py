@@ -9,11 +9,11 @@ from typing import IO, Any
 
 
 class CloudError(RuntimeError):
-    """The cloud cannot do what was requested."""
+    """The local cloud cannot do what was requested."""
 
 
 class ForeignFile(CloudError):
-    """A file or folder of the cloud belongs to another user."""
+    """A file or folder of the local cloud belongs to another user."""
 
 
 def open_private(path: Path, mode: str = "w") -> IO[Any]:

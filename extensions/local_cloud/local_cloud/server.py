@@ -1,4 +1,4 @@
-"""The server process of a cloud: `python -m local_cloud.server HOME`, which `local-cloud start` runs."""
+"""The server process of a local cloud: `python -m local_cloud.server HOME`, which `local-cloud start` runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAVE_EVERY = 30.0
 
 
 class Saver:
-    """A WSGI application that wraps the cloud and saves its state after requests and at intervals."""
+    """A WSGI application that wraps the local cloud and saves its state after requests and at intervals."""
 
     def __init__(self, cloud: app.AwsApi, path: Path) -> None:
         self._cloud = cloud
@@ -43,7 +43,7 @@ class Saver:
             self._called.set()
 
     def close(self) -> None:
-        """Stop the thread, and save the state one last time."""
+        """Stop the background thread, and save the state one last time."""
         self._closing.set()
         self._called.set()
         self._thread.join()
@@ -62,7 +62,7 @@ class Saver:
 
 
 def serve(home: Home) -> None:
-    """Serve the cloud of `home` until SIGTERM or SIGINT, then save the state of the cloud. Hosts keep running."""
+    """Serve the local cloud in `home` until SIGTERM or SIGINT, then save its state. Hosts keep running."""
     with home.serving():
         _serve(home)
 
@@ -92,7 +92,7 @@ def _serve(home: Home) -> None:
 
 
 def main() -> None:
-    """Serve the cloud of the home folder that is specified on the command line."""
+    """Serve the local cloud in the home folder that is specified on the command line."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     serve(Home(Path(sys.argv[1])))
 

@@ -1,4 +1,4 @@
-"""The status of a cloud as text."""
+"""The status of a local cloud as text."""
 
 from __future__ import annotations
 

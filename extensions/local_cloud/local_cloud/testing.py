@@ -1,4 +1,4 @@
-"""Clouds and hosts for tests."""
+"""Local clouds and hosts for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
 
-# Ranges for the VPCs of tests. Bare hosts and `make train` use other ranges.
+# CIDR ranges for the VPCs of tests. Bare hosts and `make train` use other ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
 Result = TypeVar("Result")
 
@@ -103,7 +103,7 @@ def bare_hosts(
 
 @contextmanager
 def unused_range() -> Iterator[str]:
-    """Claim a CIDR range for the VPC of a test. Neither this machine nor another running test uses the range.
+    """Claim a CIDR range for the VPC of a test. Nothing on this machine uses the range, including other running tests.
 
     Containers of two VPCs with the same range cannot run on one machine.
     """
@@ -236,7 +236,7 @@ class Control:
 
 
 class LocalCloud:
-    """A cloud that a `with` block starts and destroys."""
+    """A local cloud that a `with` block starts and destroys."""
 
     def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
         self.cloud = CloudManager(home)
@@ -257,7 +257,7 @@ class LocalCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return this process's environment variables and the variables that point AWS tools to this cloud."""
+        """Return this process's environment variables and the variables that point AWS tools to this local cloud."""
         return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
 
     @property

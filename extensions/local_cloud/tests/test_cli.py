@@ -14,7 +14,7 @@ from local_cloud.manager import CloudManager
 
 def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--home", str(tmp_path / "none"), "env"]) == 1
-    assert capsys.readouterr().err == "local-cloud: The cloud has no address yet. Run `local-cloud start`.\n"
+    assert capsys.readouterr().err == "local-cloud: The local cloud has no address before its first start. Run `local-cloud start`.\n"
     assert not (tmp_path / "none").exists()
 
 
@@ -25,7 +25,7 @@ def test_stop_when_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_shell_needs_a_running_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--home", str(tmp_path), "shell"]) == 1
-    assert "The cloud is not running" in capsys.readouterr().err
+    assert "The local cloud is not running" in capsys.readouterr().err
 
 
 def test_the_shell_says_where_it_is_and_when_its_cloud_has_ended(tmp_path: Path) -> None:

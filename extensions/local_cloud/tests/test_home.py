@@ -1,4 +1,4 @@
-"""Names, addresses, and files of a cloud."""
+"""Names, addresses, and files of a local cloud."""
 
 from __future__ import annotations
 

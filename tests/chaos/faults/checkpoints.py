@@ -1,4 +1,4 @@
-"""Faults of checkpoints, which a job finds when it continues."""
+"""Faults in checkpoints, which a job finds when it continues."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def damage(job, kind, everything=False):
     steps = sorted(int(name[: -len(".json")]) for name in job.host.ssh(f"cd {folder} && ls -d *.json").stdout.split())
     for step in steps if everything else steps[-1:]:
         command = KINDS[kind].format(path=f"{folder}/{step}.json", step=step, folder=folder, next=step + 10)
-        # As if the job itself had written it.
+        # The damaged checkpoint gets the owner and group that it would have if the job itself had written it.
         job.host.ssh(f"sudo sh -c '{command}' && sudo chown --reference={folder} {folder}/*")
     job.signal(0, "KILL")

@@ -1,4 +1,4 @@
-"""Faults of the controller, which starts a job and watches it, and of the script that it starts."""
+"""Faults of the controller, which starts and watches a job, and errors in the script of the job."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from . import processes
 
 
 def none(_job):
-    """Do nothing: the job has an error of its own."""
+    """Do nothing, because the script of the job contains the error."""
 
 
 def end(job, number, then=""):
-    """End the play that watches the job, and then perhaps a rank."""
+    """Send a signal to the play that watches the job. If `then` names a signal, send that signal to a rank afterwards."""
     job.wait_for_step()
     job.injected = time.time()
     os.killpg(job.controller.pid, getattr(signal, number))

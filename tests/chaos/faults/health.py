@@ -1,6 +1,6 @@
 """Faults that a health check must find: recorded output of NVIDIA's and Amazon's tools, lines of the kernel log, and the state of a host.
 
-Hosts have no GPUs. Programs in a directory that precedes all others replay what the tools of a host with eight GPUs and four Elastic Fabric
+Hosts have no GPUs. Programs in a directory that comes first in PATH replay what the tools of a host with eight GPUs and four Elastic Fabric
 Adapters print, and a fault changes this output. Each function changes one host, and `restore` undoes all changes.
 """
 
@@ -33,14 +33,14 @@ def write(host, path, text, mode="755"):
 
 
 def prepare(host):
-    """Make a host look like one with GPUs and adapters, and keep what faults change."""
+    """Make a host look like one with GPUs and adapters, and save the files that faults change."""
     host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {GPUS}/\' {METADATA} && sudo cp -p {METADATA} /etc/hosts /root/')
     host.ssh("sudo mount -t tmpfs tmpfs /sys/class && sudo mkdir -p /sys/class/infiniband /mnt/disk /mnt/storage")
     restore(host)
 
 
 def restore(host):
-    """Undo what a fault did, so that a host is healthy."""
+    """Undo the changes that a fault made, so that the host is healthy."""
     host.ssh(
         f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
@@ -53,7 +53,7 @@ def restore(host):
 
 
 def nvidia(host, count=GPUS, changes=(), links=(), failure="", status=0, pause=0, processes=""):
-    """Replay nvidia-smi with GPUs that differ from healthy ones."""
+    """Replay an nvidia-smi that lists GPUs with differences from healthy ones."""
     text = failure or smi(count, *changes, processes=processes)
     active = nvlink(*(links or [LINKS] * count))
     write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active), pause=pause))
@@ -72,7 +72,7 @@ def no_program(host):
 
 
 def left_process(host):
-    """Replay nvidia-smi with the process 1 on a GPU, which belongs to no job."""
+    """Replay an nvidia-smi that lists process 1, which belongs to no job, on a GPU."""
     nvidia(host, processes=process(1, "/usr/lib/systemd/systemd"))
 
 
@@ -86,17 +86,17 @@ def log(host, *lines):
 
 
 def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
-    """Replay a kernel log with an error of a GPU. The process with the id 1 is running."""
+    """Replay a kernel log with a GPU error that names process 1, which is running."""
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
 
 
 def xid_of_driver(host, code, text):
-    """Replay a kernel log with an error of a GPU that names no process."""
+    """Replay a kernel log with a GPU error that names no process."""
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
 
 
 def sxid(host, code, text):
-    """Replay a kernel log with an error of an NVSwitch."""
+    """Replay a kernel log with an NVSwitch error."""
     log(host, f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}")
 
 
@@ -106,7 +106,7 @@ def shell(host, command):
 
 
 def meminfo(host, available):
-    """Let the kernel report this many kibibytes of available memory."""
+    """Make the kernel report this many kibibytes of available memory."""
     shell(
         host,
         f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo",

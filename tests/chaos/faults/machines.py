@@ -1,4 +1,4 @@
-"""Faults of whole hosts: lost, suspended, shut down."""
+"""Faults that affect a whole host: loss, suspension, shutdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local_cloud.testing import wait_until
 
 
 def lose(job, number=None):
-    """Remove a host without a warning, as if its hardware had failed. Afterwards, another one takes its place."""
+    """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host takes its place."""
     target = job.target if number is None else number
     job.target = target
     job.wait_for_step()
@@ -30,7 +30,7 @@ def shut_down(job):
 
 
 def suspend(job, number=None):
-    """Suspend all processes of a host until the job continues without it, and then let them go on."""
+    """Suspend all processes on a host until the job continues without the host, and then resume the processes."""
     job.target = job.target if number is None else number
     job.wait_for_step()
     container = next(name for name in job.cluster.runtime.labelled()[0] if name.endswith(job.host.name))
@@ -44,7 +44,7 @@ def suspend(job, number=None):
 
 
 def replace_later(job):
-    """Put a new host with the same address in the place of the lost one after the judge has seen the job."""
+    """After the judge has seen the job, replace the lost host with a new one that has the same address."""
 
     def replace(host=job.host, number=job.target + 1):
         job.cluster.runtime.remove(host.name)

@@ -16,7 +16,7 @@ RULES = {
 
 
 def cut(job, kind):
-    """Drop or refuse the traffic of a host, except SSH, until the hosts have noticed."""
+    """Drop or refuse the traffic of a host, except SSH, until the hosts have noticed the fault."""
     job.wait_for_step()
     job.undo.callback(job.host.ssh, f"sudo nft delete table {TABLE}", check=False)
     job.strike(job.host, apply(kind))
@@ -25,7 +25,7 @@ def cut(job, kind):
 
 
 def cut_for(job, kind, seconds):
-    """Drop the traffic of a host for some seconds. The host itself ends this, because it may not be reachable."""
+    """Drop the traffic of a host for some seconds. The host itself restores the traffic, because it may not be reachable."""
     job.wait_for_step()
     job.strike(job.host, f"systemd-run --quiet --on-active={seconds} nft delete table {TABLE} && {apply(kind)}")
 

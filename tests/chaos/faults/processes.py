@@ -1,4 +1,4 @@
-"""Faults of single processes: signals, suspended processes, a limit on memory, exits of the supervisor."""
+"""Faults of single processes: signals, suspended processes, a memory limit, exits of the supervisor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def send(job, signal, part="rank", count=1):
 
 
 def kill_in_recovery(job):
-    """Kill a rank, and another one as soon as the next attempt has begun."""
+    """Kill a rank, and kill a different rank as soon as the next attempt has begun."""
     send(job, "KILL")
     job.wait_for_attempt(2)
     job.signal((job.target + 1) % len(job.cluster.hosts), "KILL")
@@ -64,7 +64,7 @@ def limit_memory(job):
 
 
 def has_unified_memory():
-    """Return whether hosts count lack of memory with control groups of version 2, as the product needs it to name that cause."""
+    """Return whether hosts count out-of-memory kills with cgroup v2, which the collection needs to name this cause."""
     return subprocess.run(["mountpoint", "-q", MEMORY_CGROUPS], check=False).returncode != 0
 
 

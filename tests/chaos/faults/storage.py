@@ -1,4 +1,4 @@
-"""Faults of the shared storage: full, stalled, read-only. The storage of the suite's hosts is a small file system of its own."""
+"""Faults of the shared storage: full, stalled, read-only. The shared storage of the suite's hosts is a small, separate file system."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CHECKPOINTS = "/checkpoints"
 
 
 def on_own_disk(name):
-    """Return the options of a job whose checkpoints are on a file system of their own."""
+    """Return the options of a job whose checkpoints are on a separate file system."""
     return {"environment": {"DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{CHECKPOINTS}/{name}"}}
 
 
 def fill(job, place, stays=False):
-    """Leave no free space on a file system, until the job has failed or until its end."""
+    """Fill a file system. Free the space when the job has failed or, with `stays`, only when the job has ended."""
     job.wait_for_step()
     job.undo.callback(job.cluster.hosts[0].ssh, f"sudo rm -f {place}/fill")
     job.strike(job.cluster.hosts[0], f"dd if=/dev/zero of={place}/fill bs=64k 2>/dev/null || true")
     if stays:
         return
-    # The verdict itself may not fit on the disk.
+    # The disk may not have enough space for the verdict itself.
     wait_until(lambda: not job.cluster.hosts[0].ssh(f"pgrep -f '/jobs/{job.name}/[c]ode'", check=False).stdout)
     job.undo.close()
 
@@ -41,7 +41,7 @@ def stall(job, seconds):
 
 
 def forbid(job):
-    """Take away the permission to write checkpoints, until the hosts have noticed."""
+    """Take away the permission to write checkpoints until the hosts have noticed the fault."""
     job.wait_for_step()
     folder = f"{job.directory}/checkpoints"
     mode = job.cluster.hosts[0].ssh(f"stat -c %a {folder}").stdout.strip()

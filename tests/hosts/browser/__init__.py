@@ -1,4 +1,4 @@
-"""A real browser in a container, so that this machine needs none."""
+"""A real browser in a container, so that this machine needs no browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small data sets in the formats of CIFAR-10, staged where `deeplearning.cluster.dataset` stages the real one."""
+"""Small data sets in the formats of CIFAR-10, staged where `deeplearning.cluster.dataset` stages the real data set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/cifar10"
 DIRECTORY = "/efs/datasets/cifar10"
 
-# Writes images that the example generates. The argument is the format.
+# Writes images that the example generates. The argument is the data format.
 WRITER = """
 import pathlib
 import struct
@@ -54,7 +54,7 @@ globals()[sys.argv[1]]()
 
 @contextlib.contextmanager
 def staged(cluster, python, form):
-    """Stage 96 images to train on and 30 held-out ones with a framework's Python, and delete them in the end."""
+    """Stage 96 training images and 30 held-out images with a framework's Python, and delete all of them at the end."""
     host = cluster.hosts[0]
     scripts = {"data": (EXAMPLE / "data.py").read_text(), "files": (EXAMPLE / "files.py").read_text(), "writer": WRITER}
     host.ssh(f"mkdir -p {DIRECTORY} /tmp/writer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from local_cloud.testing import wait_until
 
-# Waiting ranks poll for messages. Let them yield the cores, which they share with other hosts here.
+# Ranks that wait poll for messages. With this setting, they yield the cores, which ranks on other hosts share in these tests.
 CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 

@@ -1,4 +1,4 @@
-"""deepspeed on two hosts with two processes each: ZeRO without GPUs, and faults."""
+"""The launcher deepspeed on two hosts with two processes each: ZeRO without GPUs, and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jax on two hosts with two processes each: joint computation, and faults."""
+"""The launcher jax on two hosts with two processes each: distributed computation, and faults."""
 
 from __future__ import annotations
 

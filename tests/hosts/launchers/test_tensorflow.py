@@ -1,4 +1,4 @@
-"""tensorflow on two hosts: a script for each strategy, the example with parameter servers, and faults."""
+"""The launcher tensorflow on two hosts: a script for each strategy, the example with parameter servers, and faults."""
 
 from __future__ import annotations
 

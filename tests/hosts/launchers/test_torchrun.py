@@ -1,4 +1,4 @@
-"""torchrun on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and faults."""
+"""The launcher torchrun on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and faults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def epochs(cluster, name):
 
 
 def test_an_elastic_job_goes_on_without_a_host(cluster):
-    # Small steps, so that the job lasts long enough to lose a host.
+    # The steps are small, so that the job lasts long enough to lose a host.
     arguments = ["--epochs", "30", "--batch-size", "4", "--learning-rate", "0.01"]
     cluster.start("elastic", DIGITS, arguments=arguments, launcher_options={"min_hosts": 2}, **SINGLE)
     wait_until(lambda: len(epochs(cluster, "elastic")) >= 2)
@@ -72,7 +72,7 @@ def test_workers_are_restarted_together_and_arguments_arrive_as_given(cluster):
     logs = "".join(cluster.read(f"/efs/jobs/again/logs/agent{index}.log") for index in range(3)).splitlines()
     for rank in range(6):
         lines = [line for line in logs if line.startswith(f"[rank {rank}] ")]
-        # A rank that had not begun when rank 3 failed has begun only once.
+        # A rank that had not yet begun when rank 3 failed began only once.
         assert set(lines[:-1]) <= {f"[rank {rank}] begins with {arguments}", "[rank 3] a passing fault"}
         assert lines[-1] == f"[rank {rank}] ends"
     assert logs.count("[rank 3] a passing fault") == 1

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 @pytest.fixture
 def example(request, monkeypatch):
-    """Return a function that imports a module of the example whose folder is called like the folder of the test."""
+    """Return a function that imports a module of an example. The example's folder has the same name as the folder of the test."""
     folder = EXAMPLES / request.path.parent.name
     monkeypatch.syspath_prepend(str(folder))
     for path in folder.glob("*.py"):

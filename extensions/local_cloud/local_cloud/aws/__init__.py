@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")  # moto reads the variable when it creates an account
+os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")  # moto reads this variable when it creates an account

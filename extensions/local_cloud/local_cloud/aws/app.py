@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
 WITHOUT_LOCK = {"GetConsoleOutput"}
-"""Actions that wait for a host, and therefore run without the cloud's lock."""
+"""Actions that wait for a host, and therefore run without the local cloud's lock."""
 
 
 class AwsApi:
@@ -160,18 +160,18 @@ class AwsApi:
                     reconcile_all()
                     emr_clusters.reconcile_all()
             except Exception:
-                LOG.exception("A round of the ticker failed")
+                LOG.exception("An iteration of the background thread failed")
 
 
 class RequestHandler(MotoRequestHandler):
-    """Sends responses with the time of this cloud's clock."""
+    """Sends responses with the time of the local cloud's clock."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return formatdate((timestamp or time.time()) - CLOUD.delays.clock_lag, usegmt=True)
 
 
 def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
-    """Return an empty cloud. A process has one cloud at a time, because moto keeps its state in globals."""
+    """Return an empty local cloud. A process has one local cloud at a time, because moto keeps its state in globals."""
     return AwsApi(hosts, settings or Settings())
 
 

@@ -1,4 +1,4 @@
-"""The state of the cloud in addition to moto's own. The overrides share it."""
+"""The state that the local cloud keeps in addition to moto's own. All overrides share this state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CloudState:
         self.use(NoHosts(), Settings())
 
     def use(self, hosts: HostInterface, settings: Settings) -> None:
-        """Reset the state. moto keeps its state in globals, so a process has one cloud."""
+        """Reset the state. moto keeps its state in globals, so a process has one local cloud."""
         self.hosts = hosts
         self.settings = settings
         self.delays = settings.delays
@@ -58,7 +58,7 @@ def ec2_regions() -> Iterator[Any]:
 
 
 def instances() -> Iterator[Any]:
-    """Yield all instances of the cloud, including terminated ones."""
+    """Yield all instances in the local cloud, including terminated ones."""
     for backend in ec2_regions():
         for reservation in backend.reservations.values():
             yield from reservation.instances

@@ -1,6 +1,5 @@
-"""The control API below `/_local_cloud/`, which configures the cloud and shows its state to tests and people.
-
-Each request contains the token of the cloud as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
+"""The control API below `/_local_cloud/`, which configures the local cloud and shows its state to tests and people. Each request contains
+the local cloud's token as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
@@ -61,7 +60,7 @@ def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) ->
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
     token = f"Bearer {CLOUD.settings.control_token}"
     if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
-        return _send(start, "401 Unauthorized", {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
+        return _send(start, "401 Unauthorized", {"error": "The control API needs this local cloud's token: Authorization: Bearer TOKEN."})
     if method in ("POST", "PUT") and environ.get("CONTENT_TYPE", "").partition(";")[0].strip() != JSON:
         return _send(start, "415 Unsupported Media Type", {"error": f"The control API accepts only {JSON}."})
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -151,7 +150,7 @@ def _forget_delays() -> None:
 
 def _set_failing(counts: dict[str, int]) -> None:
     if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts.values()):
-        raise ValueError("failing: the count of launches is not a whole number of at least 0.")
+        raise ValueError("failing: the number of launches is not a whole number of at least 0.")
     CLOUD.failing_launches.update({each: count - CLOUD.failing_launches[each] for each, count in counts.items()})
 
 

@@ -21,12 +21,12 @@ class LifeCycle:
         CLOUD.clock.after(seconds, self.become_available)
 
     def become_available(self) -> None:
-        """Complete the creation or the update, unless the deletion has started."""
+        """Complete the creation or the update, unless the deletion of the resource has started."""
         if self.life_cycle_state in ("creating", "updating"):
             self.life_cycle_state = "available"
 
     def start_deletion(self, seconds: float) -> None:
-        """Delete the resource after `seconds`. A second request has no effect."""
+        """Delete the resource after `seconds`. A second call has no effect."""
         if self.life_cycle_state != "deleting":
             self.life_cycle_state = "deleting"
             CLOUD.clock.after(seconds, self.finish_deletion)

@@ -45,7 +45,9 @@ def get_possible_keys(self: Any, context: AttributePickerContext) -> tuple[str, 
 
 @override(XFormedAttributePicker)
 def __call__(self: Any, context: AttributePickerContext) -> Any:
-    """Return an attribute. Its name is compared with the paths of all transformers only if one of the paths ends with this name."""
+    """Return an attribute. The name of an attribute is compared with the paths of all transformers only if one of the paths ends with the
+    name.
+    """
     transformed = self.__dict__.get("_transformed")
     if transformed is None:
         transformed = self._transformed = {path.rpartition(".")[2] for path in self.response_transformers}

@@ -1,4 +1,4 @@
-"""Snapshots of the account: the moto backends in use and the cloud's own state."""
+"""Snapshots of the account: the moto backends in use and the local cloud's own state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .override import override
 FORMAT = b"local cloud, state 3\n"
 """The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes."""
 SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
-"""Saved attributes of the cloud's own state."""
+"""Saved attributes of the local cloud's own state."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
 PRIVATE_KEYS = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)
@@ -85,7 +85,7 @@ def save(path: Path) -> None:
         }
         new = path.with_name(path.name + ".new")
         new.unlink(missing_ok=True)
-        # The snapshot contains keys.
+        # The snapshot contains private keys.
         with open_private(new, "xb") as file:
             file.write(FORMAT)
             _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(state)
@@ -95,7 +95,8 @@ def save(path: Path) -> None:
 def load(path: Path) -> None:
     """Replace the state with a snapshot.
 
-    Raises `ForeignFile` if another user owns the file, because unpickling executes code. Raises `CloudError` if another version wrote it.
+    Raises `ForeignFile` if another user owns the file, because unpickling executes code. Raises `CloudError` if a different version of the
+    local cloud wrote it.
     """
     with CLOUD.lock:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Settings of the AWS API, and delays of changes."""
+"""Settings of the AWS API, and delays until changes are complete."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Delays:
     """Durations of changes in seconds. 0 means that a change is immediate."""
 
     nat_gateway: float = 1.0
-    """From creation to available, and from deletion to deleted."""
+    """From creation until the resource is available, and from deletion until it is deleted."""
     file_system: float = 0.5
     mount_target: float = 0.5
     file_system_policy: float = 0.2
-    """Until reads return a new policy."""
+    """From a change of a policy until reads return the new policy."""
     emr_cluster: float = 0.5
     """The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node."""
     launch_retry: float = 5.0
@@ -29,7 +29,7 @@ class Delays:
     block_end: float = 1800.0
     """From the termination of instances in a Capacity Block to the end of the block."""
     clock_lag: float = 0.0
-    """Seconds by which the clock of Auto Scaling and of responses is behind the clock of this machine."""
+    """Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine."""
     forget: float = 600.0
     """Until terminated instances and deleted NAT gateways are no longer listed."""
 
@@ -50,7 +50,9 @@ class Settings:
     public_prefix: str = "127.83.0.0/16"
     """The range of public addresses: a part of 127.0.0.0/8, so that traffic to them never leaves this machine."""
     tick: float = 0.1
-    """Seconds between two rounds of the ticker, which polls hosts, runs delayed changes, and reconciles groups and clusters."""
+    """Seconds between two iterations of the background thread, which polls hosts, runs delayed changes, and reconciles groups and
+    clusters.
+    """
     delays: Delays = field(default_factory=Delays)
     administrator: Credentials = field(default_factory=Credentials)
     """The access key of the account's root user, who may do everything."""

@@ -14,7 +14,8 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder of all file systems of a cloud. `.servers/<server>` contains the id of the file system that a server serves.
+    """The folder that contains all file systems of a local cloud. `.servers/<server>` contains the id of the file system that a server
+    serves.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
     `.access/<id>` contains the actions that clients may perform, as JSON.
@@ -30,7 +31,8 @@ class FileSystems:
         for each in (self._servers, self._access):
             each.mkdir(parents=True, exist_ok=True)
             each.chmod(0o755)
-        # Hosts see all file systems of the cloud in this folder. The folder's mode gives unprivileged users on hosts access only to mounts.
+        # Hosts see all file systems of the local cloud in this folder. The folder's mode gives unprivileged users on hosts access only to
+        # mounts.
         if root and folder.stat().st_gid != root:
             subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
         folder.chmod(0o750 if root else 0o700)

@@ -10,7 +10,7 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# If a host has this device, the host uses it in place of the machine's device, starting at boot.
+# If a host has this separate device, it replaces the machine's device on the host from boot on.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 

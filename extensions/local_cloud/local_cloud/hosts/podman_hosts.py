@@ -27,7 +27,7 @@ SEED = "/var/lib/cloud/seed/nocloud"
 SOCKETS = "/var/lib/local-cloud"
 SOCKET = "aws.sock"
 SSH_PORT = 22
-# Seconds for which the output of `podman ps` is reused, so that one call serves all hosts in a round.
+# Seconds for which the output of `podman ps` is reused, so that one call serves all hosts that are polled in one iteration.
 STATE_AGE = 1.0
 BANNER_TIMEOUT = 3.0
 STOP_GRACE = 10
@@ -49,10 +49,10 @@ class Container:
 
 
 class PodmanHosts:
-    """The hosts of one cloud. Hosts outlive this process. A new process finds them by their labels.
+    """The hosts of one local cloud. Hosts outlive this process, and a new process finds them by their labels.
 
-    `cloud` is the label of the cloud on this machine. `folder` contains the seeds of hosts, and `file_systems` contains the file systems.
-    `environments` are the folders that hosts see as /opt/<name>.
+    `cloud` is the label of the local cloud on this machine. `folder` contains the seeds of hosts, and `file_systems` contains the file
+    systems. `environments` are the folders that hosts see as /opt/<name>.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class PodmanHosts:
         self._forget()
 
     def remove_all(self) -> None:
-        """Remove all hosts and networks of this cloud, including hosts without an instance."""
+        """Remove all hosts and networks of this local cloud, including hosts without an instance."""
         containers, networks = self.labelled()
         if containers:
             self._remove_containers(*containers)
@@ -147,7 +147,7 @@ class PodmanHosts:
                 time.sleep(1)
 
     def labelled(self) -> tuple[list[str], list[str]]:
-        """Return the names of the containers and of the networks of this cloud."""
+        """Return the names of the containers and networks of this local cloud."""
         label = f"--filter=label={LABEL}={self._cloud}"
         containers = self._podman("ps", "--all", label, "--format={{.Names}}").split()
         return containers, self._podman("network", "ls", label, "--format={{.Name}}").split()
@@ -161,7 +161,7 @@ class PodmanHosts:
         return written.replace("\r", "")[-CONSOLE_SIZE:]
 
     def socket(self, instance_id: str) -> Path | None:
-        """Return the path of the host's socket, or None if there is no host."""
+        """Return the path of the host's socket, or None if the host does not exist."""
         folder = self._sockets(instance_id)
         return folder / SOCKET if folder.is_dir() else None
 
@@ -252,7 +252,7 @@ class PodmanHosts:
         )
 
     def _write_seed(self, spec: HostSpec) -> Path:
-        """Write the NoCloud seed of cloud-init: user data, and the same metadata as on EC2. Return the folder of the seed."""
+        """Write the NoCloud seed of cloud-init: user data, and the same metadata as on EC2. Return the folder that contains the seed."""
         seed = self._folder / spec.instance_id / "seed"
         _make_readable_folder(seed)
         metadata = {
@@ -272,7 +272,7 @@ class PodmanHosts:
         return seed
 
     def _read(self, fresh: bool = False) -> dict[str, Container]:
-        """Return this cloud's containers by instance id, at most STATE_AGE seconds old."""
+        """Return this local cloud's containers by instance id, from a list that is at most STATE_AGE seconds old."""
         asked_at = time.monotonic()
         with self._reading:
             if self._read_at < (asked_at if fresh else asked_at - STATE_AGE):
@@ -297,7 +297,7 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root on a host, another user of this machine, can read. The cloud's home folder excludes other users."""
+    """Create a folder that root on a host, another user of this machine, can read. The local cloud's home folder excludes other users."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 

@@ -20,12 +20,12 @@ NETWORK_NAMESPACES = "/run/netns"
 
 
 def delegates_by_itself() -> bool:
-    """Return whether the container engine delegates the control group to the host. The engine does so with version 2 of control groups."""
+    """Return whether the container engine delegates the cgroup to the host, which it does with cgroup v2."""
     return UNIFIED.exists()
 
 
 def delegate_control_group(pid: int) -> None:
-    """Make root on a host the owner of the host's control group, where systemd manages units. `pid` is the host's first process."""
+    """Make root on a host the owner of the host's cgroup, in which systemd manages units. `pid` is the host's first process."""
     lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     group = next((line.partition("name=systemd:")[2] for line in lines if "name=systemd:" in line), "/")
     if group.strip("/"):

@@ -1,4 +1,4 @@
-"""Builds the node image and the environments of frameworks once per machine. A digest of the inputs identifies them."""
+"""Builds the node image and the environments of frameworks once per machine. A digest of its inputs identifies each of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 
 
 def cache_directory() -> Path:
-    """Return the folder of environments, which all clouds share."""
+    """Return the folder of environments, which all local clouds share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deeplearning-local-cloud"
 
 

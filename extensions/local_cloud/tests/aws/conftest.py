@@ -1,4 +1,4 @@
-"""A cloud in this process, with hosts that each test controls, and clients of the cloud."""
+"""A local cloud in this process, with hosts that each test controls, and clients of the local cloud."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = itertools.count(1)
 
 
 class Hosts:
-    """Simulated hosts. The test decides whether they boot, fail to start, or stop."""
+    """Simulated hosts. The test decides whether the hosts boot, fail to start, or stop."""
 
     def __init__(self) -> None:
         self.specs: dict[str, HostSpec] = {}
@@ -185,7 +185,7 @@ def running_cloud(hosts: Hosts) -> Iterator[tuple[app.AwsApi, str]]:
 
 @pytest.fixture
 def cloud(running_cloud: tuple[app.AwsApi, str], hosts: Hosts) -> Iterator[app.AwsApi]:
-    """The cloud, reset after the test."""
+    """The local cloud, which is reset after the test."""
     yield running_cloud[0]
     hosts.reset()
     running_cloud[0].restore()

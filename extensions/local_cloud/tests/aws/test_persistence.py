@@ -118,7 +118,7 @@ def test_a_state_can_be_saved_while_further_pages_wait(account: Account, cloud: 
 
 
 def test_a_state_of_another_version_is_refused(cloud: AwsApi, tmp_path: Path) -> None:
-    """A state of another version could lack attributes that every round of the ticker needs."""
+    """A state file from a different version could lack attributes that every iteration of the background thread needs."""
     state = tmp_path / "state.pickle"
     cloud.save(state)
     state.write_bytes(state.read_bytes().partition(b"\n")[2])

@@ -1,4 +1,4 @@
-"""Two booted hosts that the tests of this folder share."""
+"""Two booted hosts that the tests in this folder share."""
 
 from __future__ import annotations
 

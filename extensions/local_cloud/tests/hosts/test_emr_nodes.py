@@ -24,7 +24,7 @@ FAILING = "#!/bin/sh\necho started\necho the reason >&2\nexit 3\n"
 
 
 class Emr:
-    """A cloud whose network has one subnet, and clusters in it."""
+    """A local cloud whose network has one subnet, and clusters in this subnet."""
 
     def __init__(self, cloud: LocalCloud, network: str, key: Path) -> None:
         self.cloud, self.client, self.ec2, self.key = cloud, cloud.client("emr"), cloud.client("ec2"), key

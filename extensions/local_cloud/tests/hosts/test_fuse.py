@@ -1,4 +1,4 @@
-"""Machines whose containers cannot use FUSE still run hosts."""
+"""Hosts also run on machines whose containers cannot use FUSE."""
 
 from __future__ import annotations
 

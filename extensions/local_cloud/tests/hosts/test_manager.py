@@ -1,4 +1,4 @@
-"""A cloud with hosts, used through the AWS API and the command: from the launch of an instance to its termination."""
+"""A local cloud with hosts, used through the AWS API and the `local-cloud` command: from the launch of an instance to its termination."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USER_DATA = "#cloud-config\nruncmd: [[touch, /run/user-data]]\n"
 
 @dataclass(frozen=True)
 class Launched:
-    """A cloud with one instance."""
+    """A local cloud with one instance."""
 
     cloud: LocalCloud
     network: str
@@ -146,7 +146,7 @@ def test_hosts_that_lack_an_environment_are_known(launched: Launched) -> None:
     hosts = podman_hosts(launched.cloud.cloud.home, launched.cloud.cloud.setup)
     assert hosts.without(["aws-cli", "pytorch"]) == set()
     assert hosts.without(["aws-cli", "jax"]) == {launched.host.name}
-    assert launched.cloud.cloud.relaunch(["jax"]) == [], "no group would launch another one"
+    assert launched.cloud.cloud.relaunch(["jax"]) == [], "the instance belongs to no group that would replace it"
 
 
 def test_terminated_instance_takes_its_host_along(launched: Launched) -> None:

@@ -27,7 +27,9 @@ def square(image, category, side, x=0, y=0, **more):
 
 
 def write(folder, annotations, sizes=((512, 256),)):
-    """Write a data set whose images have these widths and heights, and the numbers 1, 2, ... Both splits are equal."""
+    """Write a data set whose images have these widths and heights, and the numbers 1, 2, ... The training split and the validation split
+    are equal.
+    """
     (folder / "annotations").mkdir(parents=True)
     images = [
         {"id": number, "file_name": f"{number:012}.jpg", "width": width, "height": height}

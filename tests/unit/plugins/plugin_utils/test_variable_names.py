@@ -1,4 +1,4 @@
-"""Tests of which variables count as misspelled. Variables of the collection and variables of users do not."""
+"""Tests of which variables count as misspelled, and that neither variables of the collection nor users' own variables count."""
 
 from __future__ import annotations
 

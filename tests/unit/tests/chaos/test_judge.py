@@ -1,4 +1,4 @@
-"""Tests that the judge of the chaos suite accepts a correct result and refuses each kind of wrong one."""
+"""Tests that the judge of the chaos suite accepts a correct result and rejects each kind of wrong result."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ BECAUSE = {
 
 
 def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:
-    """Return the error of a request that the caller's policies do not allow, or None if they allow the request."""
+    """Return the error for a request that the caller's policies do not allow, or None if they allow the request."""
     if identity.administrator:
         return None
     with CLOUD.lock:

@@ -85,7 +85,9 @@ def for_launch(
 
 
 def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
-    """Return the resources in launch data by kind: their identifiers, and the RunInstances parameter that contains the identifiers."""
+    """Return the resources to which launch data refers, by kind: their identifiers, and the RunInstances parameter that contains the
+    identifiers.
+    """
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])]
     reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
@@ -214,7 +216,7 @@ def _lustre_role() -> Iterator[Permission]:
 
 
 def for_emr(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
-    """Yield the permissions for the tags and the roles of a new cluster. The caller passes the roles to EMR and to EC2.
+    """Yield the permissions that the tags and roles of a new EMR cluster require. The caller passes the roles to EMR and to EC2.
 
     Source: Amazon EMR Management Guide, "Tag clusters" and "Using service-linked roles for cleanup".
     """
@@ -259,7 +261,7 @@ def key_permission(action: str, region: str, identifier: str | None, context: Co
 
 
 def key_permissions(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Permission]:
-    """Yield the permissions for the use of a customer managed key. AWS managed keys require no permissions."""
+    """Yield the permissions for using a customer managed key. AWS managed keys require no permissions."""
     if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
         context = calling_service(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
         if parameter:

@@ -18,7 +18,7 @@ VARIABLE = re.compile(r"\$\{([^}]*)\}")
 WILD = {"*": ".*", "?": "."}
 LITERAL = re.compile(r"\[[*?$]\]")
 ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
-# The condition keys of requests. A policy with another key is an error.
+# The condition keys of requests. A policy with a different condition key is an error.
 KEYS = re.compile(
     r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
     r"|(aws|ec2|autoscaling|elasticmapreduce|iam):(request|resource)tag/.+"
@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Effect(Enum):
-    """The effect of policies on a permission."""
+    """The effect that policies have on a permission."""
 
     ALLOWED = "allowed"
     DENIED = "explicitDeny"
@@ -233,7 +233,9 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 
 
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
-    """Return, for each value of the request, whether it meets the condition. None stands for a pattern with variables that are not set."""
+    """Return, for each value of the condition key in the request, whether the value meets the condition. None stands for a pattern with
+    variables that are not set.
+    """
     compare, negated = OPERATORS[name]
     return [any(_compare(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
 

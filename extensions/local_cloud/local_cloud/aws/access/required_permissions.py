@@ -1,4 +1,4 @@
-"""Permissions that API calls require: actions, resources, and condition keys of the Service Authorization Reference.
+"""Permissions that API calls require: actions, resources, and condition keys from the Service Authorization Reference.
 
 Only the administrator may make calls that are not listed here.
 """

@@ -98,7 +98,7 @@ class Group(FakeAutoScalingGroup):
             self._scale_out(-surplus)
 
     def delete(self, *_: Any) -> None:
-        """Start the deletion: `reconcile` terminates all instances, then removes the group."""
+        """Start deleting the group: `reconcile` terminates all instances, then removes the group."""
         self.deleting, self.status = True, "Delete in progress"
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()
@@ -271,7 +271,7 @@ def reconcile_all() -> None:
     for group in all_groups():
         try:
             group.reconcile()
-        except Exception:  # an error of one group must not stop the others
+        except Exception:  # an error in one group must not prevent the reconciliation of other groups
             LOG.exception("Group %s could not be reconciled", group.name)
 
 
@@ -285,7 +285,7 @@ def find_group(backend: AutoScalingBackend, name: str) -> Group:
 
 
 def find_member(backend: AutoScalingBackend, instance_id: str) -> tuple[Group, Member]:
-    """Return the group of an instance, and the instance as its member. Raises `ValidationError`."""
+    """Return the group of an instance, and the instance as a member of that group. Raises `ValidationError`."""
     groups: Any = backend.autoscaling_groups
     for group in groups.values():
         for member in group.instance_states:

@@ -21,7 +21,7 @@ moto_delete_network_interface = EC2Backend.delete_network_interface
 
 @override(Subnet)
 def get_available_subnet_ip(self: Any, instance: Any) -> str:
-    """Return the next free address after the latest one, so that an address is not reused immediately."""
+    """Return the next free address after the one that was assigned last, so that an address is not reused immediately."""
     first = int(self.cidr.network_address) + RESERVED_BY_AWS
     count = self.cidr.num_addresses - RESERVED_BY_AWS - 1
     start = getattr(self, "_next_offset", 0)
@@ -84,7 +84,7 @@ def random_ip() -> str:
 
 
 def next_public_address() -> str:
-    """Return the next free address of the public prefix after the latest one. Raises `AddressLimitExceeded`."""
+    """Return the next free address in the public prefix after the one that was assigned last. Raises `AddressLimitExceeded`."""
     network = ipaddress.IPv4Network(CLOUD.settings.public_prefix)
     taken = {interface.public_ip for backend in ec2_regions() for interface in backend.enis.values()}
     taken |= {address.public_ip for backend in ec2_regions() for address in backend.addresses}

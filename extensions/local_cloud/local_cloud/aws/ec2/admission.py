@@ -22,7 +22,7 @@ def market(data: dict[str, Any]) -> str:
 
 
 def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int) -> list[CapacityReservation | None]:
-    """Return the Capacity Reservation of each instance, or None for no reservation. Raises the EC2 error that prevents the launch."""
+    """Return, for each instance, the Capacity Reservation that it uses, or None. Raises the EC2 error that prevents the launch."""
     instance_type, zone, kind = data["InstanceType"], subnet.availability_zone, market(data)
     if instance_type not in offered(backend.region_name, zone):
         raise EC2ClientError(

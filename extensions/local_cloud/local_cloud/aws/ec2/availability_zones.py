@@ -34,7 +34,7 @@ def describe_availability_zones(self: EC2Backend, *arguments: Any, **options: An
 
 
 def _describe_availability_zones(self: EC2Response) -> ActionResult:
-    """Return zones of all types that the account has enabled."""
+    """Return all zones that the account has enabled, including Local Zones."""
     self.error_on_dryrun()
     names, ids = self._get_param("ZoneNames", []), self._get_param("ZoneIds", [])
     zones = moto_describe_zones(self.ec2_backend, self._filters_from_querystring(), zone_names=names, zone_ids=ids)
@@ -45,7 +45,9 @@ EC2Response.describe_availability_zones = _describe_availability_zones  # type: 
 
 
 def _group(zone: Zone) -> dict[str, str]:
-    """Return the group of a zone, whether the account has enabled it, and the members that only Local Zones have."""
+    """Return the fields of a zone that depend on its type: its name, its group, whether the account has enabled it, and the network border
+    group of a Local Zone.
+    """
     if is_availability_zone(zone):
         return {"ZoneName": zone.name, "GroupName": f"{zone.region_name}-zg-1", "OptInStatus": "opt-in-not-required"}
     group = zone.name.rstrip("abc")

@@ -190,7 +190,7 @@ def _exceeded() -> EC2ClientError:
 
 @override(EC2Response)
 def create_capacity_reservation(self: EC2Response) -> ActionResult:
-    """Reserve capacity of the zone. A request with a known client token returns the earlier reservation."""
+    """Reserve capacity in the zone. A request with a known client token returns the earlier reservation."""
     backend, token = self.ec2_backend, self._get_param("ClientToken")
     for each in capacity_reservations(backend).values():
         if token and each.client_token == token:
@@ -320,7 +320,7 @@ def _changeable(response: EC2Response) -> CapacityReservation:
 
 
 def _end_date(response: EC2Response) -> datetime | None:
-    """Return the end date in a request, or None. Raises the EC2 errors for an end date that contradicts its type."""
+    """Return the end date in a request, or None. Raises the EC2 errors for an end date that contradicts the end date type."""
     end, limited = _date(response, "EndDate"), response._get_param("EndDateType") == "limited"
     if limited and not end:
         raise EC2ClientError("MissingParameter", "You must specify an end date when the end date type is limited.")

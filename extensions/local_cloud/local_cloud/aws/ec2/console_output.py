@@ -15,7 +15,7 @@ from ..override import override
 
 @override(EC2Response)
 def get_console_output(self: EC2Response) -> ActionResult:
-    """Return the console output of the host. The caller does not hold the cloud's lock, because reading takes time."""
+    """Return the console output of the host. The caller does not hold the local cloud's lock, because reading takes time."""
     with CLOUD.lock:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
     # EC2 API Reference, GetConsoleOutput: "supported on all instance types on the Nitro System"

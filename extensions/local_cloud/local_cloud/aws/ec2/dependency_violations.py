@@ -1,4 +1,4 @@
-"""Deletions that AWS refuses while the resource is in use, and that moto does not refuse."""
+"""Deletions of resources in use, which AWS refuses but moto allows."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ FRAMEWORKS = (
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
-"""Part of the parameter name, title, operating systems, and architectures."""
+"""Frameworks: the part of the parameter's name, the title, the operating systems, and the architectures."""
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
-"""The prefixes of image names by architecture: without and with a framework."""
+"""The prefixes of image names, by architecture: for images without and with a framework."""
 Kind = tuple[str, str]
-"""Part of the parameter name, and architecture."""
+"""A kind of image: the part of the parameter's name, and the architecture."""
 KINDS: dict[str, Kind] = {
     **{
         f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
@@ -48,7 +48,7 @@ KINDS: dict[str, Kind] = {
         for architecture in architectures
     },
 }
-"""Kinds of images by image name without the date at the end."""
+"""Kinds of images, by image name without the date at the end."""
 
 moto_register_image = EC2Backend.register_image
 

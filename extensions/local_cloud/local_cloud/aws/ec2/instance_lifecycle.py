@@ -21,7 +21,7 @@ WORKERS = 16
 class InstanceLifecycle:
     """Worker threads that start, stop, and remove hosts: one action at a time per instance, many instances in parallel.
 
-    No thread holds the cloud's lock while it waits for a host.
+    No thread holds the local cloud's lock while it waits for a host.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class InstanceLifecycle:
             self._check_health()
 
     def recover(self) -> None:
-        """Continue after a restart of the cloud: repeat interrupted actions, and start hosts that are down."""
+        """Continue after a restart of the local cloud: repeat interrupted actions, and start hosts that are down."""
         self._started.clear()
         with CLOUD.lock:
             everything = list(instances())

@@ -94,7 +94,7 @@ def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
 
 
 def launch(backend: EC2Backend, data: Data, subnet: Subnet, count: int = 1) -> Reservation:
-    """Launch `count` instances from checked data. Raises the EC2 errors of `admit`."""
+    """Launch `count` instances from checked data. Raises the same EC2 errors as `admit`."""
     reservations = admit(backend, data, subnet, count)
     reservation = backend.run_instances(
         data["ImageId"], count, _user_data(data), data.get("SecurityGroups", []), **_arguments(backend, data, subnet)
@@ -182,7 +182,7 @@ def _interfaces(data: Data) -> list[Data]:
 
 
 def _disks(backend: EC2Backend, data: Data) -> list[Data]:
-    """Return the root disk of the image and the disks of launch data."""
+    """Return the root disk of the image and the disks in launch data."""
     image = backend.describe_images(ami_ids=[data["ImageId"]])[0]
     disks: dict[str, Data] = {image.root_device_name: {"VolumeSize": 15, "VolumeType": "gp3", "DeleteOnTermination": True}}
     for mapping in data.get("BlockDeviceMappings", []):

@@ -95,7 +95,7 @@ def describe_launch_template_versions(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def create_launch_template_version(self: EC2Response) -> ActionResult:
-    """Create a version. If the request names a source version, this version provides the data that the request omits."""
+    """Create a version. If the request names a source version, the source version provides the data that the request omits."""
     template = _template(self)
     data = dict(self._get_param("LaunchTemplateData", {}))
     if source := self._get_param("SourceVersion"):

@@ -1,4 +1,4 @@
-"""The limit on the number of tags of an EC2 resource."""
+"""The limit on the number of tags that an EC2 resource can have."""
 
 from __future__ import annotations
 

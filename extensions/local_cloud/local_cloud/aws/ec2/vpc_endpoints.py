@@ -114,7 +114,7 @@ class Endpoint(VPCEndPoint):
         self._list_interfaces()
 
     def set_security_groups(self, groups: list[str]) -> None:
-        """Set the security groups of all network interfaces. Raises `InvalidGroup.NotFound`."""
+        """Set the security groups of all network interfaces of the endpoint. Raises `InvalidGroup.NotFound`."""
         for identifier in groups:
             group = self.ec2_backend.get_security_group_from_id(identifier)
             if group is None or group.vpc_id != self.vpc_id:
@@ -230,7 +230,9 @@ def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], s
 
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
-    """Return the endpoint services of AWS, which are built from a list of names. moto would load backends that require more packages."""
+    """Return the endpoint services of AWS, built from a list of names. To build this list, moto would load backends that require more
+    packages.
+    """
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region] if is_availability_zone(zone)]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):

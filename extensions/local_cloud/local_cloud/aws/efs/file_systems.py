@@ -20,11 +20,11 @@ from ..override import override
 
 JSON = {"Content-Type": "application/json"}
 MOST_THROUGHPUT = 3414
-"""The quota for provisioned throughput in MiB/s, as in the regions with the highest quota."""
+"""The quota for provisioned throughput in MiB/s, with its value in the regions that have the highest quota."""
 THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
 """The minimum time between changes of the throughput mode or decreases of the provisioned throughput."""
 
-# The first generation of tag calls, which older clients still use.
+# The first generation of the API for tags, which older clients still use.
 for call in ("create-tags", "delete-tags", "tags"):
     urls.url_paths[f"/2015-02-01/{call}/<file_system_id>"] = urls.response.dispatch
     urls.url_paths[f"/2015-02-01/{call}/<file_system_id>/"] = urls.response.dispatch
@@ -45,7 +45,9 @@ class DelayedFileSystem(LifeCycle, FileSystem):
         self.start_creation(CLOUD.delays.file_system)
 
     def set_throughput(self, mode: str, provisioned: float | None) -> None:
-        """Start an update of the throughput. Raises `TooManyRequests` if the previous change of the mode or decrease is too recent."""
+        """Start an update of the throughput. Raises `TooManyRequests` if the previous change of the mode, or the previous decrease of the
+        throughput, is too recent.
+        """
         before = self.provisioned_throughput_in_mibps
         if mode != self.throughput_mode or (before and provisioned and provisioned < before):
             now = datetime.now(UTC)

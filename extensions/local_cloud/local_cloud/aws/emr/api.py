@@ -135,7 +135,7 @@ def list_instances(self: Response) -> ActionResult:
 def list_bootstrap_actions(self: Response) -> ActionResult:
     actions = _cluster(self).request.get("BootstrapActions", [])
     scripts = [(action["Name"], action["ScriptBootstrapAction"]) for action in actions]
-    # At most 16 actions, which fit on one page
+    # A cluster has at most 16 bootstrap actions, which fit on one page
     return ActionResult(
         {"BootstrapActions": [{"Name": name, "ScriptPath": script["Path"], "Args": script.get("Args", [])} for name, script in scripts]}
     )
@@ -174,7 +174,7 @@ def add_job_flow_steps(self: Response) -> ActionResult:
 
 @override(Response)
 def add_instance_groups(self: Response) -> ActionResult:
-    """Add task groups. Other groups can be specified only when the cluster is created."""
+    """Add task groups. Groups with other roles can be specified only when the cluster is created."""
     cluster, requests = _cluster(self, "JobFlowId"), copy.deepcopy(self._get_param("InstanceGroups", []))
     _check_started(cluster, "Instance groups can only be added")
     check_groups(self.backend, cluster.request["ReleaseLabel"], requests)

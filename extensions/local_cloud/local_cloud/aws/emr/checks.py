@@ -13,7 +13,7 @@ from .steps import MOST_ACTIVE
 RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
 FIRST_WITH_SERVICE_RULE = (5, 30, 0)
-"""The first release whose master connects to the service through the group for service access."""
+"""The first release whose master connects to the service through the service access security group."""
 MOST_BOOTSTRAP_ACTIONS = 16
 MOST_ADDITIONAL_GROUPS = 4
 MOST_CHARACTERS_OF_STEP = 10240
@@ -58,7 +58,7 @@ GROUP = {"InstanceCount", "InstanceRole", "InstanceType", "Market", "Name"}
 
 
 def normal_request(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request with instance groups, converted from the older parameters with two instance types if necessary."""
+    """Return the request with instance groups. If it has the older parameters for two instance types, convert them to groups."""
     instances = request["Instances"]
     former = ("MasterInstanceType", "SlaveInstanceType", "InstanceCount")
     if "InstanceGroups" in instances or not any(name in instances for name in former):
@@ -147,7 +147,7 @@ def _check_release(backend: Any, request: dict[str, Any]) -> None:
 
 
 def version(label: str) -> tuple[int, ...]:
-    """Return the numbers of a release label."""
+    """Return the version numbers in a release label."""
     found = RELEASE.fullmatch(label)
     return tuple(map(int, found.groups())) if found else ()
 

@@ -274,7 +274,7 @@ class Cluster:
             self._run_steps()
 
     def _run_steps(self) -> None:
-        """End the running step when its time has elapsed, or start the next one. If no step is left, the cluster waits or terminates."""
+        """End the running step when its time has elapsed, or start the next one. If no steps remain, the cluster waits or terminates."""
         step = next((each for each in self.steps if each.is_active), None)
         if step is None and not self.keeps_alive:
             self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
@@ -365,5 +365,5 @@ def reconcile_all() -> None:
         for cluster in list(clusters(backend).values()):
             try:
                 cluster.reconcile()
-            except Exception:  # an error of one cluster must not stop the others
+            except Exception:  # an error in one cluster must not prevent the reconciliation of other clusters
                 LOG.exception("Cluster %s could not be reconciled", cluster.id)

@@ -8,11 +8,11 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami
 
 EMR = "137112412989"
-"""The account that owns the images, which is the account of Amazon Linux."""
+"""The account that owns the images. It also owns the images of Amazon Linux."""
 
 
 def image_of_release(backend: EC2Backend, label: str) -> str:
-    """Return the id of a release's image. The id differs between regions and never changes."""
+    """Return the id of a release's image. The image id differs between regions and never changes."""
     digest = hashlib.sha256(f"{label}/{backend.region_name}".encode()).hexdigest()
     identifier = f"ami-{digest[:17]}"
     if identifier not in backend.amis:

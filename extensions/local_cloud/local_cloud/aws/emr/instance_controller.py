@@ -1,8 +1,8 @@
 """The instance controller of EMR, which runs on the nodes: it prepares the node and executes the bootstrap actions.
 
-It gets its task from the local cloud through the socket of the host, reports the outcome there, and ends. It reads scripts from S3 and
-writes logs to S3 with the credentials of the node's role. Source of paths: Amazon EMR Management Guide, "Create bootstrap actions to
-install additional software" and "View log files".
+The instance controller gets its task from the local cloud through the socket of the host, reports the outcome there, and exits. It uses the
+credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR Management Guide, "Create
+bootstrap actions to install additional software" and "View log files".
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def report(failure: dict[str, Any] | None) -> None:
             urllib.request.urlopen(request, timeout=30).close()
             return
         except urllib.error.HTTPError:
-            return  # the node has ended
+            return  # the node has been terminated
         except OSError:
             time.sleep(PAUSE)
 
@@ -96,7 +96,7 @@ def run_actions(task: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def run_action(number: int, path: str, arguments: list[str], logs: Path) -> str:
-    """Execute a bootstrap action as `hadoop`. Return '' or why it failed: `download`, `status`, or `timeout`."""
+    """Execute a bootstrap action as `hadoop`. Return '' on success, otherwise the kind of failure: `download`, `status`, or `timeout`."""
     folder = ACTIONS / str(number)
     folder.mkdir(exist_ok=True)
     shutil.chown(folder, USER, USER)
@@ -114,7 +114,7 @@ def run_action(number: int, path: str, arguments: list[str], logs: Path) -> str:
 
 
 def execute(command: list[str], folder: Path, logs: Path) -> str:
-    """Run a command as `hadoop`, and return '' or why it failed."""
+    """Run a command as `hadoop`. Return '' on success, otherwise the kind of failure."""
     account = pwd.getpwnam(USER)
     environment = {"HOME": account.pw_dir, "USER": USER, "LOGNAME": USER, "SHELL": account.pw_shell, "PATH": PATH, "LANG": "C.UTF-8"}
     with (logs / "stdout").open("wb") as stdout, (logs / "stderr").open("wb") as stderr:
@@ -141,7 +141,7 @@ def execute(command: list[str], folder: Path, logs: Path) -> str:
 
 
 def fetch(path: str, destination: Path) -> str:
-    """Copy a script from S3 or from this node. Return '' or the error."""
+    """Copy a script from S3 or from this node. Return '' on success, otherwise the error."""
     if not path.startswith(S3_SCHEMES):
         try:
             shutil.copyfile(path.removeprefix("file://"), destination)
@@ -154,7 +154,7 @@ def fetch(path: str, destination: Path) -> str:
 
 
 def copy_object(source: str, destination: str) -> str:
-    """Copy an object from or to S3. Return '' or the error."""
+    """Copy an object from or to S3. Return '' on success, otherwise the error."""
     done = subprocess.run(["rclone", "copyto", *S3, source, destination], check=False, capture_output=True, text=True)
     return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else ""
 
@@ -171,7 +171,7 @@ def save_logs(log_uri: str, number: int, logs: Path) -> None:
 def install(applications: list[str], master: str) -> None:
     """Create the folders of the applications, and the Hadoop settings that contain the master's name.
 
-    EMR does this after the bootstrap actions.
+    EMR creates them after the bootstrap actions.
     """
     for name in applications:
         for folder in APPLICATION_FOLDERS:

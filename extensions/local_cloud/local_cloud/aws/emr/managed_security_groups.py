@@ -2,7 +2,7 @@
 
 EMR creates each security group that the request does not name, and adds EMR's own rules to the security groups of the nodes.
 
-If a request names a group for service access, EMR does not add rules to that group. Source: Amazon EMR Management Guide, "Working with
+If a request names a service access security group, EMR does not add rules to that group. Source: Amazon EMR Management Guide, "Working with
 Amazon EMR-managed security groups".
 """
 
@@ -29,7 +29,7 @@ ANYWHERE = "0.0.0.0/0"
 
 
 class ManagedGroups(NamedTuple):
-    """Ids of the security groups. Only clusters in private subnets have a group for service access."""
+    """Ids of a cluster's security groups. Only clusters in private subnets have a service access security group."""
 
     master: str
     slave: str
@@ -69,7 +69,7 @@ def _manage_own(backend: EC2Backend, subnet: Subnet) -> ManagedGroups:
 
 
 def lets_master_in(backend: EC2Backend, groups: ManagedGroups) -> bool:
-    """Return whether the group for service access has a rule for the master. Without such a group, return True."""
+    """Return whether the service access security group has a rule for the master. If the cluster has no such group, return True."""
     service = groups.service and backend.get_security_group_from_id(groups.service)
     return not service or any(
         rule.source_group.get("GroupId") == groups.master

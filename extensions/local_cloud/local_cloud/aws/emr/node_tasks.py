@@ -77,7 +77,7 @@ class NodeTasks:
 
 
 def _find(instance_id: str) -> tuple[Cluster, Node] | None:
-    """Return the live node with this instance, and its cluster."""
+    """Return the live node that runs on this instance, and the cluster of the node."""
     for _account, _region, backend in list(emr_backends.iter_backends()):
         for cluster in backend.clusters.values():
             for node in cluster.nodes:

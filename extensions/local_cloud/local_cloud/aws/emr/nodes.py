@@ -54,12 +54,12 @@ class Node:
 
     @property
     def has_host(self) -> bool:
-        """Return whether a host executes the bootstrap actions. Otherwise, they only take time and are not executed."""
+        """Return whether a host executes the bootstrap actions. Otherwise, the bootstrap actions only take time and are not executed."""
         return CLOUD.hosts.socket(str(self.instance.id)) is not None
 
     @property
     def is_bootstrapped(self) -> bool:
-        """Return whether the bootstrap actions have finished. The cluster then determines their outcome."""
+        """Return whether the bootstrap actions have finished. The cluster then determines the outcome of the actions."""
         if self.state != "BOOTSTRAPPING":
             return False
         return self.report is not None or (time.time() >= self.bootstrapped_at and not self.has_host)

@@ -41,7 +41,7 @@ class Association(LifeCycle):
         return _folder(self.request.get("FileSystemPath", "/"))
 
     def change(self, policies: dict[str, Any]) -> None:
-        """Set these policies and keep the others."""
+        """Set the given policies and keep the others."""
         self.request["S3"] = {**self.request.get("S3", {}), **policies}
         self.start_update(CLOUD.delays.file_system)
 
@@ -98,7 +98,9 @@ def describe_data_repository_associations(self: FSxResponse) -> str:
 
 @paginate(pagination_model=MODEL)
 def describe_associations(backend: FSxBackend, association_ids: list[str] | None, filters: list[dict[str, Any]]) -> list[Any]:
-    """Return a page of the associations that match the filters. If `association_ids` is set, return only those with these ids."""
+    """Return a page of the associations that match the filters. If `association_ids` is set, return only the associations with these
+    ids.
+    """
     found = [_association(backend, identifier) for identifier in association_ids or associations(backend)]
     values = {each["Name"]: each["Values"] for each in filters}
     return [

@@ -19,7 +19,7 @@ def find_repeated(request: dict[str, Any], others: Any) -> Any:
         if token and earlier.get("ClientRequestToken") == token:
             different = [key for key in {**request, **earlier} if request.get(key) != earlier.get(key)]
             if different:
-                text = f"The client request token '{token}' was used before with another value of {different[0]}."
+                text = f"The client request token '{token}' was used before with a different value of {different[0]}."
                 raise fsx_error("IncompatibleParameterError", text, Parameter=different[0])
             return known
     return None

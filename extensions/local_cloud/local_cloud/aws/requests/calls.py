@@ -66,7 +66,7 @@ def read_body(environ: Environ) -> bytes:
 
 
 def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
-    """Return the operation of a request, and its parameters by their names in botocore.
+    """Return the operation of a request, and the parameters of the request by their names in botocore.
 
     Returns None for operations that botocore does not know, and for S3, whose requests are mostly data.
     """

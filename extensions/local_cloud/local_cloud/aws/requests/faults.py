@@ -16,10 +16,10 @@ STAGES = ("", "before", "after")
 
 @dataclass
 class Rule:
-    """One kind of fault. A rule with a code makes calls fail. Any rule can delay or hold calls."""
+    """A rule that injects one kind of fault. A rule with a code makes calls fail. Any rule can delay or hold calls."""
 
     service: str = "*"
-    """The service's name in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...), or `*` for any service."""
+    """The service's name in signatures (for example ec2, autoscaling or elasticfilesystem), or `*` for any service."""
     action: str = ".*"
     """A regular expression that matches the whole name of the action."""
     read_only: bool | None = None
@@ -40,7 +40,7 @@ class Rule:
     """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0
     each_call_once: bool = False
-    """Whether the rule applies to each action of a service only once."""
+    """Whether the rule applies only to the first call of each action of a service."""
     hits: int = 0
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ class HeldCalls:
         return held.execute and not disconnected()
 
     def resume(self, execute: bool = True) -> int:
-        """Resume all held calls, and return their number. Without `execute`, calls held before their execution are dropped."""
+        """Resume all held calls, and return their number. If `execute` is false, calls held before their execution are dropped."""
         with self._lock:
             released, self._calls = self._calls, []
         for held in released:

@@ -84,7 +84,7 @@ def _above(place: str) -> Iterator[str]:
 
 
 class Watched(dict[str, Any]):
-    """A structure of a request that records lookups in it, in nested structures, and in copies."""
+    """A structure in a request. It records lookups in the structure itself, in nested structures, and in copies."""
 
     def __init__(self, content: dict[str, Any], call: str, place: str) -> None:
         super().__init__({name: _watched(value, call, f"{place}.{name}".lstrip(".")) for name, value in content.items()})
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 class Body(str):
-    """The JSON body of a request."""
+    """The JSON body of a request. It records lookups."""
 
     call = ""
 
@@ -177,7 +177,9 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. To do so, moto looks up all parameters. Only lookups of pagination parameters count as reading."""
+    """Serialize a response. moto looks up all parameters of the request for this, so only lookups of pagination parameters count as
+    reading.
+    """
     _current.is_answering = True
     try:
         return _serialize(self, result)

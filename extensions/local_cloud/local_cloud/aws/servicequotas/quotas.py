@@ -17,13 +17,13 @@ from ..context import CLOUD
 from ..override import override
 
 UNLIMITED = 1_000_000.0
-"""The value of unchanged quotas. It is so high that no test reaches it by accident."""
+"""The value of quotas that nobody has changed. It is so high that no test reaches it by accident."""
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota. A quota of vCPUs has instance families, generations, and a market."""
+    """A service quota. A vCPU quota applies to instance families, generations, and a market."""
 
     code: str
     name: str
@@ -61,7 +61,7 @@ NEW_ACCOUNT: dict[str, float | None] = {
     **{quota.code: 32.0 if quota.families == STANDARD else 0.0 for quota in VCPUS},
     **{quota.code: 5.0 for quota in (ADDRESSES, VPCS, NAT_GATEWAYS)},
 }
-"""The quotas of a new account. AWS sets the quota of standard instances to between 5 and 64 vCPUs."""
+"""The quotas of a new account. On AWS, the quota for standard instances in a new account is between 5 and 64 vCPUs."""
 
 
 def values() -> dict[str, float]:
@@ -99,7 +99,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 @override(ServiceQuotasResponse)
 def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
-    """Approve the increase immediately. AWS takes minutes to days, and may ask for a justification."""
+    """Approve a quota increase immediately. AWS takes minutes to days, and may ask for a justification."""
     wanted = json.loads(self.body)
     found = {quota["QuotaCode"]: quota for quota in _described(self, wanted["ServiceCode"])}
     if wanted["QuotaCode"] not in QUOTAS or wanted["QuotaCode"] not in found:

@@ -1,4 +1,4 @@
-"""Checks the enumerations, ranges, lengths, and patterns of values against the API's models. SDKs check these only in part.
+"""Checks the enumerations, ranges, lengths, and patterns of values against the API's models. SDKs check only some of these constraints.
 
 botocore contains the models. The module does not check S3 (requests are mostly data), the enumerations in OPEN_ENUMERATIONS, and patterns
 that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
@@ -14,9 +14,9 @@ from typing import Any
 from botocore.model import OperationModel
 
 OPEN_ENUMERATIONS = {"InstanceType"}
-"""Shapes to which AWS adds values before SDKs know them. `instance_type_offerings` checks the types."""
+"""Shapes to which AWS adds values before SDKs know the new values. `instance_type_offerings` checks the types."""
 CODES = {"ec2": "InvalidParameterValue", "query": "ValidationError"}
-"""The error code by protocol. JSON protocols use USUAL_CODE."""
+"""The error code for each protocol. JSON protocols use USUAL_CODE."""
 USUAL_CODE = "ValidationException"
 # Notations of the models, and their Python equivalents: characters outside of the Basic Multilingual Plane, and Unicode classes.
 SPELLINGS = (

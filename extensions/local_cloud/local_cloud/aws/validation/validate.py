@@ -1,4 +1,4 @@
-"""Refuses requests that moto accepts although they are invalid in any state of the account."""
+"""Rejects requests that moto accepts although they are invalid regardless of the state of the account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODES = {
     "iam": "InvalidInput",
     "sts": "ValidationError",
 }
-"""The error code of an invalid parameter by service."""
+"""The error code for an invalid parameter, for each service."""
 USUAL_CODE = "ValidationException"
 
 

@@ -219,7 +219,7 @@ def test_a_capacity_block_is_bought_and_waited_for(account: Account) -> None:
 def test_an_active_capacity_block(account: Account, control: Control) -> None:
     block = control.reserve_capacity_block(TYPE, ZONE, 1, tags={"a": "b"})
     control.set_capacity({TYPE: {ZONE: 0}})
-    control.set_quotas({"L-417A185B": 0})  # does not apply to Capacity Blocks
+    control.set_quotas({"L-417A185B": 0})  # this quota does not apply to Capacity Blocks
     subnet = account.subnets("a")[0]
     for data in (into(block), {"InstanceType": TYPE, "InstanceMarketOptions": {"MarketType": "capacity-block"}}):
         with pytest.raises(ClientError, match="InvalidParameterCombination"):

@@ -12,7 +12,7 @@ from ..conftest import AMI_PARAMETERS, Account
 
 
 def client_of(account: Account, other: str, service: str) -> Any:
-    """Return a client with a role of another account."""
+    """Return a client that uses a role in another account."""
     role = f"arn:aws:iam::{other}:role/release"
     given = account.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
     session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name=account.region)

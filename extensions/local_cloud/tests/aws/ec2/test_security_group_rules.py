@@ -1,4 +1,4 @@
-"""Security group rules are compared and described as on AWS."""
+"""Security group rules are compared and described in the same way as on AWS."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_price_history(account: Account, control: Control) -> None:
     found = prices(InstanceTypes=[TYPE, "m5.large", "hpc7a.96xlarge"], ProductDescriptions=["Linux/UNIX"])
     assert found[TYPE, ZONE] == 2.5
     assert 0 < found["m5.large", ZONE] < 2.5
-    assert "hpc7a.96xlarge" not in str(found)  # has no Spot market
+    assert "hpc7a.96xlarge" not in str(found)  # this type has no Spot market
     assert prices(InstanceTypes=[TYPE], AvailabilityZone="us-east-1b") == {(TYPE, "us-east-1b"): 2.5}
     assert prices(InstanceTypes=[TYPE], ProductDescriptions=["Windows"]) == {}
     pages = account.ec2.get_paginator("describe_spot_price_history").paginate(Filters=[{"Name": "availability-zone", "Values": [ZONE]}])

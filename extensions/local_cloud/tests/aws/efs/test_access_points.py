@@ -1,4 +1,4 @@
-"""EFS access points: states, pages, and refused directories."""
+"""EFS access points: states, pages, and rejected directories."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_life_of_a_policy(account: Account, file_system: str) -> None:
     assert policy(account, file_system) is None
     assert access(file_system) == {"plain": ALL, "tls": ALL, "access_points": {}}
     put(account, file_system, ALLOW, DENY)
-    assert policy(account, file_system) is None, "it is shown a moment later"
+    assert policy(account, file_system) is None, "the policy becomes visible a moment later"
     wait_until(lambda: policy(account, file_system) is not None)
     found = policy(account, file_system)
     assert found

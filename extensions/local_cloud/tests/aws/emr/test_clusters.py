@@ -180,7 +180,7 @@ def test_no_capacity(emr: Emr, cloud: AwsApi, subnet: str) -> None:
     cluster = emr.run(2, instances={"Ec2SubnetId": subnet})
     reason = emr.reached(cluster, "TERMINATED_WITH_ERRORS")
     assert "do not have sufficient c4.large capacity" in reason["Message"]
-    assert len(emr.nodes(cluster, "MASTER", "TERMINATED")) == 1, "what was launched is terminated"
+    assert len(emr.nodes(cluster, "MASTER", "TERMINATED")) == 1, "instances that were launched are terminated"
 
 
 def test_bootstrap_actions_that_are_not_in_s3(emr: Emr, script: str, account: Account) -> None:
@@ -279,7 +279,7 @@ def test_resizing(emr: Emr, hosts: Hosts) -> None:
 def test_steps_run_one_after_the_other(emr: Emr) -> None:
     cluster = emr.run(Steps=[step("first")])
     emr.client.add_job_flow_steps(JobFlowId=cluster, Steps=[step("second"), step("third", "s3://no-such-bucket/a.jar")])
-    assert list(step_states(emr, cluster)) == ["third", "second", "first"], "the newest one comes first"
+    assert list(step_states(emr, cluster)) == ["third", "second", "first"], "the newest step comes first"
     assert emr.reached(cluster, "WAITING") == {"Message": "Cluster ready after last step completed."}
     assert step_states(emr, cluster) == {"first": "COMPLETED", "second": "COMPLETED", "third": "FAILED"}
     found = {each["Name"]: each for each in emr.client.list_steps(ClusterId=cluster)["Steps"]}
@@ -394,7 +394,7 @@ def test_security_groups_of_the_request(account: Account, emr: Emr, subnet: str)
         }
     )
     assert ("tcp", 8443, groups["service"]) in rules(account, groups["slave"])
-    assert rules(account, groups["service"]) == set(), "EMR does not change a group for service access that a request names"
+    assert rules(account, groups["service"]) == set(), "EMR does not change a service access security group that a request names"
     used = {
         role: {each["GroupId"] for each in account.instance(emr.nodes(cluster, role)[0])["SecurityGroups"]} for role in ("MASTER", "CORE")
     }
@@ -402,7 +402,7 @@ def test_security_groups_of_the_request(account: Account, emr: Emr, subnet: str)
 
 
 def test_a_service_group_of_the_request_lets_the_master_in(account: Account, emr: Emr, subnet: str) -> None:
-    """Since release 5.30.0, the group must accept the master. EMR adds that rule only to groups that it creates."""
+    """Since release 5.30.0, the service access security group must allow the master. EMR adds this rule only to groups that it creates."""
     vpc = account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
     master, slave, service = (
         account.ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"] for name in ("master", "slave", "service")

@@ -1,4 +1,4 @@
-"""Values that the API's models do not allow are refused with the error of the service."""
+"""Values that the API's models do not allow are rejected with the error of the service."""
 
 from __future__ import annotations
 

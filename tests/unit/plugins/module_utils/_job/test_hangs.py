@@ -12,7 +12,7 @@ def entry(step):
 
 
 def stepping(duration, count, steps=3, timeout=0):
-    """Return the activity of a job that reports `count` steps from second 100 on, and the time of the last one."""
+    """Return the activity of a job that reports `count` steps from second 100 on, and the time of the last step."""
     activity = Activity(0.0, timeout, steps)
     for step in range(count):
         activity.add([entry(step)], 100 + step * duration)
@@ -33,7 +33,7 @@ def test_the_multiple_is_an_option():
 
 
 def test_steps_are_not_judged_before_there_are_enough():
-    """The start of an attempt, before the first step, is no step."""
+    """The start of an attempt, before the first step, does not count as a step."""
     activity, last = stepping(1.0, 5)
     assert not activity.describe_hang(last + 1e6)
     activity, last = stepping(1.0, 6)

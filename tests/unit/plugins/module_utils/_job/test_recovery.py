@@ -233,7 +233,7 @@ def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
 
 
 def test_the_documentation_has_the_rows_of_the_table():
-    """The rows have the same order and the same actions."""
+    """The rows in the documentation have the same order and the same actions as in the table."""
     rows = re.findall(r"^\| \d+ \| `([a-z_]+)` \|.*\| (stop|restart)", DOCS.read_text(), re.MULTILINE)
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]
 

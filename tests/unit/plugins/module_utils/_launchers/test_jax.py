@@ -27,7 +27,7 @@ def test_processes_share_the_gpus_and_know_the_coordinator(count, gpus, per_host
             "NCCL_SOCKET_IFNAME": "=ens5",
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": ",".join(share),
-            # Indices among the visible devices
+            # Indices into the list of visible devices
             "JAX_LOCAL_DEVICE_IDS": ",".join(str(number) for number in range(len(share))),
         }
         assert process.environment == {

@@ -1,4 +1,4 @@
-"""Tests of the commands of Slurm and of their output."""
+"""Tests of Slurm's commands and of reading their output."""
 
 from __future__ import annotations
 

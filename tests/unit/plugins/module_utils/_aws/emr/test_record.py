@@ -55,7 +55,7 @@ def test_other_values_name_no_cluster(value):
 
 
 def test_a_write_whose_response_was_lost_is_no_other_run():
-    """The SDK repeats the call, and the parameter gets two new versions."""
+    """The SDK repeats the API call, and the parameter gets two new versions."""
     store = Store()
     begun = record.begin(store)
     store.repeats = 2

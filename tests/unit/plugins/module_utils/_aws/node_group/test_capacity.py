@@ -233,7 +233,7 @@ def test_activities_of_all_groups_are_past(monkeypatch):
     [
         ({}, [], 4),
         ({}, [group(size=4), nodes()], 4),
-        # Accepted with fewer workers
+        # Nodes that were accepted with fewer workers
         ({"worker_minimum": 2}, [group(size=2), nodes()], 2),
         ({"worker_minimum": 2}, [group(key="master", size=1), nodes("master"), group(size=3), nodes()], 3),
         ({"worker_minimum": 2, "grow": True}, [group(size=3), nodes()], 4),
@@ -242,7 +242,7 @@ def test_activities_of_all_groups_are_past(monkeypatch):
         ({}, [group(size=3), nodes()], 4),
         # The definition has changed since the nodes were accepted
         ({"worker_minimum": 2}, [group(size=3, wanted=5), nodes()], 4),
-        # More workers than desired, or not accepted yet
+        # The group has more workers than desired, or its nodes have not been accepted yet
         ({"worker_minimum": 2}, [group(size=5), nodes()], 4),
         ({"worker_minimum": 2}, [group(size=2)], 4),
         ({"worker_minimum": 2}, [group(size=2), nodes("master")], 4),

@@ -208,7 +208,7 @@ def test_a_wrong_checksum_of_one_source_keeps_the_others(server, stage, coco, tm
 @pytest.mark.parametrize("place", ["_prepare", "_touch", "move"])
 @pytest.mark.parametrize("number", range(7))
 def test_an_interrupted_run_goes_on_with_the_same_source(server, stage, coco, tmp_path, monkeypatch, place, number):
-    """The run ends after each call of a function once, as if its process was killed."""
+    """In turn, the test interrupts the run after each call of a function, as if the process had been killed."""
     module = stager.unpacked if place == "move" else stager
     real, left = getattr(module, place), [number]
 

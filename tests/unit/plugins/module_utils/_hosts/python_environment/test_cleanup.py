@@ -16,7 +16,9 @@ DAY = 86400.0
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with three builds that are 40 days old and a fourth one that is 10 days old. The link `current` points to the third."""
+    """A folder with three builds that are 40 days old and a fourth one that is 10 days old. The link `current` points to the third
+    build.
+    """
     folder = tmp_path / "environments" / "bert" / "x86_64-python3.10"
     for number, days in ((1, 40), (2, 40), (3, 40), (4, 10)):
         digest, moment = str(number) * 12, time.time() - days * DAY

@@ -291,7 +291,7 @@ def test_an_operator_stops_all_attempts(job):
 
 
 def test_an_operator_stops_a_job_between_two_attempts(job):
-    """One supervisor is suspended, so the other waits for it before it decides."""
+    """While one supervisor is suspended and the other one waits for it, an operator stops the job."""
     script = "if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"
     running = job(trains(script))
     wait_until(lambda: "rank1" in running.records(1))
@@ -305,7 +305,7 @@ def test_an_operator_stops_a_job_between_two_attempts(job):
 
 
 def test_a_job_reaches_its_time_limit_between_two_attempts(job):
-    """One supervisor is suspended, so the other waits for it, but not longer than the time limit."""
+    """One supervisor is suspended, so the other one waits for it, but not longer than the time limit."""
     running = job(trains("if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"), time_limit=5, heartbeat_timeout=600)
     wait_until(lambda: "rank1" in running.records(1))
     os.killpg(running.started[1].pid, signal.SIGSTOP)
@@ -385,7 +385,7 @@ def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
 
 @pytest.mark.parametrize("missing", ["rank0", "rank1"])
 def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
-    """The host has disappeared after the decision. Its process has no record, so only a timeout detects the loss."""
+    """The host has disappeared after the decision. The process on this host has no record, so only a timeout detects the loss."""
     running = job(trains("time.sleep(600 if attempt == 2 else 0)"), attempt=2, without=missing, heartbeat_timeout=3, min_hosts=1)
     os.makedirs(running.paths.status, exist_ok=True)
     records.write_json(running.paths.following, {"action": "restart", "rule": "same_hosts", "decided": time.time()})
@@ -465,7 +465,7 @@ STEPS = textwrap.dedent("""
 
 
 def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
-    """The other rank waits for it. The stacks of both are collected before anything is killed."""
+    """One rank is suspended, and the other rank waits for it. The stacks of both ranks are collected before any process is killed."""
     script = """
         for step in range(20):
             report(step)
@@ -491,7 +491,9 @@ def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
 
 
 def test_a_silent_job_is_a_hang_that_ends_a_job_without_restarts(job):
-    """Nothing is reported and nothing is registered, so only the output and the functions of the kernel are known."""
+    """The script reports no steps and does not register faulthandler, so only its output and the kernel functions of its threads are
+    known.
+    """
     running = job("import time\nprint('up', flush=True)\ntime.sleep(600)\n", hang_timeout=2, restarts=0)
     running.wait()
     found = running.status()

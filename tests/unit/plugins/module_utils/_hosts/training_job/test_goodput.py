@@ -1,4 +1,4 @@
-"""Tests of reading what the hosts of a job spent their time on from the job's files."""
+"""Tests of determining, from a job's files, what its hosts spent their time on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    """A job that is looked at 100 s after its creation."""
+    """A job that is inspected 100 s after its creation."""
     monkeypatch.setattr(time, "time", lambda: START + 100)
     return Job(tmp_path)
 

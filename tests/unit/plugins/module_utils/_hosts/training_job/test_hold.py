@@ -115,7 +115,7 @@ def test_the_first_host_is_lost_if_its_last_record_is_old(job, scontrol, first, 
 
 
 def test_the_program_runs_without_ansible(tmp_path):
-    """With an empty directory, it says that there is no job. All that it imports is in its archive."""
+    """With an empty directory, the program reports that there is no job. All modules that it imports are in its archive."""
     program = tmp_path / "hold.zip"
     program.write_bytes(systemd.program(queue.PROGRAM, hold))
     command = [sys.executable, "-I", "-S", str(program), "hold", str(tmp_path)]
@@ -124,7 +124,7 @@ def test_the_program_runs_without_ansible(tmp_path):
 
 
 def test_the_program_contains_the_supervisor(tmp_path):
-    """It starts supervisors, so it must be able to write their archive from its own."""
+    """The program starts supervisors, so it must be able to write the supervisors' archive from its own archive."""
     program = tmp_path / "hold.zip"
     program.write_bytes(systemd.program(queue.PROGRAM, hold))
     name = systemd.__name__

@@ -22,8 +22,8 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         return list(started)
 
     def start(run, name, place, specs):
-        asked.acquire(timeout=60)  # the query of this run
-        asked.acquire(timeout=0.3)  # the query of the other run, if the lock allows it
+        asked.acquire(timeout=60)  # the query that this run sends
+        asked.acquire(timeout=0.3)  # the query that the other run sends, if the lock allows it
         started.extend(spec["rank"] for spec in specs)
 
     monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))

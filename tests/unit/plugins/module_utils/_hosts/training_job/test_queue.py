@@ -1,4 +1,4 @@
-"""Tests of how jobs get into a queue and out of it. tests/hosts/test_slurm.py does so with Slurm."""
+"""Tests of how jobs enter and leave a queue. tests/hosts/test_slurm.py tests the same with Slurm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_HOSTS = "\n".join(HOSTS)
 
 
 class Slurm:
-    """Answers the commands of Slurm. `own` and `waiting` are what squeue shows, and `hosts` what sinfo shows."""
+    """Answers Slurm's commands. `own` and `waiting` are what squeue shows, and `hosts` what sinfo shows."""
 
     def __init__(self, own="", waiting="", hosts=SHOWN_HOSTS, errors=()):
         self.outputs = {"--user=root": own, "--states=PENDING": waiting, "--Node": hosts}

@@ -145,7 +145,9 @@ def test_py_spy_is_used_if_it_is_installed(spec, running, tmp_path):
 
 
 def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
-    """Only those of this attempt, and no links, which could name a file that the reader of the folder must not see."""
+    """Only files of this attempt are copied. Links are not copied, because they could name a file that the reader of the folder must not
+    see.
+    """
     running(UNREGISTERED)
     for name in ("nccl_0", "nccl_1", "nccl_2", "other"):
         (tmp_path / name).write_text(name)
@@ -159,7 +161,7 @@ def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
 
 
 def test_torch_is_asked_for_its_flight_recorder(spec, tmp_path):
-    """The pipe is only written if torch reads it."""
+    """The code writes to the pipe only if torch reads from it."""
     spec["environment"]["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = str(tmp_path / "pipe_")
     os.mkfifo(tmp_path / "pipe_3.pipe")
     stacks.ask_flight_recorder(spec, [program(9, rank=3)])

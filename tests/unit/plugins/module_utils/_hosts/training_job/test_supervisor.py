@@ -254,7 +254,7 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     ("answer", "has_nologin", "expected"),
     [
         ("stopping", False, True),
-        ("running", True, False),  # someone keeps users from logging in
+        ("running", True, False),  # an administrator keeps users from logging in
         ("degraded", True, False),
         ("offline", True, True),  # in the sandbox
         ("offline", False, False),
@@ -484,7 +484,7 @@ def rsh(program, make_spec, tmp_path):
 
 @pytest.fixture
 def serving(begin, make_spec):
-    """Starts a supervisor for a process without argv, and returns its port."""
+    """Starts a supervisor for a process without argv, and returns the supervisor's port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}

@@ -70,7 +70,7 @@ def test_what_one_look_reads_is_limited(processes):
 def test_a_process_that_the_job_does_not_have_is_named(processes):
     with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. Specify one of ps0, rank1"):
         look(processes, log_process="ps9")
-    assert look(processes[:1], log_process="rank1") == ([], {})  # it may still start
+    assert look(processes[:1], log_process="rank1") == ([], {})  # the process may still start
 
 
 def test_the_logs_of_a_later_attempt_are_read_from_their_beginning(processes):

@@ -27,7 +27,7 @@ NFS_OPTIONS = (
     "minorversion mountport nconnect nfsvers noac nocto nofsc nointr nolock noresvport nosharecache port proto rdirplus resvport retrans "
     "retry rsize sec sharecache soft softerr softreval tcp timeo vers wsize"
 )
-# Without options for access times, which the kernel does not change in a user namespace.
+# Options for access times are omitted, because the kernel does not change them in a user namespace.
 BIND_OPTIONS = frozenset({"ro", "rw", "noexec", "nosuid", "nodev"})
 
 
@@ -74,7 +74,7 @@ def read_access(server: str) -> dict[str, Any]:
 
 
 def admit(allowed: Collection[str], source: str, options: list[str]) -> None:
-    """Exit like a mount that the server refuses, or make the mount read-only, depending on the policy."""
+    """Depending on the policy, exit like a mount that the server refuses, or make the mount read-only."""
     if "ClientMount" not in allowed:
         fail(f"access denied by server while mounting {source}")
     if "ClientWrite" not in allowed:
@@ -110,7 +110,7 @@ def bind_mount(source: str, target: str, options: Collection[str]) -> None:
     steps = [] if "remount" in options else [["--bind", source, target]]
     flags = [option for option in options if option in BIND_OPTIONS]
     if flags:
-        # Without the source, mount would also apply the options in fstab, which must stay as they are.
+        # If the source were missing, mount would also apply the options in fstab.
         steps.append(["-o", ",".join(["remount", "bind", *flags]), source, target])
     for step in steps:
         if subprocess.run(["mount", "--no-mtab", "--internal-only", *step], check=False).returncode:
