@@ -123,7 +123,7 @@ def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> Job
     return JobFault(
         f"network_{kind}",
         "network",
-        f"{description}, except SSH, until the hosts have noticed",
+        f"{description}, except for SSH, until the hosts have noticed the fault",
         "network.cut",
         {"kind": kind},
         causes=causes,
@@ -139,7 +139,7 @@ OWN_DISK = {"checkpoints": "own"}
 
 JOB_FAULTS = (
     signalled("rank_sigkill", "KILL", "a rank is killed with SIGKILL"),
-    signalled("rank_sigterm", "TERM", "a rank is ended with SIGTERM"),
+    signalled("rank_sigterm", "TERM", "a rank is terminated with SIGTERM"),
     signalled("rank_sigint", "INT", "a rank is interrupted with SIGINT"),
     signalled("rank_sigsegv", "SEGV", "a rank is killed by a segmentation fault"),
     signalled("rank_sigabrt", "ABRT", "a rank aborts"),
@@ -147,7 +147,7 @@ JOB_FAULTS = (
     JobFault(
         "launcher_sigkill",
         "launcher",
-        "the launcher of a rank is killed, and the rank itself is not",
+        "the launcher of a rank is killed, but not the rank itself",
         "processes.send",
         {"signal": "KILL", "part": "launcher"},
         causes=(killed("SIGKILL"),),
@@ -174,7 +174,7 @@ JOB_FAULTS = (
     JobFault(
         "two_faults_in_one_recovery",
         "rank",
-        "a rank is killed, and another one when the next attempt begins",
+        "a rank is killed, and a different rank is killed when the next attempt begins",
         "processes.kill_in_recovery",
         causes=(killed("SIGKILL"), r"^rank \d on \S+ .*SIGKILL"),
         noticed=PROCESS,
@@ -191,7 +191,7 @@ JOB_FAULTS = (
     JobFault(
         "out_of_memory",
         "rank",
-        "a control group limits the memory of a rank, which needs more",
+        "a rank needs more memory than its cgroup allows",
         "processes.limit_memory",
         causes=(r"^rank {rank} on {host} .*(SIGKILL|memory)",),
         options={"environment": {"CHAOS_BUG": "grow 30 once"}},
@@ -199,7 +199,7 @@ JOB_FAULTS = (
     JobFault(
         "supervisor_sigkill",
         "supervisor",
-        "a supervisor is killed, so systemd ends its unit",
+        "a supervisor is killed, so systemd stops its unit",
         "processes.send",
         {"signal": "KILL", "part": "supervisor"},
         # With cgroup v1, systemd in a container stops the unit only after a timeout.
@@ -220,7 +220,7 @@ JOB_FAULTS = (
     JobFault(
         "first_host_lost",
         "host",
-        "the first host disappears, on which the hosts' decisions are made",
+        "the first host, which makes the decisions about restarts, disappears",
         "machines.lose",
         {"number": 0},
         causes=(LOST,),
@@ -231,7 +231,7 @@ JOB_FAULTS = (
     JobFault(
         "host_suspended",
         "host",
-        "a host is suspended, and continues when the job has continued without it",
+        "a host is suspended, and resumes when the job has continued without it",
         "machines.suspend",
         causes=(LOST,),
         noticed=HOST,
@@ -241,7 +241,7 @@ JOB_FAULTS = (
     JobFault(
         "first_host_suspended",
         "host",
-        "the first host is suspended, and continues when the job has continued without it",
+        "the first host is suspended, and resumes when the job has continued without it",
         "machines.suspend",
         {"number": 0},
         causes=(LOST,),
@@ -259,14 +259,14 @@ JOB_FAULTS = (
         ranks=3,
         alone=True,
     ),
-    cut("everything", "a host neither sends nor receives", (HANGS,), HANG),
-    cut("incoming", "a host receives nothing", (HANGS,), HANG),
-    cut("outgoing", "a host sends nothing", (HANGS,), HANG),
+    cut("everything", "a host neither sends nor receives packets", (HANGS,), HANG),
+    cut("incoming", "a host receives no packets", (HANGS,), HANG),
+    cut("outgoing", "a host sends no packets", (HANGS,), HANG),
     cut("reset", "a host resets all connections", (r"ConnectionResetError|ConnectionError|BrokenPipeError",), PROCESS),
     JobFault(
         "network_interrupted",
         "network",
-        "a host neither sends nor receives for 2 s, which TCP repairs",
+        "a host neither sends nor receives for 2 s, and TCP retransmits the lost packets",
         "network.cut_for",
         {"kind": "everything", "seconds": 2},
         alone=True,
@@ -282,7 +282,7 @@ JOB_FAULTS = (
     JobFault(
         "checkpoint_disk_full",
         "storage",
-        "the file system of the checkpoints is full, until the job has failed",
+        "the file system with the checkpoints is full until the job has failed",
         "storage.fill",
         {"place": "/checkpoints"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
@@ -292,7 +292,7 @@ JOB_FAULTS = (
     JobFault(
         "checkpoint_disk_stays_full",
         "storage",
-        "the file system of the checkpoints is full and remains full",
+        "the file system with the checkpoints is full and remains full",
         "storage.fill",
         {"place": "/checkpoints", "stays": True},
         survivable=False,
@@ -305,7 +305,7 @@ JOB_FAULTS = (
     JobFault(
         "shared_storage_full",
         "storage",
-        "the shared storage, which also contains the job's records, is full, until the job has failed",
+        "the shared storage, which also contains the job's records, is full until the job has failed",
         "storage.fill",
         {"place": "/efs"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
@@ -327,15 +327,15 @@ JOB_FAULTS = (
     JobFault(
         "checkpoints_read_only",
         "storage",
-        "the job may not write checkpoints, until the hosts have noticed",
+        "the job has no permission to write checkpoints until the hosts have noticed the fault",
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
     ),
-    damaged("garbage", "JSONDecodeError", "overwritten with nonsense"),
+    damaged("garbage", "JSONDecodeError", "overwritten with garbage"),
     damaged("truncated", "JSONDecodeError", "truncated"),
     damaged("empty", "JSONDecodeError", "empty"),
     damaged("poisoned", "FloatingPointError", "complete, but contains no numbers"),
-    damaged("directory", "IsADirectoryError", "a directory"),
+    damaged("directory", "IsADirectoryError", "replaced with a directory"),
     JobFault(
         "checkpoint_unfinished",
         "checkpoint",
@@ -347,7 +347,7 @@ JOB_FAULTS = (
     JobFault(
         "all_checkpoints_garbage",
         "checkpoint",
-        "all checkpoints are overwritten with nonsense, and rank 0 is killed",
+        "all checkpoints are overwritten with garbage, and rank 0 is killed",
         "checkpoints.damage",
         {"kind": "garbage", "everything": True},
         survivable=False,
@@ -383,7 +383,7 @@ JOB_FAULTS = (
     JobFault(
         "bug_hang",
         "script",
-        "rank 1 waits for ever, always at the same step",
+        "rank 1 waits indefinitely, always at the same step",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,
@@ -402,7 +402,7 @@ JOB_FAULTS = (
     JobFault(
         "stop_exit_code",
         "script",
-        "the script ends with an exit status of training_job_stop_exit_codes",
+        "the script ends with an exit status that is in training_job_stop_exit_codes",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ ended with exit status 7",),
@@ -413,12 +413,17 @@ JOB_FAULTS = (
         "controller_sigkill", "controller", "the play that watches the job is killed", "controller.end", {"number": "SIGKILL"}, watched=True
     ),
     JobFault(
-        "controller_sigterm", "controller", "the play that watches the job is ended", "controller.end", {"number": "SIGTERM"}, watched=True
+        "controller_sigterm",
+        "controller",
+        "the play that watches the job is terminated with SIGTERM",
+        "controller.end",
+        {"number": "SIGTERM"},
+        watched=True,
     ),
     JobFault(
         "controller_and_rank_sigkill",
         "controller",
-        "the play that watches the job is killed, and then a rank",
+        "the play that watches the job is killed, and then a rank is killed",
         "controller.end",
         {"number": "SIGKILL", "then": "KILL"},
         causes=(killed("SIGKILL"),),
@@ -487,8 +492,8 @@ HEALTH_FAULTS = (
     xid(95, "reboot", "uncontained memory error"),
     xid(109, "reboot", "context switch timeout"),
     xid(110, "reboot", "security fault"),
-    xid(119, "reboot", "timeout of the GSP"),
-    xid(120, "reboot", "error of the GSP"),
+    xid(119, "reboot", "GSP timeout"),
+    xid(120, "reboot", "GSP error"),
     xid(136, "reboot", "NVLink training failed"),
     xid(137, "monitor", "invalid access over NVLink"),
     xid(140, "reboot", "unrecovered ECC error"),
@@ -498,7 +503,7 @@ HEALTH_FAULTS = (
     health(
         "xid_145_fatal",
         "kernel log",
-        "Xid 145: a fatal error of an NVLink of a Blackwell GPU",
+        "Xid 145: a fatal NVLink error on a Blackwell GPU",
         "xid_of_driver",
         "xid",
         "reboot",
@@ -509,7 +514,7 @@ HEALTH_FAULTS = (
     health(
         "xid_149_nonfatal",
         "kernel log",
-        "Xid 149: an error of an NVLink of a Blackwell GPU that is not fatal",
+        "Xid 149: a nonfatal NVLink error on a Blackwell GPU",
         "xid_of_driver",
         "xid",
         "monitor",
@@ -520,7 +525,7 @@ HEALTH_FAULTS = (
     health(
         "xid_154_reset",
         "kernel log",
-        "Xid 154: the driver recommends the reset of a GPU",
+        "Xid 154: the driver recommends resetting a GPU",
         "xid_of_driver",
         "xid",
         "reboot",
@@ -531,7 +536,7 @@ HEALTH_FAULTS = (
     health(
         "xid_154_none",
         "kernel log",
-        "Xid 154: the driver recommends nothing any more",
+        "Xid 154: the driver no longer recommends an action",
         "xid_of_driver",
         "xid",
         "monitor",
@@ -542,7 +547,7 @@ HEALTH_FAULTS = (
     health(
         "sxid_fatal",
         "kernel log",
-        "SXid 20034: a fatal error of an NVSwitch",
+        "SXid 20034: a fatal NVSwitch error",
         "sxid",
         "xid",
         "reboot",
@@ -553,7 +558,7 @@ HEALTH_FAULTS = (
     health(
         "sxid_nonfatal",
         "kernel log",
-        "SXid 22013: an error of an NVSwitch that is not fatal",
+        "SXid 22013: a nonfatal NVSwitch error",
         "sxid",
         "xid",
         "monitor",
@@ -562,23 +567,28 @@ HEALTH_FAULTS = (
         text="Non-fatal, Link 30 AN1 Heartbeat Timeout Error",
     ),
     gpu(
-        "missing", "nvidia-smi lists one GPU less than the instance type has", "gpu_count", "replace", "lists 7, but instance type", count=7
+        "missing",
+        "nvidia-smi lists one GPU fewer than the instance type has",
+        "gpu_count",
+        "replace",
+        "lists 7, but instance type",
+        count=7,
     ),
     health("gpu_lost", "GPU", "a GPU has no connection to the PCI bus", "lost", "gpu_count", "replace", "GPU is lost"),
     health(
         "driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"
     ),
-    health("driver_missing", "GPU", "nvidia-smi is not installed any more", "no_program", "gpu_count", "restart", "is not installed"),
-    health("gpu_not_configured", "GPU", "jobs use fewer GPUs than there are", "configured", "gpu_count", "monitor", "use only 7", count=7),
+    health("driver_missing", "GPU", "nvidia-smi is no longer installed", "no_program", "gpu_count", "restart", "is not installed"),
+    health(
+        "gpu_not_configured", "GPU", "jobs use fewer GPUs than the host has", "configured", "gpu_count", "monitor", "use only 7", count=7
+    ),
     health(
         "gpu_in_use", "GPU", "a process that belongs to no job uses a GPU", "left_process", "gpu_processes", "monitor", "process 1: systemd"
     ),
-    changed(
-        "ecc_dram", "uncorrectable errors of the memory", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"
-    ),
+    changed("ecc_dram", "uncorrectable memory errors", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"),
     changed(
         "ecc_sram",
-        "uncorrectable errors of the SRAM",
+        "uncorrectable SRAM errors",
         "reboot",
         "1 uncorrectable",
         "<sram_uncorrectable_parity>0",
@@ -586,7 +596,7 @@ HEALTH_FAULTS = (
     ),
     changed(
         "ecc_threshold",
-        "too many errors of the SRAM",
+        "too many SRAM errors",
         "replace",
         "threshold",
         "<sram_threshold_exceeded>No",
@@ -594,7 +604,7 @@ HEALTH_FAULTS = (
     ),
     changed(
         "remap_pending",
-        "a row is remapped at the next reset",
+        "a memory row will be remapped at the next reset",
         "reboot",
         "until the GPU is reset",
         "<remapped_row_pending>No",
@@ -602,7 +612,7 @@ HEALTH_FAULTS = (
     ),
     changed(
         "remap_failed",
-        "a row could not be remapped",
+        "a memory row could not be remapped",
         "replace",
         "could not be remapped",
         "<remapped_row_failure>No",
@@ -610,13 +620,13 @@ HEALTH_FAULTS = (
     ),
     changed("reset_required", "a GPU needs a reset", "reboot", "needs a reset", "<reset_required>No", "<reset_required>Yes"),
     changed("recovery_reboot", "the driver recommends a reboot", "reboot", "'Reboot'", "action>None<", "action>Reboot<"),
-    changed("recovery_drain", "the driver recommends to drain a GPU", "monitor", "'Drain P2P'", "action>None<", "action>Drain P2P<"),
+    changed("recovery_drain", "the driver recommends draining a GPU", "monitor", "'Drain P2P'", "action>None<", "action>Drain P2P<"),
     changed(
         "fabric", "a GPU is not connected to the NVLink fabric", "reboot", "fabric", "<status>Success", "<status>Insufficient Resources"
     ),
     gpu(
         "nvlink",
-        "a GPU has fewer active NVLinks than the others",
+        "a GPU has fewer active NVLinks than the other GPUs",
         "gpu_links",
         "reboot",
         "GPU 3: 17 NVLinks",
@@ -625,7 +635,7 @@ HEALTH_FAULTS = (
     health(
         "efa_missing",
         "EFA",
-        "one adapter less than is attached",
+        "the operating system has one EFA adapter fewer than are attached",
         "shell",
         "efa",
         "replace",
@@ -635,7 +645,7 @@ HEALTH_FAULTS = (
     health(
         "efa_no_driver",
         "EFA",
-        "the driver is not loaded",
+        "the EFA driver is not loaded",
         "shell",
         "efa",
         "restart",
@@ -665,7 +675,7 @@ HEALTH_FAULTS = (
     health(
         "disk_no_inodes",
         "disk",
-        "a file system has no inodes left",
+        "a file system has no free inodes",
         "shell",
         "disks",
         "restart",
@@ -716,7 +726,7 @@ HEALTH_FAULTS = (
     health(
         "storage_forbidden",
         "storage",
-        "the user cannot write to the shared storage",
+        "the login user cannot write to the shared storage",
         "shell",
         "storage",
         "restart",
@@ -726,7 +736,7 @@ HEALTH_FAULTS = (
     health(
         "name_wrong",
         "host names",
-        "the name of a host has the address of another one",
+        "the name of a host resolves to the address of a different host",
         "shell",
         "names",
         "restart",

@@ -146,9 +146,7 @@ def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def noticed_after(seen: Evidence) -> float | None:
-    """Return the number of seconds from the fault to the verdict about the first attempt, or None if the attempt did not fail or a time is
-    not known.
-    """
+    """Return the seconds from the fault to the verdict about the first attempt, or None if it did not fail or a time is unknown."""
     has_failed = seen.said["attempts"][0]["state"] != "succeeded"
     return seen.verdicts[1] - seen.injected if has_failed and seen.injected and 1 in seen.verdicts else None
 

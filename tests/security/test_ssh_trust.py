@@ -303,9 +303,7 @@ def test_the_authority_is_rotated(trust: Trust) -> None:
 
 @pytest.mark.exhaustive
 def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
-    """The run was interrupted after it had removed the old authority from the controller's file and then stored the new authority in
-    AWS.
-    """
+    """The interrupted run had removed the old authority from the controller's file and then stored the new authority in AWS."""
     path = trust.directory / "known_hosts"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("@")))
     private = generate()

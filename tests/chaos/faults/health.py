@@ -53,7 +53,7 @@ def restore(host):
 
 
 def nvidia(host, count=GPUS, changes=(), links=(), failure="", status=0, pause=0, processes=""):
-    """Replay an nvidia-smi that lists GPUs with differences from healthy ones."""
+    """Replay nvidia-smi output in which GPUs differ from healthy GPUs."""
     text = failure or smi(count, *changes, processes=processes)
     active = nvlink(*(links or [LINKS] * count))
     write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active), pause=pause))
@@ -72,7 +72,7 @@ def no_program(host):
 
 
 def left_process(host):
-    """Replay an nvidia-smi that lists process 1, which belongs to no job, on a GPU."""
+    """Replay nvidia-smi output that lists process 1, which belongs to no job, on a GPU."""
     nvidia(host, processes=process(1, "/usr/lib/systemd/systemd"))
 
 

@@ -8,7 +8,7 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami
 
 EMR = "137112412989"
-"""The account that owns the images. It also owns the images of Amazon Linux."""
+"""The account that owns the images of EMR releases and of Amazon Linux."""
 
 
 def image_of_release(backend: EC2Backend, label: str) -> str:

@@ -1,8 +1,8 @@
 """The instance controller of EMR, which runs on the nodes: it prepares the node and executes the bootstrap actions.
 
-The instance controller gets its task from the local cloud through the socket of the host, reports the outcome there, and exits. It uses the
-credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR Management Guide, "Create
-bootstrap actions to install additional software" and "View log files".
+The instance controller gets its task from the local cloud through the socket of the host, reports the outcome there, and exits. The
+controller uses the credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR Management
+Guide, "Create bootstrap actions to install additional software" and "View log files".
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def save_logs(log_uri: str, number: int, logs: Path) -> None:
 def install(applications: list[str], master: str) -> None:
     """Create the folders of the applications, and the Hadoop settings that contain the master's name.
 
-    EMR creates them after the bootstrap actions.
+    EMR creates these folders and settings after the bootstrap actions.
     """
     for name in applications:
         for folder in APPLICATION_FOLDERS:

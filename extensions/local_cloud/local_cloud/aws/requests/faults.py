@@ -40,7 +40,7 @@ class Rule:
     """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0
     each_call_once: bool = False
-    """Whether the rule applies only to the first call of each action of a service."""
+    """Whether the rule applies at most once to each action of a service."""
     hits: int = 0
 
     def __post_init__(self) -> None:
