@@ -14,5 +14,5 @@ os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
 # Tests read the results of individual tasks, which the callback in ansible.cfg combines. Tests of that callback enable it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
-# Seconds to wait for a connection to a host. It is long enough for a busy machine.
+# Seconds to wait for a connection to a host. This timeout is long enough for a busy machine.
 os.environ["ANSIBLE_TIMEOUT"] = "60"

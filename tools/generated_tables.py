@@ -1,4 +1,4 @@
-"""Replaces tables on a documentation page with tables that another tool generates."""
+"""Replaces the generated tables on a documentation page with current ones."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Both collections run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new
 cluster: the first run creates it, and the second has nothing to change. This collection also reads and refreshes its inventory, as it does
-in use. The benchmark prints the medians and the speedups. It fails if the two collections do not create the same number of resources of
-each kind, or if the speedups miss the goals.
+in use. The benchmark prints the medians and the speedups. The benchmark fails if the two collections do not create the same number of
+resources of each kind, or if the speedups miss the goals.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ RANKS = 4
 class JobFault:
     """A fault that affects a running job.
 
-    `causes` are regular expressions for the causes that the collection must name, one for each attempt that failed. They may contain the
-    names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the reason that the
-    collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    `causes` are regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions may
+    contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the reason
+    that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
     """
 
     name: str

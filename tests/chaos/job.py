@@ -126,7 +126,7 @@ class Job:
             return [line for lines in pool.map(listed, self.hosts()) for line in lines]
 
     def wait_for_end(self):
-        """Return whether all units of the job have ended in time."""
+        """Return whether all units of the job have ended before a timeout."""
         try:
             wait_until(lambda: not self.units(), PATIENCE, 1.0)
         except TimeoutError:

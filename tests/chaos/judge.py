@@ -43,7 +43,7 @@ class Curve:
 class Evidence:
     """What is known about a job after its end. Times are in seconds since 1970."""
 
-    #: Whether all units ended in time.
+    #: Whether all units ended before the timeout.
     has_ended: bool
     #: Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step` and `loss`.
     curve: Sequence[Mapping[str, Any]]

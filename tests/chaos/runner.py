@@ -53,7 +53,7 @@ class ChaosCluster(Cluster):
         )
 
     def repair(self):
-        """Undo what faults did to hosts."""
+        """Undo the changes that faults made to hosts."""
         while self.repairs:
             self.repairs.pop()()
 

@@ -1,7 +1,8 @@
 """The script of the chaos suite's jobs: a linear regression whose loss depends only on the number of steps.
 
-It needs only the standard library. The process that the job starts is a launcher. It starts the rank, as torchrun does, and fails if
-the rank fails. The ranks exchange gradients over TCP and load the newest checkpoint. Rank 0 writes everything that the judge reads:
+The script needs only Python's standard library. The process that the job starts is a launcher. The launcher starts the rank, as torchrun
+does, and fails if the rank fails. The ranks exchange gradients over TCP and load the newest checkpoint. Rank 0 writes everything that the
+judge reads:
 
 - `curve.jsonl`: an entry per step with the attempt, the number of ranks and the loss, and one at the start of each attempt
 - `result.json`: the parameters after the last step

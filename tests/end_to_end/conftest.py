@@ -60,7 +60,9 @@ def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
-    """Runs one of the collection's playbooks with the inventory of `make train`, by default as an operator with only its policies."""
+    """Runs one of the collection's playbooks with the inventory of `make train`, by default as an operator who has only the playbook's
+    policies.
+    """
 
     def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None, policies: str = "") -> Finished:
         command = [

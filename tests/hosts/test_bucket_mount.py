@@ -25,7 +25,7 @@ PATH = "/data"
 
 
 class Node:
-    """One instance that mounts the prefix at boot, and plays of the role on it."""
+    """One instance that mounts the prefix at boot, and plays that apply the role to this instance."""
 
     def __init__(self, cloud, folder, host):
         self.cloud, self.folder, self.host = cloud, folder, host

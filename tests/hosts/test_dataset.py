@@ -41,7 +41,7 @@ http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 
 
 class Cluster:
-    """Two instances with a role and shared storage, and plays on them."""
+    """Two instances with an IAM role and shared storage, and plays that run on these instances."""
 
     def __init__(self, cloud, folder, hosts):
         self.cloud, self.folder, self.hosts = cloud, folder, hosts

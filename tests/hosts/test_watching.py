@@ -1,4 +1,4 @@
-"""What people use to watch a job and its results: TensorBoard through a tunnel, and the report."""
+"""Tools with which people watch a job and its results: TensorBoard through a tunnel, and the report."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ PATIENCE = 120  # seconds to wait for nodes that AWS can launch
 
 @pytest.fixture
 def definition(definition):
-    """A cluster with four workers of a scarce type. Its short capacity timeout limits the wait for nodes that AWS cannot launch."""
+    """A cluster with four workers of a scarce type. The short capacity timeout of the definition limits the wait for nodes that AWS cannot
+    launch.
+    """
     return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 10, "suppress_validators": ["vcpu_quota"]}
 
 

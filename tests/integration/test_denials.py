@@ -27,7 +27,9 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
-    """If AWS does not see the tags yet, it denies calls that it authorizes by tags, instead of reporting a missing resource."""
+    """As long as AWS does not see the tags of a new resource, it denies calls that it authorizes by tags, instead of reporting a missing
+    resource.
+    """
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
     assert run("cluster", **definition)["changed"]
 

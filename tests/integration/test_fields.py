@@ -400,7 +400,7 @@ class Tour:
         return results
 
     def rest(self, options: Mapping[str, Any]) -> None:
-        """Verify that there is nothing to do."""
+        """Verify that a further run has nothing to do."""
         self._cloud.control.forget_calls()
         assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._modules)
         assert self._writes() == []

@@ -123,7 +123,7 @@ def interrupt(cloud, repository):
     def run(options, words, number=signal.SIGINT):
         variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}
         variables |= {"deeplearning_cluster": options["cluster"], "deeplearning_region": options["region"]}
-        variables["deeplearning_private_key_file"] = ""  # the inventory names the private key of another key pair
+        variables["deeplearning_private_key_file"] = ""  # the inventory names the private key of a different key pair
         command = ["ansible-playbook", "-i", "inventory/local", "playbooks/provision.yml", "-e", json.dumps(variables)]
         environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml", "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(

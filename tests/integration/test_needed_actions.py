@@ -55,7 +55,7 @@ NOT_ASKED = {
     ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
     ("ssmmessages:OpenDataChannel", "UseOwnSessions"): "Session Manager opens sessions. The local cloud has none.",
 }
-# Request parameters that the local cloud ignores: what AWS does with them
+# Request parameters that the local cloud ignores, with their effect on AWS
 TYPE = "AWS refuses any type other than what the call creates. `tags.misplaced` does so with a copy of the request."
 TOKEN = "A second call with the token gets the first response. The collection sends a new token each time, and reads again instead."
 IGNORED = {
@@ -138,7 +138,7 @@ def key_of(cloud):
 
 
 def adopted_profile(cloud, name):
-    """Create an instance profile of another owner, whose role may read the SSH authorities. Return its name."""
+    """Create an instance profile that belongs to another owner, and whose role may read the SSH authorities. Return its name."""
     iam = cloud.client("iam")
     iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     iam.create_instance_profile(InstanceProfileName=name)
@@ -302,7 +302,7 @@ def dataset(witness):
 
 
 def upload(witness, folder):
-    """Copy a directory to the bucket as the role dataset does on the controller."""
+    """Copy a directory to the bucket, in the same way as the role dataset does on the controller."""
     specification = {
         "destination": f"s3://{CLUSTER}-data/images",
         "source": f"{folder}/",

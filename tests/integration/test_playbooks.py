@@ -1,4 +1,4 @@
-"""What playbooks check before they send requests to AWS or to hosts."""
+"""Checks that playbooks make before they send requests to AWS or to hosts."""
 
 from __future__ import annotations
 

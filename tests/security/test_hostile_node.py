@@ -3,8 +3,8 @@
 
 """An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against this cluster.
 
-The controller's files do not change, no process remains on it, no certificate has another node's name, and the operator is warned.
-The tests build on each other.
+The controller's files do not change, no process remains on the controller, no certificate has another node's name, and the operator is
+warned. The tests build on each other.
 """
 
 from __future__ import annotations

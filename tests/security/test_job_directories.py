@@ -311,7 +311,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
 
 
 def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
-    """L3: a broken note does not fail the start of another job, and is deleted."""
+    """L3: an invalid note about a running job is deleted and does not prevent the start of a different job."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
     monkeypatch.setattr(systemd, "STARTED", str(tmp_path / "started"))

@@ -1,4 +1,4 @@
-"""What a training script can do on its hosts, and what it cannot (H2 of the security review)."""
+"""Limits on what a training script can do on its hosts (H2 of the security review)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local_cloud.testing import wait_until
 
 USER = {"launcher": "command", "python": "/usr/bin/python3"}
 
-# Tries what a job must not do, each attempt separately, and records which attempts worked.
+# Tries each action that a job must not be able to do, and records which actions worked.
 HOSTILE = """
     import json, os, pathlib, socket, subprocess, sys
 
@@ -303,7 +303,9 @@ def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
 
 
 def test_mpi_reaches_other_hosts_without_a_key(cluster):
-    """The distribution's Open MPI runs as a user who cannot log in to any host. Its processes on other hosts end with the job."""
+    """The distribution's Open MPI runs as a user who cannot log in to any host. The processes of such a job on other hosts end with the
+    job.
+    """
     host = "echo $OMPI_COMM_WORLD_RANK $DEEPLEARNING_HOST $(id -un) $TOKEN"
     variables = {"launcher": "mpi", "python": "/usr/bin/python3", "processes_per_host": 2, "secrets": {"TOKEN": "t0ken"}}
     result = cluster.train("ranks", "", command=["sh", "-c", host], **variables)

@@ -68,12 +68,14 @@ def test_a_browser_that_leaves_out_the_origin_gets_no_answer(cloud: LocalCloud, 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1", "127.0.0.1:{port}.evil.example", ""])
 def test_a_name_that_leads_here_is_no_name_of_the_cloud(cloud: LocalCloud, host: str) -> None:
-    """Otherwise a page could rebind its own host name to this machine's address, and have the same origin as the local cloud."""
+    """Other host names are refused. Otherwise, a web page could rebind its own host name to this machine's address, and have the same
+    origin as the local cloud.
+    """
     assert ask(cloud, Host=host.format(port=cloud.cloud.setup.port))[0] == 403
 
 
 def test_the_cloud_s_own_names_are_let_in(cloud: LocalCloud) -> None:
-    """These requests get as far as the signature check, which fails."""
+    """Requests with the local cloud's own host names reach the signature check, which fails."""
     for name in ("127.0.0.1", "localhost"):
         status, _headers, body = ask(cloud, Host=f"{name}:{cloud.cloud.setup.port}")
         assert (status, "<Code>IncompleteSignature</Code>" in body) == (400, True)
@@ -160,7 +162,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
         yield host
 
 
-# Opens for writing and writes nothing. A host that can do this can set the program that the machine's kernel runs as root after a crash.
+# Opens the file for writing, but writes nothing to it. A host that can do this can set the program that the machine's kernel runs as root
+# after a crash.
 KERNEL_SETTINGS = """
 import os, subprocess
 os.makedirs("/mnt/proc", exist_ok=True)

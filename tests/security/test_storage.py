@@ -89,7 +89,7 @@ def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
 
 
 def test_a_boot_mounts_as_safely_as_the_role(hosts):
-    """This also applies to a host that was launched with the boot script of an earlier version."""
+    """The role makes the mounts at boot safe, even on a host that was launched with the boot script of an earlier version."""
     host = hosts.hosts[1]
     configure(hosts)
     host.ssh("sudo umount /efs && sudo timeout 300 " + boot.SCRIPT_PATH)
@@ -129,7 +129,7 @@ def test_a_host_that_has_the_client_mounts_through_tls(hosts):
 
 
 def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
-    """The message says that the file system denies access, and what to do."""
+    """The message says that the file system denies access, and tells people what to do."""
     first, second = hosts.hosts
     configure(hosts)
     first.ssh(f"sudo umount /efs && sudo mv {CLIENT}.away {CLIENT}")

@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, text in HELP.items():
         command = commands.add_parser(name, help=text, description=text)
-        # Also accepted after the command.
+        # This option is also accepted after the command.
         command.add_argument("--home", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if name == "start":
             command.add_argument("--name", help="prefix of the names of containers and networks")

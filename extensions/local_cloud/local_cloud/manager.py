@@ -78,8 +78,8 @@ class CloudManager:
 
         Return False if the server was already running with all of these environments. Options that are not set keep their values from
         the last start. `environments` are added to the environments of earlier starts. With `new_account`, a new local cloud has the quotas
-        of a new account. Otherwise, its quotas are practically unlimited. Raises `CloudError`, `PodmanError`, or `ValueError` for an
-        unknown environment.
+        of a new account. Otherwise, the quotas of the local cloud are practically unlimited. Raises `CloudError`, `PodmanError`, or
+        `ValueError` for an unknown environment.
         """
         self.home.prepare()
         missing = set(environments) - set(self.setup.environments)

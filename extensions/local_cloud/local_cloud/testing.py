@@ -76,7 +76,7 @@ def bare_hosts(
 ) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
     """Boot hosts without an AWS API. `folder` contains their files and determines their network: use a new folder each time.
 
-    With `with_fuse`, the hosts have the device /dev/fuse, unless this machine forbids its use in containers.
+    With `with_fuse`, the hosts have the device /dev/fuse, unless this machine forbids the use of FUSE in containers.
     """
     digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
     key = folder / "id_ed25519"

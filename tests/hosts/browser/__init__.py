@@ -13,7 +13,7 @@ PAGE_MILLISECONDS = 20_000
 
 
 class Browser:
-    """Headless Chromium. It uses this machine's network, and can open the pages in `folder` under file:///pages."""
+    """Headless Chromium, which uses this machine's network and can open the pages in `folder` under file:///pages."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""MPI on two real hosts. Both have a bridge with the same address, as Docker creates."""
+"""MPI on two real hosts. Both hosts have a bridge with the same address, like the bridge that Docker creates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ranks_talk_to_each_other_on_all_hosts_and_have_their_environment(cluste
 
 
 def test_without_the_choice_of_network_the_bridge_would_stop_it(cluster):
-    """This shows that the other tests depend on the choice of network."""
+    """The failure shows that the other tests depend on the choice of network."""
     script = """
         from mpi4py import MPI
         MPI.COMM_WORLD.allreduce(1)

@@ -1,6 +1,6 @@
 """User namespaces of hosts: root on a host is a user of this machine who owns only the files of hosts.
 
-All hosts have the same range of user ids, because they share file systems.
+All hosts have the same range of user ids, because hosts share file systems.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def delegate_control_group(pid: int) -> None:
 def share_network_namespaces() -> None:
     """Let processes in other mount namespaces see the mounts of new network namespaces, as `ip netns` does.
 
-    podman monitors a host with a user namespace from another mount namespace, where podman frees the host's address when the host has
-    ended. Without this function, podman could not free the address on machines whose root file system is a private mount.
+    podman monitors a host with a user namespace from another mount namespace, where podman frees the host's address after the host has
+    stopped. Without this function, podman could not free the address on machines whose root file system is a private mount.
     """
     found = subprocess.run(
         ["findmnt", "--noheadings", "--output=PROPAGATION", "--target", NETWORK_NAMESPACES], capture_output=True, check=False

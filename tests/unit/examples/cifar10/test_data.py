@@ -14,7 +14,7 @@ def data(example):
 
 @pytest.fixture
 def staged(tmp_path, monkeypatch):
-    """Return the folder in which CIFAR-10 is staged by default. It contains three images to train on and two held-out ones."""
+    """Return the folder in which CIFAR-10 is staged by default. The folder contains three training images and two held-out images."""
     monkeypatch.setenv("EFS_MOUNT", str(tmp_path))
     folder = tmp_path / "datasets/cifar10/cifar-10-batches-bin"
     folder.mkdir(parents=True)

@@ -76,7 +76,7 @@ def test_a_misspelled_variable(name, meant):
     "name",
     [
         "training_job_argument_list_of_mine",
-        "training_job_logs",  # similar to training_job_gpus as a whole
+        "training_job_logs",  # the whole name is similar to training_job_gpus
         "training_job_",
         "training_job",
         "dataset_path",

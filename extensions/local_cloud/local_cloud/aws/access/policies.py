@@ -233,8 +233,8 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 
 
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
-    """Return, for each value of the condition key in the request, whether the value meets the condition. None stands for a pattern with
-    variables that are not set.
+    """Return, for each value of the condition key in the request, whether the value meets the condition. A pattern is None if it contains
+    variables that the request does not set.
     """
     compare, negated = OPERATORS[name]
     return [any(_compare(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]

@@ -273,7 +273,7 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     if call.action in CREATED_BY_IAM:
         kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # Calls that add a role to an instance profile, or remove it, also contain RoleName. Their resource is the profile.
+    # Calls that add a role to an instance profile, or remove it, also contain RoleName. The resource of these calls is the profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):

@@ -252,7 +252,9 @@ class Cluster:
                 node.end("BOOTSTRAP_FAILURE", failure)
 
     def _bootstrap_failure(self, node: Node) -> str:
-        """Return EMR's message about the first failed bootstrap action, or ''. Without hosts, only a missing script is a failure."""
+        """Return EMR's message about the first failed bootstrap action, or ''. If the local cloud runs without hosts, only a missing script
+        is a failure.
+        """
         if node.report is not None:
             failure = node.report["failure"]
             return failure_message(node, failure) if failure else ""

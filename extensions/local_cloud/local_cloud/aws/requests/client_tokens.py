@@ -19,7 +19,9 @@ class ClientTokens:
         self._answers: dict[tuple[str, str, str], Answer] = {}
 
     def answer(self, application: Application, environ: Environ, start: Callable[..., Any], call: Call) -> Iterable[bytes]:
-        """Return the stored response. If there is none, return the response of `application`, and store it if it is successful."""
+        """Return the stored response. If there is no stored response, return the response of `application`, and store that response if it
+        is successful.
+        """
         token = _token(environ)
         if not token:
             return application(environ, start)

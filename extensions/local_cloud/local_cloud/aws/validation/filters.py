@@ -1,4 +1,4 @@
-"""Refuses filters that the API reference does not list for an operation, as AWS does, with the exceptions in `UNLISTED`.
+"""Like AWS, rejects filters that the API reference does not list for an operation, except for those in `UNLISTED`.
 
 botocore contains the API reference. If the reference lists no filters for an operation (most of IPAM, for example), the operation accepts
 all filters.

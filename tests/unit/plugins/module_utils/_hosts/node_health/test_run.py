@@ -36,7 +36,7 @@ def test_findings_are_in_the_order_of_the_checks():
 
 
 def test_checks_run_at_the_same_time(tmp_path):
-    """Each check waits until the other one has begun."""
+    """Each of the two checks waits until the other one has begun."""
 
     def meet(own, other):
         def read(_node):

@@ -1,4 +1,6 @@
-"""Tests of creating and removing the queue's state directory. It is refused inside directories that others can write to."""
+"""Tests of creating and removing the queue's state directory. The state directory is refused inside directories that others can write
+to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of a job's attempts. They run the supervisors of all hosts as programs, as on the hosts, but on one machine."""
+"""Tests of a job's attempts. The tests run the supervisors of all hosts as programs, in the same way as on hosts, but on one machine."""
 
 from __future__ import annotations
 

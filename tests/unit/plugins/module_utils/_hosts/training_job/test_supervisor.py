@@ -1,4 +1,4 @@
-"""Tests of the supervisor of one process. They run the supervisor as a program, as on the hosts."""
+"""Tests of the supervisor of one process. The tests run the supervisor as a program, in the same way as on hosts."""
 
 from __future__ import annotations
 
