@@ -1,4 +1,4 @@
-"""Tests of what the action of a training job decides before it starts any process."""
+"""Tests that check what the action of a training job decides before it starts any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how the controller processes a report."""
+"""Tests that check how the controller processes a report."""
 
 from __future__ import annotations
 

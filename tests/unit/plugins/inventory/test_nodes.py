@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of which files the inventory plugin reads, and of how it reports an error."""
+"""Tests that check which files the inventory plugin reads, and how it reports an error."""
 
 from __future__ import annotations
 

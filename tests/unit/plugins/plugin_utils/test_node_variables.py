@@ -1,4 +1,4 @@
-"""Tests of which values of nodes' variables the controller knows. The controller never knows a value that depends on a host variable."""
+"""Tests that check which variables of nodes the controller knows. The controller never knows a value that depends on a host variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of parsing set-up steps, of the errors in them, and of which steps count as identical."""
+"""Tests of parsing set-up steps, of the errors in them, and of recognizing identical steps."""
 
 from __future__ import annotations
 

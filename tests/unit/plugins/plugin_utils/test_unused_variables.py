@@ -1,4 +1,4 @@
-"""Tests of which variables are reported to have no effect: only variables that are set, and only for known reasons."""
+"""Tests that check which variables are reported to have no effect: only variables that are set, and only for known reasons."""
 
 from __future__ import annotations
 

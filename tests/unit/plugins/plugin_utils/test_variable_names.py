@@ -1,4 +1,4 @@
-"""Tests of which variables count as misspelled, and that neither variables of the collection nor users' own variables count."""
+"""Tests of finding misspelled variables. Variables of the collection and users' own variables do not count as misspelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the detection of hangs, and of which rank is named."""
+"""Tests of detecting hangs, and of identifying the rank that causes a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which hosts are slower than the others."""
+"""Tests of finding hosts that are slower than the other hosts."""
 
 from __future__ import annotations
 

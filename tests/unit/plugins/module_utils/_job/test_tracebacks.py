@@ -1,4 +1,4 @@
-"""Tests of how the error of a script is found in its log."""
+"""Tests of finding the error of a script in the log of the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what all queues share."""
+"""Tests of the code that all queues share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of how hosts are named, and of how their messages are combined."""
+"""Tests that check how hosts are named, and how their messages are combined."""
 
 from __future__ import annotations
 

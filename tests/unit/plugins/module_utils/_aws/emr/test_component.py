@@ -1,4 +1,4 @@
-"""Tests of which changes to a cluster are refused, and of what happens to the steps of a cluster when it is replaced."""
+"""Tests that check which changes to a cluster are refused, and what happens to the steps of a cluster when it is replaced."""
 
 from __future__ import annotations
 

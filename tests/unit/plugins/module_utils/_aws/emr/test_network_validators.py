@@ -1,4 +1,4 @@
-"""Tests of which security group rules EMR's block public access applies to."""
+"""Tests that check to which security group rules EMR's block public access applies."""
 
 from __future__ import annotations
 

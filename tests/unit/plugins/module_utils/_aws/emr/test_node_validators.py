@@ -1,4 +1,4 @@
-"""Tests of which images and instance types suit a cluster."""
+"""Tests that check which images and instance types suit a cluster."""
 
 from __future__ import annotations
 

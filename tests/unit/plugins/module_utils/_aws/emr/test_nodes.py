@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of which nodes of an EMR cluster are new, and of which nodes are terminated when the cluster shrinks."""
+"""Tests that check which nodes of an EMR cluster are new, and which nodes are terminated when the cluster shrinks."""
 
 from __future__ import annotations
 

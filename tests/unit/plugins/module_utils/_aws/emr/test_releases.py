@@ -1,4 +1,4 @@
-"""Tests of which version of Amazon Linux a release needs, and of which version an image is based on."""
+"""Tests that check which version of Amazon Linux an EMR release needs, and on which version an image is based."""
 
 from __future__ import annotations
 

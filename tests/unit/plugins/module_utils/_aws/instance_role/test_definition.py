@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the permissions of the nodes' role, and of who may assume it."""
+"""Tests of the permissions of the nodes' role, and of its trust policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which states of VPC endpoints count as available."""
+"""Tests that check which states of VPC endpoints count as available."""
 
 from __future__ import annotations
 

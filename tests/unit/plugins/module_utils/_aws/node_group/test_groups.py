@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of which processes of a group the collection itself has suspended."""
+"""Tests that check which processes of an Auto Scaling group the collection itself has suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how the objects of a data set are divided among hosts."""
+"""Tests that check how the objects of a data set are divided among hosts."""
 
 from __future__ import annotations
 

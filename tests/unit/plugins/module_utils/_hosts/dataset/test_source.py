@@ -1,4 +1,4 @@
-"""Tests of parsing the source of a data set, and of which of its objects are staged."""
+"""Tests of parsing the source of a data set, and of selecting the objects that are staged."""
 
 from __future__ import annotations
 

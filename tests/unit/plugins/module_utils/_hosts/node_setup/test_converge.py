@@ -1,4 +1,4 @@
-"""Tests of what the module returns about steps that are running, have ended or have failed."""
+"""Tests that check what the module returns about steps that are running, have ended or have failed."""
 
 from __future__ import annotations
 

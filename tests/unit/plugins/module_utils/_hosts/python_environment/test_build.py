@@ -1,4 +1,4 @@
-"""Tests of what the module builds, and of what pip reports about an existing environment."""
+"""Tests that check what the module builds, and what pip reports about an existing environment."""
 
 from __future__ import annotations
 

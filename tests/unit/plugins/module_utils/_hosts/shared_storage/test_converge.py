@@ -1,4 +1,4 @@
-"""Tests of which mounts the arguments of the module shared_storage describe."""
+"""Tests that check which mounts the arguments of the module shared_storage describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what happens to nodes that join and leave a cluster."""
+"""Tests that check what happens to nodes that join and leave a cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of whether a directory contains a complete checkpoint."""
+"""Tests that check whether a directory contains a complete checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how a job is displayed."""
+"""Tests that check how a job is displayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of determining, from a job's files, what its hosts spent their time on."""
+"""Tests of determining, from a job's files, how its hosts spent their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how the processes of a job start on their host."""
+"""Tests that check how the processes of a job start on their host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of where hosts copy a job's code, and of what the copy replaces."""
+"""Tests that check where hosts copy a job's code, and what the copy replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which hosts and jobs can be prepared."""
+"""Tests that check which hosts and jobs can be prepared."""
 
 from __future__ import annotations
 

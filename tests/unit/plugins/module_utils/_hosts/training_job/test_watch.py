@@ -1,4 +1,4 @@
-"""Tests of what one poll of a job's logs returns."""
+"""Tests that check what one poll of a job's logs returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what a report contains about a job's files."""
+"""Tests that check what a report contains about a job's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what a report reads from the progress of a job: curves, times and throughput."""
+"""Tests that check what a report reads from the progress of a job: curves, times and throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which states of EFS file systems the code waits for."""
+"""Tests that check for which states of EFS file systems the code waits."""
 
 from __future__ import annotations
 

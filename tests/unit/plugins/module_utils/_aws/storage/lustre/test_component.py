@@ -1,4 +1,4 @@
-"""Tests of which servers of Lustre file systems may connect to the nodes."""
+"""Tests that check which servers of Lustre file systems may connect to the nodes."""
 
 from __future__ import annotations
 
