@@ -12,7 +12,7 @@ import json
 import shlex
 from typing import Any
 
-#: Options of jobs whose elements are passed to a process unchanged. A string is refused even if it is a single word.
+#: Job options whose elements are passed to a process unchanged. A string is refused even if it is a single word.
 UNCHANGED = ("arguments", "command")
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads custom health checks on the controller, and describes the findings of all nodes."""
+"""Reads custom health checks from the controller, and describes what the checks found on each node."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def command(spec: Spec, environment: Mapping[str, str], shared: Mapping[str, str
 
 
 def write(folder: Path, scripts: Mapping[str, str], *, check_mode: bool) -> list[str]:
-    """Write the scripts of the hosts to `<folder>/<host>.sh`, and return the paths of the scripts that differed. Raises OSError."""
+    """Write each host's script to `<folder>/<host>.sh`, and return the paths of the scripts whose content changed. Raises OSError."""
     changed = []
     for host, content in scripts.items():
         path = folder / f"{host}.sh"

@@ -160,7 +160,7 @@ class Cluster:
         ]
 
     def members(self, job):
-        """Return the processes on all hosts that have the job in their environment, regardless of their cgroup."""
+        """Return all processes, on all hosts, whose environment variables name the job, regardless of their cgroup."""
         command = f"sudo grep -lzx DEEPLEARNING_JOB={job} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p"
         return [f"{host.name}: {line}" for host in self.hosts for line in host.ssh(command, check=False).stdout.splitlines()]
 

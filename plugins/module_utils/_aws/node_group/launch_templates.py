@@ -208,7 +208,7 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 
 
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
-    """Return the numbers of the nodes that differ from the nodes that the current launch template would launch.
+    """Return the node numbers of the nodes that differ from what the current launch template launches.
 
     `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
     that can change without replacing nodes, the nodes are not outdated.

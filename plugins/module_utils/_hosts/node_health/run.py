@@ -166,7 +166,7 @@ def _become(user: str) -> None:
 
 
 def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
-    """Return the problems that each check finds. If a check itself fails, the failure is its only problem."""
+    """Return the problems that each check finds. If a check cannot run, the error is the only problem reported for the check."""
     try:
         if checks[0].read is None:
             raise AssertionError("the check reads nothing")

@@ -177,7 +177,7 @@ def current_mount(path: str) -> MountTableEntry | None:
 
 
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
-    """Return the alternative for the mounted storage. Raises ValueError if something else is mounted.
+    """Return the alternative that matches the mounted storage. Raises ValueError if something else is mounted.
 
     Never unmounts other storage, because it may be in use.
     """

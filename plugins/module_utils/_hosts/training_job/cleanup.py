@@ -110,7 +110,7 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
 def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
     """Divide the jobs into those to delete and those to keep.
 
-    A chosen job is kept if its directory holds the checkpoints of another job that is kept.
+    A job that is selected for deletion is kept if its directory contains the checkpoints of a job that is kept.
     """
     needed = chosen
     while needed:

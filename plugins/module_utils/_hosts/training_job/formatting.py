@@ -333,7 +333,7 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     if KILLED.search(how):
         # Without capital letters, journalctl ignores the case of the pattern.
         check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
-        return f"Most often, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+        return f"Usually, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
     if not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
         return _silence_advice(found)
     return ""

@@ -1,4 +1,4 @@
-"""The user data of the hosts of EMR nodes, and the tasks of the instance controller that runs on them."""
+"""The user data of EMR nodes, and the tasks of the instance controller on each node."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ LOGS = "/efs/jobs/digits/logs"
         ("was stopped", {}, NEXT),
         ("ended with exit status 3", {}, ("Nothing was printed before the exit. Search the script for", NEXT[1])),
         ("ended with exit status 3", {"script": "/src/train.py"}, ("Nothing was printed before the exit. Search train.py for", NEXT[1])),
-        ("was killed by signal SIGKILL", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
-        ("ended with exit status 137", {}, ("Most often, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        ("was killed by signal SIGKILL", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        ("ended with exit status 137", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
         (
             "could not be started: No such file or directory: 'nope'",
