@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).resolve().parents[3] / "roles/python_environment/templ
 
 
 def activated(prefix, *, shell, user):
-    """Return PATH, VIRTUAL_ENV, CONDA_PREFIX and CONDA_DEFAULT_ENV after a shell has read the file."""
+    """Return PATH, VIRTUAL_ENV, CONDA_PREFIX and CONDA_DEFAULT_ENV after a shell has sourced the file."""
     environment = jinja2.Environment(autoescape=False, keep_trailing_newline=True)
     environment.filters["quote"] = shlex.quote
     text = environment.from_string(TEMPLATE.read_text()).render(prefix=str(prefix), python_environment_name="bert", ansible_user=user)

@@ -359,8 +359,8 @@ def _tunnel_file(storage: Mount) -> str:
 def mounted_alternative(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
     """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
-    The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. The entry in /etc/fstab then
-    decides.
+    The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. The entry in
+    /etc/fstab then decides.
     """
     entries = entries_at(fstab, storage.mount_point)
     alternatives = [
