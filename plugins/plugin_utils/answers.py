@@ -47,7 +47,7 @@ INTEGER_LIMIT = 1 << 63
 # Seconds within which a node must respond, in addition to the module's own timeout.
 ANSWER_TIMEOUT = 600
 
-#: The values that any module may return. They include neither facts nor the arguments that a host claims to have received.
+#: The values that any module may return. These values include neither facts nor the arguments that a host claims to have received.
 COMMON: Mapping[str, Mapping[str, Any]] = {
     "changed": {"type": "bool"},
     "failed": {"type": "bool"},
@@ -64,7 +64,7 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-#: Keys that Ansible adds to results. They are dropped without a warning.
+#: Keys that Ansible adds to results. These keys are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
 SETTING = """\
@@ -73,7 +73,7 @@ inject_facts_as_vars = false"""
 
 
 class AnswerError(Exception):
-    """A value does not match the module's documentation. The message says which value and why."""
+    """A value does not match the module's documentation. The message says which value is not valid and why."""
 
 
 class SilenceError(BaseException):
@@ -105,7 +105,7 @@ class NodeAction(ActionBase):
         return result
 
     def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Run a command on the node with a time limit. Remove control characters from its output, and reject output that is too long."""
+        """Run a command on the node with a time limit. Remove control characters from the output, and reject output that is too long."""
         with self._contact():
             answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
         for name in ("stdout", "stderr"):
@@ -179,7 +179,8 @@ class NodeAction(ActionBase):
         """Show the warnings of a module's result, and return its documented part."""
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
-        # Keep the fact that contains the discovered interpreter. Otherwise ansible-core would search for it again in the next task.
+        # Keep the fact that contains the discovered interpreter. Otherwise, ansible-core would search for an interpreter again in the next
+        # task.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
         part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
         if part.get("failed") is True and isinstance(part.get("msg"), str):
@@ -240,7 +241,7 @@ def memory_limit(size: int) -> Iterator[None]:
     """Raise MemoryError if the code in this context needs more than `size` bytes of additional memory.
 
     Ansible reads the whole output of a command before it returns any of it. The limit applies to this process, which Ansible has started
-    for one host, and to each process that it starts. Without `/proc`, for example on macOS, there is no limit.
+    for one host, and to each of its child processes. Without `/proc`, for example on macOS, there is no limit.
     """
     try:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()

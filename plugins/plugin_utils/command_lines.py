@@ -17,7 +17,7 @@ UNCHANGED = ("arguments", "command")
 
 
 def is_one_string(value: Any, *, unchanged: bool) -> bool:
-    """Return whether a value is a string that Ansible would convert to a list that its author probably did not intend."""
+    """Return whether a value is a string that Ansible would convert to a list, probably not the list that the user intended."""
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 
@@ -25,7 +25,7 @@ def list_error(name: str, value: str) -> str:
     """Return an error message about a string. The message contains the list of words into which a shell would split the string."""
     try:
         words = shlex.split(value)
-    except ValueError:  # a quote without its counterpart
+    except ValueError:  # an unclosed quotation mark
         words = [value]
     extra = shlex.quote(json.dumps({name: words}))
     return f"{name}: {value!r:.100} is a string. Use a list: {json.dumps(words)}. On the command line, use -e {extra}."

@@ -128,7 +128,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 def definition_errors(controller: NodeVariables) -> Iterator[str]:
     """Return an error message for each variable of the cluster's definition that has the wrong type or is not one of its choices.
 
-    The modules report wrong keys of dictionaries.
+    The modules themselves report invalid keys in dictionaries.
     """
     for name, spec in argument_spec("provision").items():
         value = controller.get(name)
@@ -236,7 +236,7 @@ def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
 
 
 def of_role(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of one role's variables, by their names without the role's prefix."""
+    """Return the values of one role's variables, keyed by the variables' names without the role's prefix."""
     return {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
 
 

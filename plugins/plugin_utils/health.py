@@ -66,7 +66,7 @@ def findings_of(result: Mapping[str, Any]) -> list[Finding]:
 
 
 def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[str] = ()) -> str:
-    """Return the findings of all nodes as lines, worst first. A finding that several nodes have is shown once.
+    """Return the findings on all nodes as lines, worst first. If several nodes have the same finding, the finding is shown once.
 
     `unreachable` contains the names of nodes that could not be checked.
     """

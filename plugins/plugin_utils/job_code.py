@@ -20,10 +20,11 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# Parts of a working directory that are not code: history, caches, and environments. Environments work only where they were created.
+# Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
+# which they were created.
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
-# git's error output: labels of lines, lines that contain no cause, and the error about a version that does not exist.
+# Patterns for git's error output: the labels of lines, lines that contain no cause, and the error about a version that does not exist.
 LABEL = re.compile(r"^(?:fatal|error|remote): ", re.IGNORECASE)
 ADVICE = re.compile(r"(?:fatal: Could not read from remote|Please make sure you have|and the repository exists|warning: )", re.IGNORECASE)
 NO_REF = "couldn't find remote ref"

@@ -78,7 +78,9 @@ def metrics(job: JobStatus) -> list[Metric]:
 
 
 def lines(found: list[Metric], labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of the file. All values are gauges, because a restart moves the time since the last heartbeat to another bucket."""
+    """Yield the lines of the file. All values are gauges, because a restart moves the time since the last heartbeat to a different
+    bucket.
+    """
     for metric in found:
         name = f"deeplearning_job_{metric.name}"
         if metric.values:

@@ -26,7 +26,8 @@ display = Display()
 # Maximum duration of one poll, in seconds. The poll ends earlier if there is something new.
 POLL_SECONDS = 10
 
-# Minimum time between two polls, in seconds. A script that reports many times per second then does not keep the controller busy.
+# Minimum time between two polls, in seconds. Because of this pause, a script that reports many times per second does not keep the
+# controller busy.
 PAUSE_SECONDS = 1.0
 
 # Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
@@ -156,7 +157,7 @@ class JobWatch:
         return found
 
     def _write_metrics(self, found: JobStatus) -> None:
-        """Update the file with the metrics. If it cannot be written, show a warning once. The job is not affected."""
+        """Update the file with the metrics. If the file cannot be written, show a warning once. The job is not affected."""
         if self._file:
             try:
                 self._file.write(found)

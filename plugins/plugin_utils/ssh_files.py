@@ -28,7 +28,7 @@ HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) 
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
 #: A path that can be quoted for ssh, which expands % and ${...} even in quotes.
 FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
-#: A host key in a file that an earlier version wrote. It may have a comment.
+#: A host key in a file that an earlier version wrote. Such a key may have a comment.
 COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 

@@ -27,7 +27,8 @@ class HostFile(NamedTuple):
     owner: str = "root"
     #: Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
-    #: Returns the part of the content that diffs show. If other programs also write to the file, the remaining content may contain secrets.
+    #: Returns the part of the content that diffs show. If other programs also write to the file, the rest of the content may contain
+    #: secrets.
     shown: Callable[[str], str] = lambda content: content
 
 
@@ -100,7 +101,7 @@ def agree(files: Iterable[HostFile], host: Host) -> bool:
 
 
 def difference(file: HostFile) -> dict[str, str] | None:
-    """Return an Ansible diff from the file on disk to `file`, or None if they do not differ."""
+    """Return an Ansible diff between the file on disk and `file`, or None if they do not differ."""
     before, after = THIS.find(file.path), wanted(file, THIS)
     if before == after:
         return None

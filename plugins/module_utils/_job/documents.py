@@ -46,7 +46,7 @@ class Stuck(TypedDict):
     """The place at which a rank of a hanging job is stuck.
 
     `where` is a line of the script or a function of the kernel, or empty if the place is unknown. `waits` is true if the rank waits in a
-    communication library, and `suspended` if the rank was stopped by a signal.
+    communication library, and `suspended` is true if a signal has stopped the rank.
     """
 
     rank: int

@@ -175,7 +175,7 @@ def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence
 
 
 def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
-    """Return, for each end time, the seconds in each bucket from the first change to this end time.
+    """Return, for each end time, the seconds that each bucket contains between the first change and this end time.
 
     The first change precedes all end times.
     """

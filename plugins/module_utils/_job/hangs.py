@@ -3,7 +3,7 @@
 
 """Decides whether a job hangs, and which of its ranks is the cause.
 
-The functions are pure: they depend on what supervisors have observed, and run on hosts without Ansible.
+The functions are pure: they depend only on what supervisors have observed. They run on hosts without Ansible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SILENT_BEFORE = 5.0
 #: The beginning of the reason in the record of the process that makes a job hang.
 MADE_NO_PROGRESS = "made no progress"
 
-#: Part of the reason in that record if the job counts as hanging because it reports no new step.
+#: Part of the recorded reason if the job counts as hanging because it reports no new step.
 WITH_MEDIAN_STEP = "with a median step"
 
 

@@ -79,10 +79,10 @@ CONNECTION_CLOSED = (
     "Connection was likely closed",
 )
 
-# The maximum number of records to read. No job has that many records, and reading them would still be fast.
+# The maximum number of records to read. No job has so many records, but reading this many would still be fast.
 RECORDS_LIMIT = 1 << 14
 
-# Maximum total size of the records of one job, in bytes. The records of 8192 processes take up half of it.
+# Maximum total size of the records of one job, in bytes. The records of 8192 processes take up half of this size.
 JOB_LIMIT = 1 << 23
 
 # Maximum number of ranks in one record. The record of mpirun or of an elastic agent contains all ranks of the job.
@@ -447,7 +447,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
                 break
             found.append(_parse_record(path, content))
         except FileNotFoundError:
-            continue  # replaced in the meantime
+            continue  # the record was replaced in the meantime
         except (OSError, ValueError) as error:
             if problems is not None:
                 problems.append(f"record {path!r} is skipped: {error}")
@@ -569,7 +569,7 @@ def last_change(paths: Paths) -> float:
     for place in (first.status, *(paths.of_attempt(number).status for number in _attempts(first))):
         for name in _listing(place):
             if name.endswith(".json"):
-                with contextlib.suppress(OSError):  # replaced in the meantime
+                with contextlib.suppress(OSError):  # the record was replaced in the meantime
                     last = max(last, os.stat(os.path.join(place, name), follow_symlinks=False).st_mtime)
     return min(last, time.time())
 

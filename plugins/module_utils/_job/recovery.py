@@ -84,7 +84,7 @@ class Attempt(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The options of a job that the decision depends on.
+    """The job options that the decision depends on.
 
     `restarts` is the maximum number of restarts in a row without a new checkpoint.
     """
@@ -155,7 +155,7 @@ def decide(situation: Situation) -> Decision:
 
 
 def explain(action: str, name: str, situation: Situation) -> str:
-    """Return the explanation by the rule that a decision names, for the situation that the decision describes.
+    """Return how the rule that a decision names explains the situation that the decision describes.
 
     A recorded decision may be forged.
     """
@@ -195,7 +195,7 @@ def _repeats(situation: Situation) -> bool:
 
 
 def _named(hosts: Sequence[str]) -> str:
-    """Return the names of the first five hosts and the number of the others, because decisions have a limited length."""
+    """Return the names of the first five hosts and how many other hosts there are, because decisions have a limited length."""
     return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} others" if len(hosts) > 5 else "")
 
 
@@ -246,9 +246,9 @@ def _blames_checkpoint(situation: Situation) -> bool:
 def _returned(situation: Situation) -> bool:
     """Return whether the error has recurred after a checkpoint was set aside because of it.
 
-    An exit status or a signal says less than an exception and its line. An exit status or a signal counts as the same error only after the
-    same checkpoint, which the job has written again. Without this rule, such a job would restart forever, because each checkpoint that it
-    writes again is a new one.
+    An exit status or a signal says less about an error than an exception and its line. An exit status or a signal therefore counts as the
+    same error only if the job has again written the checkpoint that was set aside, and has then failed. Without this rule, such a job
+    would restart forever, because each checkpoint that it writes again is a new one.
     """
     if not is_own_fault(situation.cause):
         return False

@@ -21,7 +21,8 @@ RANK_SECONDS = "rank_seconds"
 # A host is slow if its step time exceeds the median of all hosts by this factor.
 SLOW = 1.2
 
-# The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks.
+# The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks in a
+# job.
 LAST_TIMES, RANKS_LIMIT = 101, 1 << 13
 
 # Maximum duration of a step in seconds: one day.
@@ -65,7 +66,7 @@ def _is_time(value: Any) -> bool:
 
 
 def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
-    """Return the hosts of the ranks. The result is empty if the records do not show which host runs which rank.
+    """Return the host of each rank. The result is empty if the records do not show which host runs which rank.
 
     The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
     parameter servers, the ranks in the records differ from the ranks of the script.

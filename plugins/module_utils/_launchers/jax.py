@@ -31,7 +31,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "JAX_COORDINATOR_ADDRESS": coordinator,
                 "JAX_NUM_PROCESSES": str(len(places)),
                 "JAX_PROCESS_ID": str(rank),
-                # JAX itself reads only the first of the three variables above. It takes the other values from Open MPI's variables.
+                # JAX itself reads only the first of the three variables above. JAX takes the other values from Open MPI's variables.
                 # With these variables, jax.distributed.initialize() needs no arguments. JAX does not use the address in the URI.
                 "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
                 "OMPI_COMM_WORLD_SIZE": str(len(places)),

@@ -83,7 +83,7 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
     """
     daemons = {
         ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"): agent,
-        # Only the first host can reach the others.
+        # Only the first host can run commands on the other hosts.
         ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"): "1",
         ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include"): network,
         # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would not be deleted.
@@ -124,7 +124,7 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
 
 
 def culprit(lines: Sequence[str]) -> Culprit | None:
-    """Return the first rank that failed according to the log."""
+    """Return the rank that, according to the log, failed first."""
     for index, line in enumerate(lines):
         found = CULPRIT.search(line)
         if found:

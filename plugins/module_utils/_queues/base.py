@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The types of queues. A queue decides when and on which hosts a job runs. A launcher decides what runs there.
+"""The types of queues. A queue decides when and on which hosts a job runs. A launcher decides which processes run on these hosts.
 
 The job's entry in the queue belongs to root and reserves entire hosts. When the queue allocates the hosts, it runs a program of this
 collection as root on each host. The program starts the job's units, and ends after the units have ended. Users of the queue cannot run this
@@ -36,9 +36,10 @@ class QueueError(Exception):
 class Request(NamedTuple):
     """What a job requests from a queue: `host_count` entire hosts, which must be some of `hosts`.
 
-    `excluded` contains the other hosts of the queue. `hold` is the command that holds one host. When `hold` has ended on all hosts,
-    `finish` runs on the first host. The last argument of `finish` is the highest exit status, or CANCELLED. Both commands are lists of
-    words that a shell does not expand. The queue ends the job after `minutes`. If `minutes` is 0, the job has no time limit.
+    `excluded` contains the other hosts of the queue. `hold` is the command that runs the job's processes on one host and keeps the host
+    allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument of `finish` is
+    the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue ends the job after
+    `minutes`. If `minutes` is 0, the job has no time limit.
     """
 
     job: str
@@ -74,8 +75,8 @@ class Queue(NamedTuple):
     host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
-    `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions use the
-    environment of a program on one of these hosts. The first allocated host tells the queue that the job has ended.
+    `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions read the
+    environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended.
     """
 
     title: str

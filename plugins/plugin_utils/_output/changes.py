@@ -25,7 +25,7 @@ NOTHING = "none"
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
 UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period", "protected_from_scale_in"}
 RULES = ("ingress", "egress")
-# These properties contain the numbers of the nodes that a change replaces.
+# These properties list, by number, the nodes that a change replaces.
 REPLACED = ("outdated", "unhealthy")
 VALUE_LIMIT = 60
 

@@ -23,7 +23,7 @@ from jinja2 import Environment, StrictUndefined, Template
 # Longer lists of processes are collapsed.
 MANY = 16
 
-# Values that, like steps, indicate how far the script has progressed. They are shown as numbers without a curve.
+# Values that, like steps, indicate how far the script has progressed. The report shows these values as numbers, without a curve.
 COUNTERS = {"epoch", "epochs"}
 
 # Maximum number of points in a curve or in the throughput chart.

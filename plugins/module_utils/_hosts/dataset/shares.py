@@ -62,7 +62,7 @@ def _bytes(group: Group) -> int:
 
 
 def _divided(group: Group) -> list[Group]:
-    """Split a group at the first character where its paths differ, and return the smaller groups."""
+    """Split a group of objects at the first character where their paths differ, and return the smaller groups."""
     files = group[1]
     first, last = files[0][0], files[-1][0]
     common = next((place for place, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))

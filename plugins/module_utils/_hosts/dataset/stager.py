@@ -56,13 +56,13 @@ Spec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """The contents of a source, and whether their current version is already staged."""
+    """The contents of a source, and whether the source's current version is already staged."""
 
     source: Source
     name: str
     version: str
     files: list[File]
-    """The objects of a source on S3. The list is empty if the source is not on S3."""
+    """The objects of a source on S3, or an empty list if the source is not on S3."""
     size: int | None
     """The total number of bytes to fetch, or None if the server does not report the size."""
     single: bool
@@ -97,12 +97,14 @@ class Places(NamedTuple):
 
     @property
     def prepared(self) -> str:
-        """The path of a file that exists after one of several sources has been unpacked."""
+        """The path of a marker file, which exists once this source has been unpacked (only for a data set with several sources)."""
         return os.path.join(self.partial, "prepared")
 
     @property
     def added(self) -> str:
-        """The path of a file that exists after one of several sources has been added to the data set."""
+        """The path of a marker file, which exists once this source has been added to the data set (only for a data set with several
+        sources).
+        """
         return os.path.join(self.partial, "added")
 
     @property
@@ -125,7 +127,7 @@ class Progress:
         self._write({"stage": stage, "done": done, "total": total, **self._part})
 
     def part(self, number: int, count: int) -> None:
-        """Record to which of several sources the next stages belong. If `count` is 0, the next stages belong to the whole data set."""
+        """Record which of several sources the next stages process. If `count` is 0, the next stages process the entire data set."""
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
@@ -161,7 +163,7 @@ def run(spec: Spec, progress: Progress) -> None:
 
 
 def examine(spec: Spec) -> Plan:
-    """Examine the sources, and check whether their current version is already staged. Changes nothing. Raises DataError."""
+    """Examine the sources, and check whether the current versions of the sources are already staged. Changes nothing. Raises DataError."""
     check_sources(spec)
     plan = _examine_several(spec) if spec["sources"] else _examine_source(spec)
     marker = _marker(spec, plan.name)
@@ -438,7 +440,9 @@ def local_files(path: str) -> list[File]:
 
 
 def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
-    """Turn the download into the data set, and return its files. Continues where an earlier run was interrupted. Raises DataError."""
+    """Turn the download into the data set, and return the files of the data set. Continues where an earlier run was interrupted. Raises
+    DataError.
+    """
     left = walk(where.download) if os.path.isdir(where.download) else []
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):

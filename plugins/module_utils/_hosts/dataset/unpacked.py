@@ -21,7 +21,7 @@ SHOWN = 200  # maximum number of characters to show of a name in a message
 
 
 def check(folder: str, archive: str) -> None:
-    """Check the contents of an archive, and make its folders accessible and its files neither setuid nor setgid.
+    """Check the contents of an archive, make its folders accessible, and clear the setuid and setgid bits of its files.
 
     `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks
     the archive. Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a
@@ -69,7 +69,7 @@ def stays_inside(name: str, target: str) -> bool:
 def drop_description(folder: str) -> None:
     """Delete all files that describe a data set.
 
-    The new data set gets its own descriptive files, and links with the same names could redirect what is written to them.
+    The new data set gets its own descriptive files. A link with the name of such a file could redirect the writes to a different file.
     """
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

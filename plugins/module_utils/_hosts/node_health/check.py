@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 #: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
-#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two of them see.
+#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two nodes see.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
 
 Problem = Tuple[str, str]
@@ -42,7 +42,7 @@ class Node:
     #: Random text, which is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
     #: `BETWEEN_NODES`.
     token: str = ""
-    #: Number of the node whose files the checks of the context `BETWEEN_NODES` read.
+    #: Number of a node. In the context `BETWEEN_NODES`, the checks read the files that this node has written.
     peer: int = 0
 
 
@@ -50,7 +50,7 @@ class Node:
 class Check:
     """One row of the table of health checks.
 
-    `read(node)` reads the state of the host, and `decide(state, node)` returns the problems in it without reading anything else.
+    `read(node)` reads the state of the host, and `decide(state, node)` returns the problems in this state without reading anything else.
     Checks with the same `read` share one reading. A check that only the controller can decide has no `read`.
     """
 

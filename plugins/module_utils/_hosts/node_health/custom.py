@@ -43,11 +43,11 @@ def check(program: Program, seconds: int) -> Check:
 
 
 def execute(program: Program, seconds: int, _node: Node) -> tuple[int, str]:
-    """Run a program as the current user, in a temporary directory. Return its exit status and the first line of its output.
+    """Run a program as the current user, in a temporary directory. Return the exit status and the first line of the output.
 
     If the program runs too long, it is killed together with the processes that it has started.
     """
-    # Programs can be executed in a home directory. Hardened hosts do not allow this in /tmp.
+    # Programs can be executed in a home directory. Hardened hosts do not allow programs to be executed in /tmp.
     directory = tempfile.mkdtemp(prefix=".deeplearning-health-", dir=os.path.expanduser("~"))
     try:
         path = os.path.join(directory, program.name)

@@ -39,7 +39,7 @@ def devices(sysfs: str = SYSFS) -> list[str]:
 
 
 def read(node: Node) -> tuple[int, str]:
-    """Return the number of adapters in this host, and why the host cannot use them."""
+    """Return the number of adapters in this host and, if the host cannot use the adapters, the reason."""
     return (len(devices()), missing_for_efa(_run)) if node.efa_devices else (0, "")
 
 

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
 
-#: Directories with temporary files, data sets, and the instance store of Deep Learning AMIs.
+#: The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
 DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 

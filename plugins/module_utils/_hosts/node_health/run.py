@@ -3,8 +3,8 @@
 
 """Runs checks concurrently. Each reading runs in a child process with a time limit.
 
-A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. An abandoned process holds open neither
-the connection to the controller nor anything else that the parent process waits for.
+A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. An abandoned process does not keep the
+connection to the controller open, or anything else that the parent process waits for.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Readings:
             reading.end()
 
     def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[Finding]:
-        """Wait for the chosen checks, and return their findings in the order of the checks."""
+        """Wait for the selected checks, and return their findings in the order of the checks."""
         readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
         _wait(readings)
         found = (finding for reading in readings for finding in reading.findings())

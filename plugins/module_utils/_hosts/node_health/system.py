@@ -34,7 +34,9 @@ CONFIGURE = "Run deeplearning.cluster.configure."
 
 
 class Disk(NamedTuple):
-    """A file system: a directory on it, its size and free space in bytes, and its maximum and free number of files."""
+    """A file system: a directory on it, its size and free space in bytes, the maximum number of files, and how many files can still be
+    created.
+    """
 
     path: str
     size: int

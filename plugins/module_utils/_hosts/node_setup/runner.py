@@ -50,8 +50,8 @@ APT_PAUSE = 5.0
 APT = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=-1", "-o", "Acquire::Retries=3", "-o", "DPkg::Options::=--force-confold"]
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
 
-# Arguments: the URL of a repository, a version and the path of the clone. The script continues after an interrupted run. A version can be
-# a branch, a tag, a commit, or any other ref that can be fetched.
+# Arguments: the URL of a repository, a version and the path of the clone. The script can be run again after an interruption. A version can
+# be a branch, a tag, a commit, or any other ref that can be fetched.
 CHECK_OUT = r"""
 set -eu
 url=$1 version=$2 path=$3
@@ -180,7 +180,9 @@ class Execution:
     def run(
         self, argv: Sequence[str], *, user: str = "", environment: Mapping[str, str] | None = None, stdin: str = "", quiet: bool = False
     ) -> int:
-        """Run a command as a user, by default the step's user, and return its exit status. Raises StepError if it cannot be run."""
+        """Run a command as a user, by default the step's user, and return its exit status. Raises StepError if the command cannot be
+        run.
+        """
         account = account_of(user) if user else self.account
         variables = {**_login(account), **(environment or {}), **self.step["environment"], **self.step["secrets"]}
         reader, writer = os.pipe()
@@ -215,7 +217,7 @@ class Execution:
 
 
 def _start(argv: Sequence[str], account: pwd.struct_passwd, variables: dict[str, str], output: int) -> subprocess.Popen[bytes]:
-    """Start a command as a user, in a separate process group. Raises StepError if it cannot be run."""
+    """Start a command as a user, in a separate process group. Raises StepError if the command cannot be run."""
     try:
         return subprocess.Popen(
             argv,
@@ -287,7 +289,7 @@ def account_of(user: str) -> pwd.struct_passwd:
 
 
 def install_packages(run: Execution) -> None:
-    """Install packages of the distribution unless all are installed."""
+    """Install the distribution's packages unless all of them are already installed."""
     packages = run.step["packages"]
     if shutil.which("apt-get", path=PATH):
         _install_with_apt(run, packages)

@@ -136,8 +136,8 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
     with exclusive(place.record, module.params["timeout"]) as record:
         known = record.read()
         if record.waited and known:
-            # Another host has just built the environment and made it current, or has failed to do so. The other host's result applies here
-            # too.
+            # Another host has just built the environment and made it current, or has failed to do so. The other host's result also applies
+            # to this host.
             if "error" in known:
                 raise RefusalError(known["error"])
             return False

@@ -21,7 +21,7 @@ class RefusalError(Exception):
 
 
 class Record(NamedTuple):
-    """The locked record of a build. `waited` is true if another host held the lock first."""
+    """The locked record of a build. `waited` is true if this host had to wait because another host held the lock."""
 
     file: TextIO
     waited: bool

@@ -179,7 +179,7 @@ def current_mount(path: str) -> MountTableEntry | None:
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
     """Return the alternative that matches the mounted storage. Raises ValueError if something else is mounted.
 
-    Never unmounts other storage, because it may be in use.
+    If different storage is mounted at the mount point, it is never unmounted, because it may be in use.
     """
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     alternative = mounted_alternative(mount, wanted, THIS.read(FSTAB) or "", tunnels)
@@ -202,7 +202,7 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
 def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
     """Mount the storage as fstab specifies, and retry with increasing pauses until the timeout.
 
-    The boot service may mount the storage first.
+    The boot service may mount the storage before this function does.
     """
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)

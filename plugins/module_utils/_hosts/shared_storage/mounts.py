@@ -379,7 +379,7 @@ class FstabEntry(NamedTuple):
 
 
 def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
-    """Return the entries of /etc/fstab for a mount point, by file system type."""
+    """Return the entries of /etc/fstab for a mount point, keyed by file system type."""
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
     return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
 

@@ -118,7 +118,8 @@ def settings_lines(settings: Settings) -> str:
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
         "ClusterName": settings.cluster,
-        # This is not an address: a running job keeps the configuration with which it started, and reports its end to the current master.
+        # A host name instead of an address: a running job keeps the configuration with which it started, but must report its end to the
+        # current master.
         "SlurmctldHost": f"{settings.controller}({MASTER_NAME})",
         "SlurmctldPort": str(PORT),
         # Nodes get these files from slurmctld.
@@ -205,7 +206,7 @@ def hardware_of(values: Mapping[str, Any]) -> Hardware:
 
 
 def is_plausible(hardware: Hardware) -> bool:
-    """Return whether a host can have this hardware. The values that a host reports are untrusted."""
+    """Return whether the hardware that a host has reported is plausible. The reported values are untrusted."""
     topology = (hardware.sockets, hardware.cores, hardware.threads)
     regular = topology == (0, 0, 0) or (min(topology) > 0 and topology[0] * topology[1] * topology[2] == hardware.cpus)
     return regular and 0 < hardware.cpus <= MOST_CPUS and 0 < hardware.memory <= MOST_MEMORY and 0 <= hardware.gpus <= MOST_GPUS

@@ -115,7 +115,9 @@ def settings_of(params: dict[str, Any]) -> Settings:
 
 
 def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, Node]) -> list[Node]:
-    """Return the nodes whose hardware is known, from the parameters or otherwise from the current configuration files."""
+    """Return the nodes whose hardware is known, either from the parameters or, if it is missing there, from the current configuration
+    files.
+    """
     found = []
     for node in nodes:
         name, address, hardware = node["name"], node["address"], node["hardware"]

@@ -65,7 +65,7 @@ def topology(ids: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
 
 
 def parse_memory(meminfo: str) -> int:
-    """Return the memory to describe in slurm.conf, in MiB, from the contents of /proc/meminfo. Raises ValueError."""
+    """Return the amount of memory to specify in slurm.conf, in MiB, based on the contents of /proc/meminfo. Raises ValueError."""
     found = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
     if not found:
         raise ValueError("/proc/meminfo contains no MemTotal")

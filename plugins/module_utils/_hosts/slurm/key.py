@@ -75,7 +75,7 @@ def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = Fals
 
     Return the differences and the key.
 
-    In check mode, a new key is None. Raises OSError, SlurmError and ValueError.
+    In check mode, None is returned in place of a new key. Raises OSError, SlurmError and ValueError.
     """
     before = read_key()
     key = decode(given) if given else None if replace else before

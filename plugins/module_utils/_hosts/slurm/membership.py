@@ -61,8 +61,8 @@ def parse_states(listing: str) -> dict[str, NodeState]:
 def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> Decision:
     """Return what to do so that the cluster consists of `members`. `described` contains the nodes in slurm.conf.
 
-    A node that leaves the cluster while a job is running on it is drained, and removed by a later run. A node that no longer responds is
-    removed immediately.
+    A node that leaves the cluster while a job is running on the node is drained. A later playbook run removes the node. A node that no
+    longer responds is removed immediately.
     """
     busy = {name for name in described if name not in members and name in states and states[name].flags & BUSY}
     down = {name for name in busy if states[name].flags & ABSENT}

@@ -32,7 +32,7 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
 
 
 def ensure(path: str, login_user: str, create: bool) -> bool:
-    """Ensure that the directory exists and that only Slurm's user can access it. Return whether this requires a change.
+    """Ensure that the directory exists and that only Slurm's user can access it. Return whether the directory has to be created or changed.
 
     If `create` is false, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
     """
@@ -72,7 +72,9 @@ def ensure(path: str, login_user: str, create: bool) -> bool:
 
 
 def _open_parent(path: str, trusted: dict[int, int]) -> int:
-    """Return a file descriptor of the parent directory. Raises StateDirectoryError if a job's user could change the path to it."""
+    """Return a file descriptor of the parent directory. Raises StateDirectoryError if a job's user could change the path to this
+    directory.
+    """
     reached, descriptor = "/", os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in [None, *(each for each in os.path.dirname(path).split("/") if each)]:
@@ -105,7 +107,9 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
 
 
 def remove(path: str, login_user: str, delete: bool) -> bool:
-    """Delete the directory with its queue if `delete` is true. Return whether the directory existed. Raises the same errors as `ensure`."""
+    """If `delete` is true, delete the directory and the queue in it. Return whether the directory existed. Raises the same errors as
+    `ensure`.
+    """
     ensure(path, login_user, create=False)
     if not os.path.lexists(path):
         return False

@@ -188,7 +188,7 @@ def key_ids(instance_id: str, user: str) -> dict[str, str]:
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
-    """Return an OpenSSH key revocation list for certificates with these key ids that the SSH certificate authority signed.
+    """Return an OpenSSH key revocation list for the certificates that the SSH certificate authority signed with these key ids.
 
     The same ids always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """

@@ -72,12 +72,12 @@ def check(params: dict[str, Any]) -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    """Exit the module with the certificates to sign. If all certificates are already signed, converge the host first."""
+    """Exit the module with the certificates to sign. If all certificates are already signed, converge the host before exiting."""
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)
     if unsigned:
-        # The files are not written until all certificates are present. Until then, return the predicted diff.
+        # The files are not written until all certificates are present. As long as a certificate is missing, return the predicted diff.
         diff = generated + [change for change in map(difference, daemon + client) if change] + signatures(unsigned)
         module.exit_json(changed=True, diff=diff, unsigned=unsigned)
     diff = generated + converge_daemon(module, daemon) + converge(module, client)

@@ -20,7 +20,9 @@ SERVICES = ("ssh.service", "sshd.service")
 
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Write sshd's files, and reload sshd if any file differed. If sshd would reject the new files, restore the old files and fail."""
+    """Write sshd's files, and reload sshd if any of the files has changed. If sshd would reject the new files, restore the old files and
+    fail.
+    """
     before = [file._replace(content=THIS.read(file.path)) for file in files]
     diff = converge(module, files)
     if not diff or module.check_mode:

@@ -54,12 +54,12 @@ INVALID = "invalid"
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
 
-# What scripts say when a disk, or a user's quota on it, is full.
+# Text in the error messages of scripts when a disk is full or a user has reached a disk quota.
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
 def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
-    """Return why a process failed. `kind` is known for a process that was stopped or did not start, and otherwise empty.
+    """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
 
     `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed.
     """
@@ -125,7 +125,9 @@ def reap(child: int) -> None:
 
 
 def end_descendants(patience: float = 30) -> bool:
-    """Kill all descendants of this process, and wait at most `patience` seconds for them to end. Return whether all have ended."""
+    """Kill all descendants of this process, and wait at most `patience` seconds for them to end. Return whether all descendants have
+    ended.
+    """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
@@ -179,7 +181,9 @@ def checkpoints(spec: Spec) -> list[Checkpoint]:
 
 
 def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
-    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, steps count instead."""
+    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, return whether an attempt has completed new
+    steps.
+    """
     if os.path.isabs(spec["environment"].get(CHECKPOINTS, "")):
         return after.checkpoint is not None and after.checkpoint != before.checkpoint
     return after.step is not None and after.step > (before.step or 0.0)

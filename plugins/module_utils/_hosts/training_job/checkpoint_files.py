@@ -21,7 +21,7 @@ INCOMPLETE = ".tmp"
 # The prefix of the name of a checkpoint that was set aside. Scripts ignore hidden files.
 SET_ASIDE = ".suspect-"
 
-# Maximum number of entries that are read to find a change or any checkpoint.
+# Maximum number of directory entries to read when searching for a change or for a checkpoint.
 ENTRIES = 10_000
 
 
@@ -72,7 +72,7 @@ def is_complete(name: str) -> bool:
 
 
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
-    """Rename a checkpoint, so that scripts use the checkpoint before it. Raises OSError.
+    """Rename a checkpoint, so that scripts use the previous checkpoint. Raises OSError.
 
     Each host of the job does this before the processes on that host start. If another host has already renamed the checkpoint, its name may
     belong to a newer checkpoint, which is not renamed.

@@ -83,12 +83,12 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
 
 
 def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
-    """Choose the jobs without a heartbeat since `before`, except the newest `keep` jobs and those whose files other jobs need."""
+    """Select the jobs without a heartbeat since `before`, except the newest `keep` jobs and the jobs whose files other jobs need."""
     return _choice(jobs, directory, {job.name for job in jobs[keep:] if job.state not in (RUNNING, QUEUED) and job.last < before})
 
 
 def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:
-    """Choose the named job, regardless of its age.
+    """Select the named job, regardless of its age.
 
     Raises CleanupError if the job does not exist, has not ended, or is needed by another job.
     """
@@ -151,7 +151,7 @@ def delete(path: str, patience: float) -> None:
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Delete old jobs, or only choose them in check mode.
+    """Delete old jobs. In check mode, only select the jobs to delete.
 
     Returns the deleted `jobs`, the `kept` jobs, the `pythons` of the kept jobs, and `problems`. Raises CleanupError if the named job
     cannot be deleted, and the same errors as delete().

@@ -42,7 +42,7 @@ LESS_MEMORY = (
 def progress_line(entry: Document) -> str:
     """Return a progress entry as text, such as `step 20/100, loss 0.31`."""
     rest = dict(entry)
-    rest.pop("time", None)  # only reports use the time, because this line is shown immediately
+    rest.pop("time", None)  # progress lines are shown immediately, so only reports need the time
     parts = []
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
@@ -155,7 +155,7 @@ def percent(share: float) -> str:
 
 
 def goodput_table(found: JobStatus) -> list[str]:
-    """Return what the hosts of a job spent their time on as lines of a table. Return no lines if this is unknown.
+    """Return a table, as lines of text, of what the hosts of a job spent their time on. Return no lines if the goodput is unknown.
 
     Empty buckets are left out.
     """
@@ -172,7 +172,7 @@ def goodput_table(found: JobStatus) -> list[str]:
 
 
 def step_time_lines(found: JobStatus) -> list[str]:
-    """Return lines about the time that hosts need for a step, or no lines if the script does not report it."""
+    """Return lines about the time that hosts need for a step, or no lines if the script does not report this time."""
     times = found.get("step_times")
     if not times:
         return []
@@ -292,7 +292,7 @@ def not_restarted(found: JobStatus) -> list[str]:
         return []
     last, failure = attempts[-1], found["failure"]
     cause = last.get("cause", "")
-    # Usually, the first sentence of the failure message already names this process and how it ended.
+    # Usually, the first sentence of the failure message already says which process this was and how it ended.
     because = f", because {cause}" if not cause.startswith("{} on {} ".format(title(failure["name"]), failure["host"])) and cause else ""
     again = " again" if last["attempt"] > 1 else ""
     return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
@@ -313,7 +313,7 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
     advice = _advice(found, missing)
     if advice:
         yield advice
-    if advice != _silence_advice(found):  # the advice about silence is given only if the logs are empty
+    if advice != _silence_advice(found):  # _silence_advice() applies only if the logs are empty
         yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if not missing:
         yield _continuation(found, command, again)
@@ -357,13 +357,15 @@ def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -
 
 
 def next_name(job: str) -> str:
-    """Return a name for a job that continues a job: the same name with the next number."""
+    """Return a name for the job that continues the job `name`: the same name with the next number."""
     numbered = re.fullmatch(r"(.+)-(\d{1,3})", job)
     return f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else job[:60].rstrip("-") + "-2"
 
 
 def failure_cause(found: JobStatus) -> str:
-    """Return a sentence about the process that made a job fail, without its log. If a host is gone, name the host instead."""
+    """Return a sentence about the process that made a job fail, without its log. If the host is gone, the sentence is about the host
+    instead.
+    """
     failure = found["failure"]
     what = failure["gone"] if "gone" in failure else "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
     return clean_line("job {} {}: {}".format(found["name"], found["state"], what))

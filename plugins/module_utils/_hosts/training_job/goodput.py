@@ -79,7 +79,7 @@ def older_attempts(newest: records.Paths) -> list[Known]:
 
 
 def job_end(created: float, last: Known) -> float:
-    """Return when a job that is over ended."""
+    """Return the time at which a finished job ended."""
     decided = last.following["decided"] if last.following else created
     return max([created, decided, *map(last_moment, last.processes)])
 
@@ -92,7 +92,7 @@ def last_moment(process: Record) -> float:
 def attempts(known: Sequence[Known]) -> list[Attempt]:
     """Return the attempts of a job.
 
-    If the hosts have decided on one more attempt and that attempt has not begun, it begins at the end of the job.
+    If the hosts have decided to start another attempt but that attempt has not begun, the attempt counts as begun at the end of the job.
     """
     hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
     found, planned = [], set(hosts) if known and not known[0].processes else set()
@@ -111,7 +111,7 @@ def missing_hosts(known: Sequence[Known]) -> list[str]:
 
 
 def attempt(one: Known, planned: set[str]) -> Attempt:
-    """Return an attempt, from its records and from the hosts on which it was to run."""
+    """Return an attempt, derived from its records and from the hosts on which it was to run."""
     moments: dict[str, list[float]] = {}
     for process in one.processes:
         moments.setdefault(process["host"], []).append(math.inf if process["state"] == states.RUNNING else last_moment(process))

@@ -52,7 +52,7 @@ RELEASE_INTERVAL = 2.0
 # Time limit in seconds for one command of the queueing system. The commands retry while the queueing system does not respond.
 COMMAND_TIMEOUT = "30"
 
-# Seconds within which an operation of the job's user on the shared storage must be complete.
+# Time limit in seconds for an operation on the shared storage that runs as the job's user.
 PATIENCE = 60.0
 
 ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)
@@ -176,7 +176,9 @@ class Holder:
             return ""
 
     def states_of_first_host(self) -> list[str]:
-        """Return the states of the job's processes on the first of its hosts, in its last attempt there. Raises one of ERRORS."""
+        """Return the states of the job's processes on the job's first host, in the last attempt that ran on this host. Raises one of
+        ERRORS.
+        """
         first, timeout = self.first_host(), self.job.parameters["heartbeat_timeout"]
 
         def read() -> list[str]:

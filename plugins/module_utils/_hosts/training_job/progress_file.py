@@ -16,11 +16,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 
 Entry = Dict[str, Any]
 
-# Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
+# Maximum number of bytes to read from the end of the progress file, of bytes in one line, and of characters in a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# A sample contains this number of consecutive entries, then the same number of entries of which every second one was skipped, and so on.
-# The second value is the maximum number of lines that are read for a sample, or for the recorded sizes of the progress file.
+# A sample contains this number of consecutive entries, then the same number of entries from every second line, then from every fourth line,
+# and so on. The second value is the maximum number of lines that are read for a sample, or for the recorded sizes of the progress file.
 SAMPLED, LINES_LIMIT = 1 << 15, 1 << 22
 
 # Up to a limit, lines with this key are always part of a sample.
@@ -29,7 +29,7 @@ ALWAYS, ALWAYS_LIMIT = b'"checkpoint_seconds"', 1 << 18
 # The key under which an entry may contain its own time.
 TIME = "time"
 
-# Times that are not less than this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job
+# Times from this value onwards are seconds since 1970. Smaller times are ignored, because they may be seconds since the job
 # began.
 SINCE_1970 = 1e9
 
@@ -124,7 +124,7 @@ def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def read_notes(path: str) -> list[tuple[float, int]]:
-    """Return the sizes of the progress file that the supervisor recorded. Lines that are incomplete or out of order are skipped."""
+    """Return the sizes that the supervisor recorded for the progress file. Lines that are incomplete or out of order are skipped."""
     notes = [(0.0, 0)]
     for _offset, line in itertools.islice(_lines(path), LINES_LIMIT):
         words = line.split()

@@ -51,10 +51,10 @@ PROGRAM = (
 # The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# Seconds that the queue needs to start and to end a job. They are added to the time limit after which the job ends itself.
+# Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends itself.
 EXTRA_SECONDS = 300
 
-# Seconds within which a playbook run submits a job after the run has written the job's parameters to the hosts.
+# Maximum time, in seconds, between writing a job's parameters to the hosts and submitting the job.
 SUBMISSION_TIMEOUT = 3600
 
 # Seconds to wait, in addition to the stop timeout of a cancelled job, until the job's hosts are free.
@@ -125,7 +125,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def host_count(params: Mapping[str, Any]) -> int:
-    """Return the number of hosts that the job requests. Raises RefusalError if fewer hosts are specified for the job."""
+    """Return the number of hosts that the job requests. Raises RefusalError if the job has fewer hosts than it requests."""
     count = params["host_count"] or len(params["hosts"])
     if count > len(params["hosts"]):
         raise RefusalError("host_count: {} is more than the {} hosts of the job. Use a smaller number.".format(count, len(params["hosts"])))
@@ -199,7 +199,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
 
 
 def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
-    """Complete the states of jobs that wait in a queue with what the queue says about them."""
+    """Add what the queue reports to the states of the jobs that wait in the queue."""
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         queue = QUEUES.get(name)
@@ -215,7 +215,7 @@ def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
 
 
 def complete_job(job: JobStatus, entry: Entry | None) -> None:
-    """Complete the state of a job without records from its entry in the queue.
+    """Complete the state of a job that has no records, based on the job's entry in the queue.
 
     A job whose hosts have been allocated is about to start. The job's first records become visible on this host after a while.
     """

@@ -142,7 +142,7 @@ def rsh(spec: Spec, words: list[str]) -> int:
         with _connection(connected, HANDSHAKE) as connection:
             return _ask(connection, spec["key"], os.fsencode(command))
     except (OSError, EOFError) as error:
-        # For example, the unit on that host has ended, and the command has ended with the unit.
+        # For example, the unit on that host has ended, which also ended the command.
         sys.stderr.write(f"{host} closed the connection: {error}\n")
         return 1
 

@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # and bytes of a stack.
 PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 300, 1 << 18
 
-# Limits for the files of torch's flight recorder: number, and bytes of one file.
+# Maximum number of flight recorder files from torch, and maximum size of one file in bytes.
 RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
 
 # Seconds to wait for py-spy, for the first output of faulthandler, and for further output. The last value applies to all processes
@@ -55,7 +55,9 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 
 
 class Program(NamedTuple):
-    """A running process. `state` is a letter of proc(5). `rank` is -1 if the process's environment contains no rank."""
+    """A running process. `state` is one of the letters for process states in proc(5). `rank` is -1 if the process's environment contains no
+    rank.
+    """
 
     pid: int
     parent: int

@@ -24,9 +24,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
-# The number of attempts to read from each end, if a job has more than twice as many.
+# If a job has more than twice this number of attempts, only this number of the first attempts and of the last attempts are read.
 ATTEMPTS_SHOWN = 50
-# Maximum number of bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
+# Maximum number of bytes to read from the end of a log. If ranks share a log, the lines of the rank that failed first may be far from the
+# end of the log.
 TAIL_SIZE = 1 << 18
 
 

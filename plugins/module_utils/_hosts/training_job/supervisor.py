@@ -10,8 +10,8 @@ hosts together with the files that it imports, and needs only the standard libra
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 
-A job that may be restarted has attempts. If an attempt fails, all supervisors end their remaining processes, and the first supervisor
-that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
+A job that may be restarted runs in one or more attempts. If an attempt fails, all supervisors end their remaining processes, and the first
+supervisor that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 
 # Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
-# directory. So each heartbeat that a host writes also refreshes its view of the other hosts' records.
+# directory. So each heartbeat that a host writes also makes the host see the current records of the other hosts.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
 # Number of polls that must see a failure before the verdict is written. If several processes fail together, the failure that is seen
-# first may not be the first failure.
+# first might not be the first failure.
 POLLS_OF_FAILURE = 2
 
 # Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request for stacks one heartbeat late.
@@ -74,7 +74,7 @@ STACKS_TIMEOUT = 30.0
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
 RESTART_STOP_TIMEOUT = 5
 
-# The name of a file in a process's directory on its host. The file exists if the process's unit is ending.
+# The name of a file in a process's directory on its host. The file exists once the process's unit is ending.
 ENDED = "ended"
 
 PROFILE = "/etc/profile"
@@ -83,7 +83,7 @@ PROFILE = "/etc/profile"
 # service.
 NOLOGIN = "/run/nologin"
 
-# What systemctl prints about a host that is not shutting down, if systemctl can ask systemd.
+# What systemctl prints about a host that is not shutting down, if systemctl can communicate with systemd.
 ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
 
 
@@ -492,7 +492,9 @@ class Supervisor:
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
     def reason(self, ended: End) -> str:
-        """Return why the process was stopped. If an operator stops a job that has already failed, the reason is the failure."""
+        """Return why the process was stopped. If an operator stops a job that has already failed, the failure is the reason that is
+        returned.
+        """
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
                 failure = first_failure(read_records(self.paths))
@@ -501,7 +503,9 @@ class Supervisor:
         return ended.reason
 
     def finish(self, state: str, kind: str = "", **how: Any) -> int:
-        """Write the final record and return the exit status for the unit. `kind` is the kind of cause of a failure, if it is known."""
+        """Write the final record and return the exit status for the unit. `kind` is the kind of the failure's cause, if the kind is
+        known.
+        """
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:
             found = cast(Record, {**self.watch.record, "state": state, **how})
@@ -516,8 +520,8 @@ class Supervisor:
     def attend(self) -> None:
         """Wait until the attempt is over. If an operator stops this process, poll only a few times, without waiting.
 
-        After the time limit, all processes end within the stop timeout, and processes without a heartbeat count as lost. After that, there
-        is nothing to wait for.
+        After the time limit, all processes end within the stop timeout, and processes without a heartbeat count as lost. After this time,
+        the function therefore returns even without a verdict.
         """
         looks = 0
         while not (self.watch.verdict or self.is_late(self.spec["stop_timeout"] + self.spec["heartbeat_timeout"])):
@@ -533,8 +537,8 @@ class Supervisor:
 def is_shutting_down(nologin: str = NOLOGIN) -> bool:
     """Return whether systemd is shutting down this host.
 
-    In the sandbox, systemctl cannot ask systemd. During a shutdown, the file `nologin` exists, with which systemd prevents users from
-    logging in.
+    In the sandbox, systemctl cannot communicate with systemd. The file `nologin`, with which systemd prevents users from logging in, exists
+    during a shutdown.
     """
     try:
         found = subprocess.run(

@@ -113,7 +113,7 @@ SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
 class UnitError(Exception):
-    """A systemd command failed. The message names the command and its error."""
+    """A systemd command failed. The message contains the command and the error."""
 
 
 MUNGE_DIRECTORY = "/run/munge"
@@ -136,8 +136,8 @@ SANDBOX = (
 # The slice for all jobs on a host. Each job has a child slice.
 SLICE, SLICE_PROPERTIES = JOBS_SLICE, ("TasksMax=80%",)
 
-# A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports belong to
-# tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
+# A mount target trusts the user id that a client sends, so jobs must not connect to it. Mount targets use port 2049. The other ports belong
+# to tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
 # itself belong to no user and are not affected.
 NFS_RULES = """
 add table inet deeplearning
@@ -286,8 +286,8 @@ def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
     """Create the job's /dev/shm directory on this host and return its path. Delete the directories of jobs that have ended.
 
     The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC), even
-    if data loaders and NCCL use the files. All processes of the job share one /dev/shm. With separate directories, NCCL would treat
-    them like processes on different machines, and they would communicate over the network. Raises UnitError.
+    if data loaders and NCCL use the files. All processes of the job share one /dev/shm. With separate directories, NCCL would treat the
+    processes as if they ran on different machines, and they would communicate over the network. Raises UnitError.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -411,7 +411,9 @@ def stop(run: Run, job: str) -> None:
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host. The job's units empty it but do not delete it, and killed units may leave files."""
+    """Delete the job's shared memory on this host. The job's units empty this directory but do not delete it, and killed units may leave
+    files in it.
+    """
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The user of a job's processes, and functions that run code as another user.
+"""The user of a job's processes, and functions that run code as a different user.
 
 Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. A child process
 without root privileges reads and writes the files of a job's user.
@@ -33,10 +33,10 @@ ID = 61000
 HOME = "/var/lib/deeplearning-jobs"
 SHELL = "/bin/bash"
 
-# Maximum duration, in seconds, of the work that runs as another user. The work may copy a large directory. Without a limit, another process
-# of the user could block it forever.
+# Maximum duration, in seconds, of the work that runs as a different user. The work may copy a large directory. Without a limit, another
+# process of the user could block it forever.
 PATIENCE = 600.0
-# Maximum size, in bytes, of the result of work that runs as another user.
+# Maximum size, in bytes, of the result of work that runs as a different user.
 ANSWER_LIMIT = 1 << 20
 
 
@@ -45,7 +45,7 @@ class UserError(Exception):
 
 
 class FailedWorkError(Exception):
-    """A function that ran as another user failed. The message contains the reason."""
+    """A function that ran as a different user failed. The message contains the reason."""
 
 
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:

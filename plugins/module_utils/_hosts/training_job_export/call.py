@@ -94,7 +94,7 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
 
 
 def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> Spec:
-    """Return what to export. By default, a job is exported to its last destination. Raises ExportError."""
+    """Return what to export. By default, a job is exported to the same destination as last time. Raises ExportError."""
     params = module.params
     destination = params["destination"]
     if destination:
@@ -181,7 +181,8 @@ def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str
 
 
 def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: Spec, since: float) -> dict[str, Any]:
-    """Wait at most `wait` seconds for the end of an export pass that began after `since`. Return its result or its progress.
+    """Wait at most `wait` seconds for the end of an export pass that began after `since`. Return the result of this pass, or the progress
+    if the pass has not ended.
 
     Raises UnitError, and ExportError if the pass failed.
     """
@@ -212,7 +213,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
 
 
 def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> bool:
-    """Return whether the job is over. If so, the export that follows the job uploads the remaining files and ends."""
+    """Return whether the job is over. When the job is over, the export that follows it uploads the remaining files and ends."""
     timeout = module.params["heartbeat_timeout"]
     return bool(module.params["state"] == "present" and users.as_user(user, lambda: is_over(paths, timeout)))
 

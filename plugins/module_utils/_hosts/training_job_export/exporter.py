@@ -3,8 +3,8 @@
 
 """Exports a job's files to S3: once, or in passes until the job is over.
 
-`run SPEC` exports the files as the JSON file SPEC describes, and writes its state to the job's directory. `plan SPEC` prints what `run`
-would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
+`run SPEC` exports the files as the JSON file SPEC describes, and writes the state of the export to the job's directory. `plan SPEC` prints
+what `run` would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
 
 The file `status/export.files` records the size and the modification time of each exported file. A file is uploaded if it differs from this
 record or if its object is missing. Comparing the file only with its object would not be sufficient: a checkpoint that replaces an older one
@@ -194,7 +194,9 @@ class Exporter:
         return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
-        """Upload new and changed files, and return the numbers of files and bytes. Raises DataError, SelectionError, OSError."""
+        """Upload new and changed files, and return the number of files and their total size in bytes. Raises DataError, SelectionError,
+        OSError.
+        """
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         uploaded, uploaded_size = 0, 0
@@ -273,7 +275,8 @@ class Exporter:
         os.replace(self._record + ".new", self._record)
 
     def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
-        """Upload open files, close them, and return those that did not change. `before` is the size in bytes of the pass's earlier uploads.
+        """Upload open files, close them, and return those that did not change. `before` is the number of bytes that the pass has already
+        uploaded.
 
         If the AWS CLI fails and a file has changed, that file may be the cause and a second upload may succeed, so return no files and the
         exception. If no file has changed, raise the DataError. Raises OSError.

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns
 
 # Files that the export itself or a supervisor is writing.
 NEVER = ("status/export*", "status/*.json.*", "status/over.*")
-# The maximum number of files. Their sizes and times need about 200 MB of memory.
+# The maximum number of files. The sizes and times of this many files need about 200 MB of memory.
 FILES_LIMIT = 1 << 19
 # The maximum length of a key in S3 in bytes, and the maximum size of an object in bytes.
 KEY_LIMIT, OBJECT_LIMIT = 1024, 5 << 40
@@ -63,7 +63,7 @@ class SelectionError(Exception):
 
 
 def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str], key_limit: int = KEY_LIMIT) -> Selection:
-    """Return the regular files below the roots that the patterns select. A file below a later root replaces one with the same key.
+    """Return the regular files that the patterns select below the roots. A file below a later root replaces one with the same key.
 
     Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
     """
@@ -89,7 +89,7 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
 
 
 def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the path and the status of each regular file below a root that no pattern excludes."""
+    """Yield the path and the status of each regular file that is below a root and that no pattern excludes."""
     folders = [""]
     while folders:
         folder = folders.pop()

@@ -21,10 +21,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 # Keys that, like the time, describe the position of an entry's other values. No curves are drawn for these keys.
 STEP, STEPS = "step", "steps"
 
-# A curve has at most twice this number of points. A chart has fewer pixels in its width, so more points would not be visible.
+# A curve has at most twice this number of points. Charts are not wide enough, in pixels, to show more points.
 POINTS = 500
 
-# Limits of a report. Without them, a script that reports the norm of each layer would create hundreds of charts.
+# Limits of a report. Without these limits, a script that reports the norm of each layer would create hundreds of charts.
 CURVES = 24
 RESTARTS = 20
 RATES = 60
