@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Refuses strings where lists are required.
+"""Rejects strings where lists are required.
 
 Ansible turns a string into a list by splitting it at its commas. A command line such as `--epochs 3` would become one argument.
 """
@@ -12,7 +12,7 @@ import json
 import shlex
 from typing import Any
 
-#: Job options whose elements are passed to a process unchanged. A string is refused even if it is a single word.
+#: Job options whose elements are passed to a process unchanged. A string is rejected even if it is a single word.
 UNCHANGED = ("arguments", "command")
 
 

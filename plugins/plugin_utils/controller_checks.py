@@ -78,7 +78,7 @@ WITHOUT_FRAMEWORK = "base"
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
 #: The words that messages use for the elements of lists.
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
-#: The actions on the nodes that can follow a job.
+#: The values of `training_job_then`, which say what happens to the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
@@ -227,7 +227,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return the message of the exception that a check raises, with a prefix, or an empty list if the check succeeds."""
+    """Return a list with the message of the exception that a check raises, after a prefix, or an empty list if the check succeeds."""
     try:
         check()
     except REFUSALS as error:

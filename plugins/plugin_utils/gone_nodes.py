@@ -21,8 +21,8 @@ def gone_hosts(
 ) -> dict[str, str]:
     """Return the gone hosts of the job, each with a sentence that states the reason.
 
-    `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the `former_nodes_info` module. `unreachable`
-    contains the names of hosts that do not respond. Processes that ended on their own are ignored.
+    `nodes` contains the nodes in the inventory, keyed by name. `former` is the return value `nodes` of the `former_nodes_info` module.
+    `unreachable` contains the names of hosts that do not respond. Processes that ended on their own are ignored.
     """
     left = {node["instance_id"]: node for node in former}
     present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}

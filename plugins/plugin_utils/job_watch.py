@@ -173,7 +173,9 @@ class JobWatch:
             display.display(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
 
     def _show_attempts(self, found: JobStatus) -> None:
-        """Show why an attempt has ended and what follows, once for each attempt. The end of the job is part of its failure message."""
+        """Show why an attempt has ended and what follows, once for each attempt. The job's last attempt is not shown here, because the
+        job's failure message reports it.
+        """
         for one in found.get("attempts") or []:
             if one.get("action") == recovery.RESTART and one["attempt"] not in self._attempts:
                 self._attempts.add(one["attempt"])

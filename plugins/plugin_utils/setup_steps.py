@@ -158,7 +158,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _text(value: Any, key: str, meant: str = "text") -> str:
-    """Return text without NUL. Raises _WrongError for anything else. Messages do not contain the value, which may be a secret."""
+    """Return text without NUL characters. Raises _WrongError for anything else. Messages do not contain the value, which may be a
+    secret.
+    """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise _WrongError(f"{key}: the value is not {meant}. Write it in quotes.")
     text = str(value)
@@ -238,7 +240,9 @@ def _read_packages(value: Mapping[str, Any], _bases: Sequence[str]) -> dict[str,
         raise _WrongError("packages: the list is empty. Add a package, or remove the step.")
     for package in packages:
         if not PACKAGE.fullmatch(package):
-            raise _WrongError(f"packages: {clean_line(package)!r} is not a valid package name. Use names that apt-get or dnf install.")
+            raise _WrongError(
+                f"packages: {clean_line(package)!r} is not a valid package name. Use names of packages that apt-get or dnf can install."
+            )
     return {"packages": packages}
 
 

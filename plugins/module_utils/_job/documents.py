@@ -45,7 +45,7 @@ class Cause(TypedDict, total=False):
 class Stuck(TypedDict):
     """The place at which a rank of a hanging job is stuck.
 
-    `where` is a line of the script or a function of the kernel, or empty if the place is unknown. `waits` is true if the rank waits in a
+    `where` is a line in the script or a kernel function, or empty if the place is unknown. `waits` is true if the rank waits in a
     communication library, and `suspended` is true if a signal has stopped the rank.
     """
 
@@ -59,7 +59,7 @@ class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
-    process, and its supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
+    process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck.
@@ -243,7 +243,7 @@ class JobSpec(TypedDict):
 class Spec(JobSpec):
     """The contents of spec.json, the spec for the supervisor of one process. The file is in the process's runtime directory.
 
-    `slot` is the index of the process among those of its host. In each attempt, a unit runs the process of its slot.
+    `slot` is the index of the process among the processes on its host. In each attempt, a unit runs the process of its slot.
 
     A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance, or an empty string outside
     AWS.
@@ -335,7 +335,7 @@ class Goodput(TypedDict):
 class StepTime(TypedDict):
     """The time in seconds that a host needs for a step, and whether this host is slower than the other hosts.
 
-    `name` is the host, or `rank 3`.
+    `name` is the name of the host or, if the rank's host is unknown, the rank, such as `rank 3`.
     """
 
     name: str

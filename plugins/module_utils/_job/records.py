@@ -555,7 +555,7 @@ def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
 
 
 def _attempts(first: Paths) -> list[int]:
-    """Return the numbers of the attempts after the first that have directories, in any order."""
+    """Return the attempt numbers above 1 for which a directory exists, in any order."""
     matches = (ATTEMPT.fullmatch(name) for name in _listing(first.status))
     return [int(match[1]) for match in matches if match and int(match[1]) > 1]
 
@@ -677,8 +677,8 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
     process failed or was lost, the first process that was stopped is the cause.
 
-    The others may end within milliseconds, and hosts note the ends of their processes at slightly different times. A process that failed
-    because its connection was closed is therefore the cause only if all failed processes failed for this reason.
+    The other processes may fail within milliseconds, and each host notices the end of its processes at a slightly different time. A process
+    that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds hosts that are slower than the others, from the times that the ranks of a job need for their steps.
+"""Finds hosts that are slower than the others, based on the times that the ranks of a job need for their steps.
 
 Scripts report these times (docs/watching.md), because ranks that wait for each other take equally long for a step. The functions are pure.
 """
@@ -21,8 +21,8 @@ RANK_SECONDS = "rank_seconds"
 # A host is slow if its step time exceeds the median of all hosts by this factor.
 SLOW = 1.2
 
-# The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks in a
-# job.
+# The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks whose
+# times are used.
 LAST_TIMES, RANKS_LIMIT = 101, 1 << 13
 
 # Maximum duration of a step in seconds: one day.

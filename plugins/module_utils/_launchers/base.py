@@ -140,7 +140,7 @@ class Launcher(NamedTuple):
 
 
 def slots(program: Program, host: Host) -> list[Sequence[int]]:
-    """Return one sequence of GPUs for each training process of the host. The sequences are empty on a host without GPUs.
+    """Return one sequence of GPUs for each training process on the host. The sequences are empty on a host without GPUs.
 
     Raises LaunchError if the GPUs cannot be divided equally among the processes.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All launchers by name. To add a launcher, create its Python file in this folder and add it to `LAUNCHERS`."""
+"""All launchers, keyed by name. To add a launcher, create its Python file in this folder and add it to `LAUNCHERS`."""
 
 from __future__ import annotations
 

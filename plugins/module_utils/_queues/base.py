@@ -36,10 +36,10 @@ class QueueError(Exception):
 class Request(NamedTuple):
     """What a job requests from a queue: `host_count` entire hosts, which must be some of `hosts`.
 
-    `excluded` contains the other hosts of the queue. `hold` is the command that runs the job's processes on one host and keeps the host
-    allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument of `finish` is
-    the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue ends the job after
-    `minutes`. If `minutes` is 0, the job has no time limit.
+    `excluded` contains all hosts of the queue that are not in `hosts`. `hold` is the command that runs the job's processes on one host and
+    keeps the host allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument
+    of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue ends the
+    job after `minutes`. If `minutes` is 0, the job has no time limit.
     """
 
     job: str

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All queues by name. To add a queue, create its Python file in this folder, and add the queue to `QUEUES`."""
+"""All queues, keyed by name. To add a queue, create its Python file in this folder, and add the queue to `QUEUES`."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def script(request: Request) -> str:
 
 
 def read_entries(own: str, waiting: str) -> dict[str, Entry]:
-    """Return the training jobs in the queue, by name, from the output of the two commands that show jobs.
+    """Return the training jobs in the queue, keyed by name, from the output of the two commands that show jobs.
 
     If several entries have the same name, only the newest is returned.
     """

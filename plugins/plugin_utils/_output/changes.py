@@ -51,7 +51,7 @@ def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True)
 
 
 def totals(changes: Iterable[Change]) -> list[str]:
-    """Return the numbers of created, changed and deleted resources as text, such as `created 23 resources`."""
+    """Return how many resources were created, changed and deleted, as text, such as `created 23 resources`."""
     actions = [change["action"] for change in changes]
     return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-# Maximum number of hosts to name. If there are more, the rest are only counted.
+# Maximum number of hosts to name. Additional hosts are only counted.
 NAMED_HOSTS = 4
 
 

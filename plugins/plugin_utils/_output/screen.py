@@ -104,7 +104,7 @@ class Screen:
     def break_silence(self) -> None:
         """Show the name of the running task and its run time if nothing has been written for a while.
 
-        Do nothing while Ansible waits for the answer to a prompt, because its display is locked during that time.
+        Do nothing while Ansible waits for the answer to a prompt, because Ansible's display is locked during that time.
         """
         with self._lock:
             if not self._display._lock.acquire(blocking=False):

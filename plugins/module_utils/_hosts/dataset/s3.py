@@ -33,7 +33,7 @@ GRANT = "Add the bucket to deeplearning_read_buckets, or to deeplearning_write_b
 
 
 class Access(NamedTuple):
-    """The settings for access to S3. `grant` is the part of a message that says how to grant access if S3 denies it."""
+    """The settings for access to S3. `grant` is the part of a message that says how to grant access if S3 denies access."""
 
     region: str = ""
     anonymous: bool = False

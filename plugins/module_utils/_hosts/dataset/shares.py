@@ -57,7 +57,7 @@ def patterns(files: Sequence[File], count: int) -> list[Patterns]:
 
 
 def _bytes(group: Group) -> int:
-    # Even an empty object costs a request, so each object counts for one byte more than its size.
+    # Even an empty object costs a request, so one byte is added to the size of each object.
     return sum(size + 1 for _path, size in group[1])
 
 

@@ -34,7 +34,7 @@ def check(program: Program, seconds: int) -> Check:
         read=partial(execute, program, seconds),
         decide=decide,
         severities=(RESTART,),
-        description="an executable file of the user's own",
+        description="an executable file that the user provides",
         contexts=(ON_DEMAND,),
         limit=seconds + 2,  # so that execute() kills the program first and can then delete its file
         hanging=RESTART,

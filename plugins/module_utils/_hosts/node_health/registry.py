@@ -56,7 +56,7 @@ CHECKS = (
         storage.read_of_peer,
         storage.decide,
         (RESTART,),
-        "a file that another node has written to the shared storage and this node cannot read",
+        "a file that another node has written to the shared storage and that this node cannot read",
         (BETWEEN_NODES,),
         hanging=RESTART,
         as_user=True,

@@ -3,8 +3,8 @@
 
 """Runs checks concurrently. Each reading runs in a child process with a time limit.
 
-A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. An abandoned process does not keep the
-connection to the controller open, or anything else that the parent process waits for.
+A process that waits for storage or a driver may ignore all signals. Such a process is abandoned. An abandoned process does not hold open
+the connection to the controller or anything else that the parent process waits for.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def decide_names(names: Names, _node: Node) -> list[Problem]:
 
 
 def read_certificates(_node: Node) -> dict[str, str]:
-    """Return the SSH certificates of this host by path.
+    """Return the SSH certificates of this host, keyed by path.
 
     A host that does not trust a cluster's certificate authority has no certificates.
     """

@@ -183,7 +183,7 @@ def cgroup_conf(settings: Settings) -> str:
 
 
 def parse_nodes(slurm: str) -> dict[str, Node]:
-    """Return the nodes that an existing slurm.conf describes, by name. Lines that this package has not written are ignored."""
+    """Return the nodes that an existing slurm.conf describes, keyed by name. Lines that this package has not written are ignored."""
     nodes = {}
     for line in slurm.splitlines():
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)

@@ -91,7 +91,7 @@ def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = Fals
 
 
 def write_key(key: bytes, path: str = PATH) -> None:
-    """Replace the key file. Only munged can read it."""
+    """Replace the key file. Only munged can read the file."""
     account = pwd.getpwnam(USER)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     try:

@@ -24,7 +24,7 @@ class NodeState(NamedTuple):
 
     @property
     def is_registered(self) -> bool:
-        """Whether slurmd runs on the node and slurmctld accepts it."""
+        """Whether slurmd runs on the node and slurmctld accepts the node."""
         return not self.flags & ABSENT
 
     @property
@@ -34,7 +34,7 @@ class NodeState(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What to do with nodes, by name.
+    """What to do with which nodes, by node name.
 
     Nodes in `down` no longer respond. The jobs on these nodes are requeued before the nodes are removed.
     """

@@ -68,7 +68,7 @@ def ensure_present(module: AnsibleModule) -> None:
 
 
 def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
-    """Return the only node in the parameters. Its name must be `host_name`, unless `host_name` is None. Raises ValueError."""
+    """Return the only node in the parameters. The node's name must be `host_name`, unless `host_name` is None. Raises ValueError."""
     if len(nodes) != 1 or not nodes[0]["hardware"]:
         raise ValueError(
             "nodes: the node component needs exactly one entry: this host and its hardware. Use the return value of slurm_info."

@@ -20,7 +20,7 @@ POLL_SECONDS = 1.0
 
 
 class SlurmError(Exception):
-    """A command or service of Slurm has failed. The message states the reason and the remedy."""
+    """A Slurm command or service has failed. The message states the reason and the remedy."""
 
 
 class Service(NamedTuple):

@@ -219,7 +219,8 @@ class Recovery:
     def _decide(self, verdict: Verdict) -> Following | None:
         """Write the decision about what follows, and return what the other supervisors will read.
 
-        Only the supervisor of the first process that responds writes the decision, after all others are ready, silent or leaving.
+        Only the supervisor of the first process that responds writes the decision, after all other supervisors are ready, silent or
+        leaving.
         """
         processes = read_records(self._paths)
         if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
@@ -277,7 +278,7 @@ class Recovery:
     def _earlier(self) -> list[recovery.Attempt]:
         """Return the attempts before this one.
 
-        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as one without progress.
+        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as an attempt without progress.
         """
         budget, found = Budget(), []
         for number in range(self._spec["attempt"] - 1, 0, -1):

@@ -125,7 +125,7 @@ def waiting(queued: Queued) -> str:
 def attempt_table(found: JobStatus) -> list[str]:
     """Return the attempts of a job as lines of a table, or no lines if there is only one.
 
-    The line below an attempt shows what followed it.
+    The line below an attempt shows what followed the attempt.
     """
     attempts = found.get("attempts") or []
     if len(attempts) < 2:
@@ -155,7 +155,7 @@ def percent(share: float) -> str:
 
 
 def goodput_table(found: JobStatus) -> list[str]:
-    """Return a table, as lines of text, of what the hosts of a job spent their time on. Return no lines if the goodput is unknown.
+    """Return the lines of a table that shows what the hosts of a job spent their time on. Return no lines if the goodput is unknown.
 
     Empty buckets are left out.
     """

@@ -153,7 +153,7 @@ def is_hang(failure: Record | None) -> bool:
 def read_entries(paths: records.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:
     """Yield the entries of the progress file with their times.
 
-    If an entry has no time, the recorded growth of the file determines its time.
+    If an entry contains no time, its time is estimated from the recorded growth of the file.
     """
     clock: progress_file.Clock | None = None
     for offset, entry in progress_file.sample(paths.progress):

@@ -52,7 +52,7 @@ RELEASE_INTERVAL = 2.0
 # Time limit in seconds for one command of the queueing system. The commands retry while the queueing system does not respond.
 COMMAND_TIMEOUT = "30"
 
-# Time limit in seconds for an operation on the shared storage that runs as the job's user.
+# Time limit, in seconds, for an operation that runs as the job's user on the shared storage.
 PATIENCE = 60.0
 
 ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)

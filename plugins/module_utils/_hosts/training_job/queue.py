@@ -97,7 +97,7 @@ def queues_of_host(run: users.Run, name: str) -> list[str]:
 
 
 def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
-    """Return the training jobs in the queue, by name. Raises QueueError."""
+    """Return the training jobs in the queue, keyed by name. Raises QueueError."""
     return queue.read_entries(ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting))
 
 

@@ -42,7 +42,7 @@ DUMP_SIGNAL = signal.SIGUSR1
 # The environment variables in which launchers tell a process its rank.
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
-# Frames of these libraries wait for other ranks.
+# A frame in one of these libraries means that the rank waits for other ranks.
 COMMUNICATION = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/deepspeed/comm/")
 
 # Stack frames in the formats of faulthandler and py-spy. A launcher may write a prefix before each line.
@@ -94,7 +94,8 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
 
 
 def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]:
-    """Return the program of each rank: its first Python process, or its first process. `own` contains the ranks of the supervised process.
+    """Return the program of each rank: its first Python process or, if it has none, its first process. `own` contains the ranks of the
+    supervised process.
 
     Launchers such as torchrun are parents of a rank's process. Data loaders are children of a rank's process, and inherit its environment.
     If the supervised process has a single rank, and no process has this rank in its environment, all processes belong to this rank.

@@ -171,7 +171,7 @@ def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str
         found = schema.conform(found, PLAN)
     except ValueError as error:
         raise ExportError(
-            f"the plan of the export of job {module.params['name']} is not valid: {error}. Check the processes of user {user.pw_name!r}."
+            f"the export plan of job {module.params['name']} is not valid: {error}. Check the processes of user {user.pw_name!r}."
         ) from None
     keys = found.pop("keys")
     lines = "".join(f"{spec['destination']}{key}\n" for key in keys)

@@ -52,7 +52,7 @@ class File(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The files to export by key, and messages about files that cannot be exported."""
+    """The files to export, keyed by S3 key, and messages about files that cannot be exported."""
 
     files: dict[str, File]
     problems: list[str]
@@ -63,7 +63,8 @@ class SelectionError(Exception):
 
 
 def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str], key_limit: int = KEY_LIMIT) -> Selection:
-    """Return the regular files that the patterns select below the roots. A file below a later root replaces one with the same key.
+    """Return the regular files that the patterns select below the roots. A file below a later root replaces a file with the same key below
+    an earlier root.
 
     Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
     """

@@ -13,7 +13,7 @@ PAGE = "report.html"
 
 
 def put(page: str, directory: str, check_mode: bool) -> bool:
-    """Write the page to the job's directory, and return whether its content has changed. Raises OSError.
+    """Write the page to the job's directory, and return whether the content of the page has changed. Raises OSError.
 
     Does not follow symbolic links, because the job's user may have created links in the job's directory.
     """

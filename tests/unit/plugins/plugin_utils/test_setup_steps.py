@@ -103,7 +103,7 @@ def test_the_password_of_a_repository_is_a_secret_and_no_content(read, userinfo,
 def test_all_errors_come_at_once(wrong):
     assert wrong({"packages": ["a;b"], "tiemout": 5}, "setup.sh", {"command": "true"}, {"command": "true", "name": "again"}) == [
         "step 1: unknown key 'tiemout'. Did you mean 'timeout'?",
-        "step 1: packages: 'a;b' is not a valid package name. Use names that apt-get or dnf install.",
+        "step 1: packages: 'a;b' is not a valid package name. Use names of packages that apt-get or dnf can install.",
         "step 2: the value is not a dictionary. Use a dictionary with one of packages, script, command and repository.",
         "step 4: is identical to step 3, but each step runs only once. Remove one of the two.",
     ]

@@ -202,7 +202,7 @@ def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
 )
 def test_a_forged_plan_is_refused(unit, paths, forged):
     unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, "keys": ["a"], **forged}
-    with pytest.raises(call.ExportError, match=r"^the plan of the export of job digits is not valid: its '.*\. Check"):
+    with pytest.raises(call.ExportError, match=r"^the export plan of job digits is not valid: its '.*\. Check"):
         run(paths, check_mode=True)
 
 
