@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the metrics of a job as a text file for Prometheus, which the textfile collector of node_exporter reads.
+"""Writes the metrics of a job to a text file that the textfile collector of node_exporter reads for Prometheus.
 
 The controller writes the file, because a training script could forge a file on the shared storage, including the metrics of other jobs.
 Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.

@@ -166,7 +166,7 @@ class JobWatch:
                 self._file = None
 
     def _show_queue(self, found: JobStatus) -> None:
-        """Show why the job waits, if that has changed since the last poll."""
+        """Show why the job waits, if the reason has changed since the last poll."""
         text = formatting.waiting(found["queue"])
         if text != self._waiting:
             self._waiting = text

@@ -25,7 +25,7 @@ display = Display()
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.
 LAST_SECONDS = 30
-# The end of lines that modules repeat while they wait: the elapsed seconds, and the number of seconds after which they give up.
+# The end of the lines that a module repeats while it waits: the elapsed seconds, and the timeout in seconds.
 WAITING = re.compile(r", \d+ (?:of \d+ )?s\Z")
 # Moves a terminal's cursor to the beginning of the line, and clears the line.
 CLEAR_LINE = "\r\x1b[K"

@@ -140,9 +140,9 @@ class Export(_Export, total=False):
 
     A pass uploads the files that differ from those at the destination.
 
-    `state` is `running` during a pass, `waiting` between two passes, or how the last pass ended. `files` and `size` (in bytes) refer to all
-    exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the number of files that
-    changed while they were uploaded. `error` says why the pass failed.
+    `state` is `running` during a pass, `waiting` between two passes, and otherwise says how the last pass ended. `files` and `size` (in
+    bytes) refer to all exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the
+    number of files that changed while they were uploaded. `error` says why the pass failed.
     """
 
     finished: float

@@ -39,8 +39,8 @@ WITH_MEDIAN_STEP = "with a median step"
 class Activity:
     """Measures how long a job has shown no activity. All times are in seconds and come from the same clock.
 
-    `timeout` is the number of seconds without any activity, and `steps` the multiple of the median step, after which the job hangs. If one
-    of these limits is 0, the corresponding condition is not checked.
+    `timeout` is the number of seconds without any activity, and `steps` is the multiple of the median step time, after which the job counts
+    as hanging. If one of these limits is 0, the corresponding condition is not checked.
     """
 
     def __init__(self, now: float, timeout: float, steps: float) -> None:

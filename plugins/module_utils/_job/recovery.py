@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Decides what follows a failed attempt of a job: the decision table of docs/recovery.md.
+"""Decides what follows a failed attempt of a job, according to the decision table in docs/recovery.md.
 
 The functions are pure: they depend only on what is known about the attempts. The functions also run on hosts without Ansible.
 """

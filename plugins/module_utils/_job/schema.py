@@ -45,7 +45,7 @@ Schema = Mapping[str, Field]
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError for any other file, or if the file or its directory is a symbolic link.
+    """Open a regular file for reading. Raises OSError for any other kind of file, or if the file or its directory is a symbolic link.
 
     A link could point to a file that this user can read but the link's author cannot. Opening a FIFO would block.
     """

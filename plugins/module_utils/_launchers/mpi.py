@@ -98,7 +98,8 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
 
 
 def _network(hosts: Sequence[Host]) -> str:
-    """Return the network for Open MPI: the interface, or the smallest network that contains all addresses if interface names differ.
+    """Return the network for Open MPI: the interface, or the smallest network that contains all addresses if the interface names differ
+    between hosts.
 
     Without this setting, Open MPI would also try bridges with the same address on every host (docker0), and wait forever.
     """

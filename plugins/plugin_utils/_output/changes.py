@@ -72,7 +72,7 @@ def _resources(count: int) -> str:
 
 
 def _names(changes: Iterable[Change]) -> str:
-    """Return the resources by kind, such as `VPC main; subnets private-us-east-1a, public-us-east-1a`."""
+    """Return the resources, grouped by kind, such as `VPC main; subnets private-us-east-1a, public-us-east-1a`."""
     keys: dict[str, list[str]] = {}
     for change in changes:
         keys.setdefault(str(change["kind"]), []).append(str(change["key"]))

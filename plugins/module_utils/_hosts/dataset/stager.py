@@ -92,7 +92,7 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """The path of a file that exists after everything has been downloaded and checked."""
+        """The path of a marker file, which exists once everything has been downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property
@@ -542,7 +542,9 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 
 def check_links(folder: str) -> None:
-    """Raise DataError if a symbolic link in the folder leads out of it, because the upload would copy other files from the controller."""
+    """Raise DataError if a symbolic link in the folder leads out of the folder, because the upload would copy other files from the
+    controller.
+    """
     root = os.path.realpath(folder)
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):

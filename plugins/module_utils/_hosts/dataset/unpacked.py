@@ -118,7 +118,9 @@ def move(source: str, root: str, path: str) -> None:
 
 
 def replace_links(folder: str) -> None:
-    """Replace all links to files with the files, because S3 stores no links. All links stay inside the folder. Raises OSError."""
+    """Replace all symbolic links to files with hard links, because S3 stores no symbolic links. All links stay inside the folder. Raises
+    OSError.
+    """
     for path in list(_entries(folder)):
         if os.path.islink(path) and os.path.isfile(path):
             target = os.path.realpath(path)

@@ -226,7 +226,7 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
 def make_safe(module: AnsibleModule, path: str) -> None:
     """Remount the storage with `nosuid` and `nodev`. Open files stay open.
 
-    A bind remount changes only this mount. The mount helpers of NFS and EFS would refuse new options on an active connection.
+    A bind remount changes only this mount. The NFS and EFS mount helpers would reject new options on an active connection.
     The existing options are kept. The command contains the source because mount would otherwise use the options in fstab.
     """
     before = current_mount(path)

@@ -64,7 +64,7 @@ class FileSystemType(NamedTuple):
     mounted_as: tuple[str, ...]
 
 
-#: All file system types of shared storage, by their names in /etc/fstab.
+#: All file system types of shared storage, keyed by their names in /etc/fstab.
 TYPES = {
     "nfs4": FileSystemType(
         "mount.nfs4",

@@ -14,7 +14,7 @@ from typing import NamedTuple, Sequence
 
 CERTIFICATE_TYPE = "ssh-ed25519-cert-v01@openssh.com"
 HOST, USER = "host", "user"
-KINDS = {1: USER, 2: HOST}  # SSH_CERT_TYPE_USER, SSH_CERT_TYPE_HOST of OpenSSH's PROTOCOL.certkeys
+KINDS = {1: USER, 2: HOST}  # SSH_CERT_TYPE_USER and SSH_CERT_TYPE_HOST in OpenSSH's PROTOCOL.certkeys
 
 DAY = 86400
 

@@ -366,7 +366,7 @@ def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
 
 
 def sentence(verdict: Verdict, following: Following, attempt: int) -> str:
-    """Return a line for the log about the end of an attempt and what follows."""
+    """Return a log line about the end of an attempt and about what follows."""
     failure = following.get("failure") or verdict["failure"]
     head = describe_failure(failure, following.get("cause")) + ". " if failure else ""
     return head + explain(following, attempt)

@@ -74,8 +74,8 @@ def is_complete(name: str) -> bool:
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
     """Rename a checkpoint, so that scripts use the previous checkpoint. Raises OSError.
 
-    Each host of the job does this before the processes on that host start. If another host has already renamed the checkpoint, its name may
-    belong to a newer checkpoint, which is not renamed.
+    Each host of the job renames the checkpoint before the processes on that host start. If another host has already renamed the checkpoint,
+    its name may belong to a newer checkpoint, which is not renamed.
     """
     path = os.path.join(place, checkpoint["name"])
     target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# The maximum number of values to show from one progress entry, and the maximum number of characters in its line.
+# The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 #: The names of the goodput buckets in the output.
@@ -299,7 +299,7 @@ def not_restarted(found: JobStatus) -> list[str]:
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:
-    """Yield sentences about what to do after a job has ended without success, with complete commands."""
+    """Yield sentences, with complete commands, about what to do after a job has ended without success."""
     failure, name = found["failure"], found["name"]
     how = clean_line(failure["how"])
     if COULD_NOT_BE_STARTED in how:

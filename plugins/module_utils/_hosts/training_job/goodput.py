@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Determines what the hosts of a job spent their time on, from the records of the job's attempts and its progress file."""
+"""Determines what the hosts of a job spent their time on, based on the records of the job's attempts and on the job's progress file."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """Terminate the unit's other processes except the supervisor, then this process.
+    """Terminate all other processes of the unit except the supervisor, and then this process.
 
     The supervisor kills processes that take too long to end.
     """

@@ -89,7 +89,7 @@ SPECIFICATION: dict[str, Any] = {
     ],
 }
 
-# The shortest time without activity, in seconds, that is longer than the delay with which supervisors report activity.
+# The minimum hang timeout, in seconds. It is longer than the delay with which supervisors report activity.
 HANG_TIMEOUT_MIN = 30
 
 

@@ -68,7 +68,7 @@ class Program(NamedTuple):
 
 
 def collect(spec: Spec, since: float) -> list[Stuck]:
-    """Write the stacks of the process's descendants to the attempt's folder, and return where the ranks of this host are.
+    """Write the stacks of the process's descendants to the attempt's folder, and return where in the code the ranks of this host are.
 
     Also copies the files of torch's flight recorder that were written after `since` (seconds since 1970). Files that cannot be read are
     left out.

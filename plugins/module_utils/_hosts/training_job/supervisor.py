@@ -255,7 +255,7 @@ class Watch:
             threading.Thread(target=lambda: self.write(stuck=stacks.collect(self._spec, self.record["started"])), daemon=True).start()
 
     def _is_overdue(self) -> bool:
-        """Return whether this is an attempt after the first and all its processes should have started by now.
+        """Return whether this attempt is not the job's first attempt and all of its processes should have started by now.
 
         The controller watches the start of the first attempt.
         """
@@ -578,7 +578,7 @@ def write_private(path: str, text: str) -> None:
 
 
 def delete_old(directory: str, before: float) -> None:
-    """Delete the files in the job's shared memory on this host that were last changed before a time, in seconds since 1970.
+    """Delete the files in the job's shared memory on this host that were last changed before the given time (in seconds since 1970).
 
     Every process that may have written these files has ended. Processes of the next attempt may already have started.
     """

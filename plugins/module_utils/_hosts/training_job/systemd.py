@@ -166,7 +166,7 @@ class Visible(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The user who runs a job's processes, and the Python interpreter of their supervisors.
+    """The user who runs a job's processes, and the Python interpreter that runs the supervisors.
 
     If `visible` is None, the processes are not sandboxed.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Exports a job's files to S3: once, or in passes until the job is over.
+"""Exports a job's files to S3: once, or repeatedly until the job is over.
 
 `run SPEC` exports the files as the JSON file SPEC describes, and writes the state of the export to the job's directory. `plan SPEC` prints
 what `run` would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
