@@ -169,7 +169,10 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
 
 
 def has_terms(line: str, terms: Terms) -> bool:
-    """Return whether a new certificate has the correct critical options. Versions of cryptography before 41.0.2 encode them incorrectly."""
+    """Return whether a new certificate has the correct critical options.
+
+    Versions of cryptography before 41.0.2 encode these options incorrectly.
+    """
     try:
         return parse_certificate(line).critical_options == terms.critical_options
     except ValueError:

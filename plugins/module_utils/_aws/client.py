@@ -82,7 +82,7 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# The same for error codes that have this meaning only for certain operations. AddRoleToInstanceProfile returns LimitExceeded if the profile
+# Error codes that mean this only for certain operations. AddRoleToInstanceProfile returns LimitExceeded if the profile
 # already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """An error that the user can correct. The message explains how."""
+    """An error that the user can correct. The message of the error explains how."""
 
 
 # The exceptions that an API call can raise.
@@ -415,7 +415,10 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return the resources they find. Raise ClusterError if two resources have the same `Address`."""
+    """Call all functions concurrently, and return the resources that the functions find.
+
+    Raise ClusterError if two resources have the same `Address`.
+    """
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]

@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """Return one part of the bucket's configuration, or None if that part is not set."""
+    """Return one setting of the bucket, or None if that setting is not configured."""
     try:
         return call(**arguments)[key]
     except ClientError as error:

@@ -121,7 +121,7 @@ class EmrPublicAccess(Validator):
 
 
 def open_ports(group: Mapping[str, Any] | None) -> list[tuple[int, int]]:
-    """Return the TCP and UDP port ranges that a security group opens to all addresses."""
+    """Return the TCP and UDP port ranges on which a security group allows traffic from all addresses."""
     public = [rule for rule in rules(group["IpPermissions"]) if rule[3] in EVERYBODY] if group else []
     return [ALL_PORTS if protocol == "-1" else (first, last) for protocol, first, last, _who in public if protocol in ("-1", "tcp", "udp")]
 

@@ -93,7 +93,10 @@ def _is_own(reader: Reader, described: Description) -> bool:
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
-    """Return EMR's descriptions of the cluster's instances in the given state. With `roles`, return only instances of these groups."""
+    """Return EMR's descriptions of the cluster's instances in the given state.
+
+    If `roles` is not empty, return only instances in the groups with these roles.
+    """
     which = {"InstanceGroupTypes": list(roles)} if roles else {}
     return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
 

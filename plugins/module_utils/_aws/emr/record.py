@@ -46,7 +46,7 @@ def parameter_name(cluster: str) -> str:
 
 
 def read(reader: Reader, version: int | None = None) -> Record | None:
-    """Return the record or one of its former versions, or None if the record does not exist."""
+    """Return the current record or, if `version` is specified, that version of the record. Return None if it does not exist."""
     name = parameter_name(reader.cluster)
     names = [name if version is None else f"{name}:{version}"]
     found = reader.client("ssm").get_parameters(Names=names)["Parameters"]

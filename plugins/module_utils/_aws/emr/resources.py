@@ -163,7 +163,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 
 
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
-    """Yield the steps. If several steps have the same name, which is possible if other tools add steps, yield only the newest one."""
+    """Yield the steps. If several steps have the same name, because other tools have added steps, yield only the newest step."""
     seen = set[str]()
     for item in listed:  # the newest step comes first
         if item["Name"] not in seen:
@@ -180,8 +180,8 @@ def _on_failure(step: Description) -> str:
 def _read_roles(request: Request) -> Iterator[Found]:
     """Yield the existing default roles and instance profile if the run may create them.
 
-    The roles and profiles count as adopted. The exceptions are a role without a policy and a profile without a role, because an interrupted
-    run may have left them.
+    The roles and profiles count as adopted. Roles without a policy and profiles without a role do not count as adopted, because an
+    interrupted run may have left them.
     """
     cloud, options = request.cloud, request.options
     if not request.present or not options["emr_create_default_roles"]:
@@ -239,7 +239,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 
 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
-    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if no cluster appears.
+    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if EMR lists no such cluster.
 
     RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """
@@ -310,7 +310,7 @@ def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
 def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Resize the groups whose size differs or for which EMR no longer launches nodes, and add the first task group.
 
-    EMR accepts these changes only after the cluster has started. If nothing needs to change, do not wait for the start.
+    EMR accepts these changes only after the cluster has started. If no group needs to change, do not wait until the cluster has started.
     """
     sizes = {role: properties[f"{GROUPS[role]}_count"] for role in RESIZABLE}
     groups = {group["InstanceGroupType"]: group for group in _groups(cloud, found.id)}

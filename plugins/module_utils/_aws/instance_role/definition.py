@@ -28,8 +28,8 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Anyone who can read the certificate authority's SSM parameter can sign certificates for every node. Anyone who can write the parameter
-# can replace the certificate authority. Some AWS managed policies for Systems Manager allow reading all parameters. Users or services may
+# Anyone who can read the certificate authority's SSM parameter can sign certificates for every node. Anyone who can write the parameter can
+# replace the certificate authority. Some AWS managed policies for Systems Manager allow reading all parameters. Users or AWS services may
 # attach these policies to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",

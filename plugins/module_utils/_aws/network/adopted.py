@@ -120,7 +120,8 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
     return cloud.retrieve_once("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure functions. They do not read the contents of prefix lists. They assume that an unreadable route table contains the required route.
+# Pure functions. These functions do not read the contents of prefix lists, and assume that an unreadable route table contains the required
+# route.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:

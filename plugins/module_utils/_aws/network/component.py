@@ -51,7 +51,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """Return the CIDR blocks of the subnets in the cluster's own VPC, keyed by subnet. Raises AddressPlanError.
 
-    Only NAT gateways and a master with a public address need public subnets. If the cluster has neither, the
+    Only NAT gateways and a master with a public address need public subnets. If the cluster has neither NAT gateways nor such a master, the
     CIDR blocks for public subnets stay free.
     """
     options = request.options

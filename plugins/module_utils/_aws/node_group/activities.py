@@ -161,7 +161,7 @@ class Launches:
     replacing: bool = False
 
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
-        """Record how many nodes are ready, the group's newest activities, and whether terminating nodes will free capacity."""
+        """Record the number of ready nodes, the group's newest activities, and whether terminating nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried to launch instances shortly before `since`
         failed = [

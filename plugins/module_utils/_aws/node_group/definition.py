@@ -82,9 +82,9 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
-    The reservation determines the location of `reserved` nodes. Its capacity may be spread out, unless the reservation was created in a
-    placement group. In that case, the reservation is only for nodes in that group. A Capacity Block does not allow a placement group.
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
+    The reservation determines the location of `reserved` nodes. The capacity of a reservation may be spread out, unless the reservation was
+    created in a placement group. Such a reservation is only for nodes in that placement group. A Capacity Block does not allow a placement
+    group. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
@@ -104,7 +104,7 @@ class Capacity:
 
     workers: int
     wanted_workers: int
-    """The worker count in the definition. It exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
+    """The worker count in the definition. This count exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
     least_workers: int
     zones: Sequence[str] | None
     """The zones of new nodes. None means that the zones do not change."""

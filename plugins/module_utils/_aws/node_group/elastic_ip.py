@@ -85,7 +85,10 @@ def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> 
 
 
 def _masters(cloud: AwsClient, launch: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the master and, while it is being replaced, its predecessor. `launch` contains `launch_parameters` of a new master."""
+    """Return the master and, while it is being replaced, its predecessor.
+
+    If the master is new, `launch` contains its `launch_parameters`.
+    """
     if launch:
         return wait_for_instances(cloud, group_name(cloud.cluster, MASTER), 1, launch)[0]
     return in_group(cloud, live_instances(cloud), MASTER)

@@ -132,7 +132,10 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
 
 
 def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
-    """Return sentences that state which nodes stay outdated, how they differ, and what to do. Return an empty string if there are none."""
+    """Return sentences that state which nodes stay outdated, how they differ, and what to do.
+
+    Return an empty string if there are no such nodes.
+    """
     groups = {change.address.key: change.before.get("outdated", ()) for change in deferred if change.address.kind == "nodes"}
     outdated = sorted((number, group) for group, numbers in groups.items() for number in numbers)
     if not outdated:
@@ -154,7 +157,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> str:
-    """Return a difference as part of a sentence. Only short values of simple types are included."""
+    """Return a difference between nodes and definition as part of a sentence. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
     return f"{name} is {after!r}, but the nodes have {before!r}" if simple else name
 

@@ -160,7 +160,10 @@ class VcpuQuota(QuotaValidator):
 
 
 class ReplacementQuota(VcpuQuota):
-    """Checks the vCPU quota for the replacement of nodes that differ from the definition. Without `replace_nodes`, a run keeps them."""
+    """Checks the vCPU quota for the replacement of nodes that differ from the definition.
+
+    Without `replace_nodes`, a run keeps these nodes.
+    """
 
     name = "replacement_vcpu_quota"
     level = Level.WARNING
