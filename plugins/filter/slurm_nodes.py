@@ -84,7 +84,7 @@ def _hardware(host: Mapping[str, Any], found: str) -> Hardware | None:
         return None
     hardware = hardware_of(result["hardware"])
     if not is_plausible(hardware):
-        Display().warning(f"{host[VARIABLES['name']]}: the hardware data that this host reports is implausible, and is ignored. Check the host.")
+        Display().warning(f"{host[VARIABLES['name']]}: the hardware that this host reports is implausible, and is ignored. Check the host.")
         return None
     return hardware
 

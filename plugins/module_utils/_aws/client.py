@@ -441,7 +441,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json_aws(
             error,
             msg=f"AWS does not accept the credentials in {module.region}. "
-            "If other regions accept them, enable this region for the account first",
+            "If other regions accept these credentials, enable this region for the account first",
             **result,
         )
     if error_code(error) in DENIED:

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The class in which components and modules declare their IAM actions. The operator policies are generated from the declarations. Pure."""
+"""The class in which components and modules declare the IAM actions that they need.
+
+The operator policies are generated from the declarations. Pure.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Validator:
 def find_all(
     validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = (), launches: bool = True
 ) -> list[Finding]:
-    """Run all validators that apply to the request, except the suppressed ones. Return their findings, errors first.
+    """Run all validators that apply to the request, except the suppressed ones. Return the findings of these validators, errors first.
 
     `launches` is true if the run launches nodes, or changes how they are launched.
     """

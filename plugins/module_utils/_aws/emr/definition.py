@@ -82,7 +82,7 @@ def wanted_cluster(
 
 
 def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
-    """Return the desired steps. A run adds them one after another, because EMR runs steps in the order in which they were added."""
+    """Return the desired steps. A run adds the steps one after another, because EMR runs steps in the order in which they were added."""
     result = list[Wanted]()
     for each in options["emr_steps"]:
         after = (CLUSTER, *(previous.address for previous in result[-1:]))
@@ -159,7 +159,7 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an instance group for a request."""
+    """Return an instance group in the form that API requests contain."""
     return {
         "InstanceRole": role,
         "Name": role,
@@ -170,7 +170,7 @@ def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step for a request."""
+    """Return a step in the form that API requests contain."""
     return {
         "Name": name,
         "ActionOnFailure": properties["on_failure"].upper(),
@@ -192,12 +192,12 @@ def needs_replacement(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 
 
 def comparable_name(wanted: str | None, actual: str) -> str:
-    """Return the name of a role or a profile, which definitions and EMR specify by name or ARN."""
+    """Return the name of a role or a profile to compare. Definitions and EMR specify either the name or the ARN."""
     return wanted if wanted and wanted.rpartition("/")[2] == actual.rpartition("/")[2] else actual
 
 
 def comparable_log_uri(wanted: str | None, actual: str | None) -> str | None:
-    """Return a log URI. EMR changes the scheme to `s3n` and adds a slash at the end."""
+    """Return the log URI to compare. EMR changes the scheme to `s3n` and adds a slash at the end."""
     return wanted if wanted and actual and _location(wanted) == _location(actual) else actual
 
 

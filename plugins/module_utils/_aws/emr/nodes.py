@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""EMR as the service that launches the nodes of a cluster.
+"""Implements `NodeService` for clusters whose nodes EMR launches.
 
 The nodes are the instances that EMR lists as running in the recorded EMR cluster and that also have EMR's tags, which only AWS can set.
 """
@@ -40,8 +40,9 @@ Description = Mapping[str, Any]
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
     """Return the description of the recorded EMR cluster, or None if it is ending or does not have this cluster's name and tags.
 
-    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. In that case,
-    return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this token.
+    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. If the record
+    contains a token, return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this
+    token.
     """
     recorded = record.read(reader)
     if recorded is None:
@@ -74,7 +75,7 @@ def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
 
 
 def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of the clusters in these states that have this cluster's name and tags."""
+    """Yield the descriptions of the EMR clusters that are in one of these states and have this cluster's name and tags."""
     for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
         if item["Name"] == reader.cluster:
             described = describe(reader, item["Id"])
@@ -121,7 +122,7 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the ids of the nodes without a number, which are new."""
+    """Return the ids of the nodes without a number, which are new nodes."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 
@@ -147,7 +148,7 @@ def _launcher(cluster: str, _group: str) -> str:
 
 
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
-    """Return the terminated instances of the cluster and of earlier clusters with its name and tags.
+    """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
     EMR lists instances for 30 days after they end, and clusters for two months.
     """

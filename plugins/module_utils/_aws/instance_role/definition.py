@@ -70,8 +70,8 @@ def policy(
 ) -> dict[str, Any]:
     """Return the policy with the nodes' minimum permissions for Auto Scaling groups, instances, the user's buckets and Session Manager.
 
-    `of_mounts` contains the statements for mounts that use the role's credentials, and `additional` the user's own statements. The Deny
-    statements in this policy override all other statements and policies of the role.
+    `of_mounts` contains the statements for mounts that use the role's credentials, and `additional` contains the user's own statements. The
+    Deny statements in this policy override all other statements and policies of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [

@@ -24,7 +24,7 @@ LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
-    """Advice about a reason. `texts` contains error codes or parts of AWS messages that identify the reason.
+    """Advice for one reason why AWS launches no nodes. `texts` contains error codes or parts of AWS messages that identify the reason.
 
     If `may_pass` is true, the problem can disappear without any action by the user. If `frees` is true, the problem can also disappear when
     a node is terminated, for example during a replacement.
@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the current Spot price. Raise it, or remove the option to allow prices up to the On-Demand price.",
+        "The spot_max_price is below the current Spot price. Increase spot_max_price, or remove it: the default is the On-Demand price.",
         True,
     ),
     Advice(

@@ -41,7 +41,7 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the SSH host keys from the console output at boot and the current console output, which must contain the same keys.
+    """Return the SSH host keys from the console output at boot and the current console output. Both outputs must contain the same keys.
 
     EC2 keeps only 64 KB of each output, so one output may lack the keys.
     """

@@ -200,7 +200,10 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _refuse_duplicates(found: Iterable[Found]) -> None:
-    """Raise DuplicateResources if several resources have the same address. An adopted resource replaces the cluster's own."""
+    """Raise DuplicateResources if several resources have the same address.
+
+    An adopted resource takes the place of the cluster's own resource.
+    """
     ids = dict[Address, set[str]]()
     for item in found:
         if not item.adopted:

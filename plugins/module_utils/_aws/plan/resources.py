@@ -85,7 +85,7 @@ class Found:
 
 
 def references(value: Any) -> Iterator[Address]:
-    """Yield the addresses of all references in a value, at any depth."""
+    """Yield the addresses of all references in a value, at any nesting depth."""
     if isinstance(value, Ref):
         yield value.address
     elif isinstance(value, Computed):

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: The same advice for a module that manages only some components. The user's own playbook runs such a module.
+#: How to delete the resources of a module that manages only some components. The user's own playbook runs such a module.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
@@ -175,7 +175,7 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
 
 
 def _deletion(run: Run) -> str:
-    """Return how to delete the resources that the module has created."""
+    """Return instructions for deleting the resources that the module has created."""
     return DESTROY if run.components == ALL_COMPONENTS else ABSENT
 
 

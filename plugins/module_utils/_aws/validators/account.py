@@ -179,7 +179,7 @@ class ReplacementQuota(VcpuQuota):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for message in super().check(request, found):
-            yield f"{message} The existing nodes stay as they are. A run that replaces them fails while the quota is too low."
+            yield f"{message} The existing nodes stay as they are. A run that replaces these nodes fails while the quota is too low."
 
 
 class AddressQuota(QuotaValidator):

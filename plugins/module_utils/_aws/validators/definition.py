@@ -109,7 +109,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
 
 
 def _range_of(cidr: str) -> str | None:
-    """Return the range that contains an address with a prefix length, such as 10.0.0.0/8 for 10.1.2.3/8. Return None for any other text."""
+    """Return the address range that contains the address in the text, such as 10.0.0.0/8 for 10.1.2.3/8. Return None for any other text."""
     try:
         return str(ipaddress.ip_network(cidr, strict=False))
     except ValueError:

@@ -124,7 +124,7 @@ def _problems_of_condition(condition: Any) -> Iterator[str]:
         return
     for operator, values in condition.items():
         if not OPERATOR.fullmatch(str(operator)):
-            yield f"{operator!r} is not an operator of conditions. Use an operator such as StringEquals or ForAnyValue:StringLike."
+            yield f"{operator!r} is not a condition operator. Use an operator such as StringEquals or ForAnyValue:StringLike."
         elif not isinstance(values, Mapping):
             yield f"{operator} in Condition is not a dictionary. Specify the keys and their values."
 

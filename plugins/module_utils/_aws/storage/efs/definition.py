@@ -24,9 +24,9 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of the access point for a directory.
+    """Return the `Address` of the access point for a directory.
 
-    For an access point on a former file system, the address also contains the id of that file system.
+    For an access point on a former file system, the `Address` also contains the id of that file system.
     """
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
@@ -42,7 +42,7 @@ def mount_target(zone: str) -> Address:
 
 
 def stale_mount_target(zone: str, file_system_id: str) -> Address:
-    """Return the address of a mount target of a former file system."""
+    """Return the `Address` of a mount target that belongs to a former file system."""
     return Address("mount_target", f"{zone}-{file_system_id}")
 
 

@@ -69,7 +69,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """Convert the description of a file system from AWS to a resource that the plan can compare.
+    """Convert AWS's description of a file system to a resource that the plan can compare.
 
     Clients in another VPC use the address of the first network interface to mount the file system.
     """

@@ -45,7 +45,7 @@ def test_statements_that_iam_accepts(statement):
         ({**GOOD, "Condition": "always"}, "Condition is not a dictionary."),
         (
             {**GOOD, "Condition": {"StringEqual": {}}},
-            "'StringEqual' is not an operator of conditions. Use an operator such as StringEquals",
+            "'StringEqual' is not a condition operator. Use an operator such as StringEquals",
         ),
         ({**GOOD, "Condition": {"NullIfExists": {}}}, "'NullIfExists' is not an operator"),
         ({**GOOD, "Condition": {"ForAnyValues:StringLike": {}}}, "'ForAnyValues:StringLike' is not an operator"),
