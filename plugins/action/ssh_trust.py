@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Signs the certificates of a host in memory on the controller, and runs the module that installs them."""
+"""Signs a host's certificates in memory on the controller, and runs the module that installs the certificates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
     _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, sign the certificates that the host needs, and run the module again with them."""
+        """Run the module, sign the certificates that the host needs, and run the module again with these certificates."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)

@@ -176,7 +176,7 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
-    """Return the host names of the play's hosts, as the cluster metadata contains them."""
+    """Return the host names of the play's hosts, in the form in which the cluster metadata contains them."""
     nodes = known_nodes(variables)
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 

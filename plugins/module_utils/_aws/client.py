@@ -231,7 +231,7 @@ class AwsClient:
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, limit: float = 0.0, once: bool = False) -> None:
-        """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it does not.
+        """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it stays the same.
 
         `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. With `once`, a
         message is written only once per run.
@@ -314,7 +314,7 @@ class AwsClient:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
         After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
-        state before it tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
+        state before the caller tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -453,7 +453,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def denial(error: Any) -> str:
-    """Return a message about a denied API call, given its `ClientError`: which identity may not make which call, and what to do."""
+    """Return a message about a denied API call: which identity is not allowed to make which call, and what to do."""
     message = error.response["Error"].get("Message", "")
     told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
     if "is not authorized to perform" not in told:
@@ -468,7 +468,7 @@ def connection_advice(error: Exception) -> str:
         where = f" AWS_ACCESS_KEY_ID is set to {key} in the environment." if key else ""
         return (
             f".{where} Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. "
-            "To test them, run: aws sts get-caller-identity"
+            "To test the credentials, run: aws sts get-caller-identity"
         )
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""

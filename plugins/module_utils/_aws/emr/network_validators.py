@@ -147,7 +147,7 @@ def described_groups(request: Request) -> dict[str, dict[str, Any]]:
 
 
 def named_groups(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the security groups in the definition, each with its option."""
+    """Yield the security groups in the definition, each with the option that specifies the group."""
     for name, identifier in options["emr_security_group_ids"].items():
         if identifier:
             yield f"emr_security_group_ids.{name}", identifier

@@ -38,7 +38,7 @@ Description = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the recorded EMR cluster, or None if it is ending or does not have this cluster's name and tags.
+    """Return the description of the recorded EMR cluster, or None if it is terminating or does not have this cluster's name and tags.
 
     While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. If the record
     contains a token, return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this
@@ -150,7 +150,7 @@ def _launcher(cluster: str, _group: str) -> str:
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
     """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
-    EMR lists instances for 30 days after they end, and clusters for two months.
+    EMR lists terminated instances for 30 days, and terminated clusters for two months.
     """
     found = []
     for described in _own_clusters(reader, (*LIVE, *ENDED)):

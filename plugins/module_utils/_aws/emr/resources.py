@@ -111,8 +111,8 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
         parameter = record.parameter_name(cloud.cluster)
         raise ClusterError(
             f"EMR cluster {' and '.join(others)}: has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
-            f"{parameter}. If somebody else created it, terminate it, or remove its tags. If it is yours, run aws ssm put-parameter "
-            f"--type String --overwrite --name {parameter} --value {others[0]}."
+            f"{parameter}. If somebody else created this cluster, terminate it, or remove its tags. If this cluster is yours, run "
+            f"aws ssm put-parameter --type String --overwrite --name {parameter} --value {others[0]}."
         )
 
 
@@ -178,7 +178,7 @@ def _on_failure(step: Description) -> str:
 
 
 def _read_roles(request: Request) -> Iterator[Found]:
-    """Yield the existing default roles and instance profile if the run may create them.
+    """Yield the existing default roles and the existing default instance profile, if the run is allowed to create them.
 
     Roles and profiles count as adopted, except a role without a policy and a profile without a role, which an interrupted run may have
     left.
@@ -421,7 +421,7 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
 
 
 def ended(described: Description, log: str = "") -> str:
-    """Return the message for a cluster that ends although the definition contains it, with EMR's reason and the location of the logs.
+    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
 
     `log` contains the last lines that a failed bootstrap action printed.
     """
@@ -467,7 +467,10 @@ def bootstrap_log(cloud: AwsClient, described: Description) -> str:
 
 
 def last_lines(packed: bytes) -> str:
-    """Return the last lines of a compressed log as one line, without control characters. The log is untrusted, because nodes write it."""
+    """Return the last lines of a compressed log as one line, without control characters.
+
+    The log is untrusted, because nodes write the log.
+    """
     try:
         text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, MOST_BYTES).decode(errors="replace")
     except zlib.error:

@@ -134,7 +134,7 @@ def numbers(group: str, worker_count: int) -> tuple[int, ...]:
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps it.
+    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps this number.
 
     The other instances get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
@@ -211,7 +211,10 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the Auto Scaling group. Its nodes are launched in public subnets if `public` is true, and otherwise in private subnets."""
+    """Return the Auto Scaling group.
+
+    The group's nodes are launched in public subnets if `public` is true, and otherwise in private subnets.
+    """
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),

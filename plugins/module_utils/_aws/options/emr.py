@@ -96,7 +96,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
-        "AWS marks these managed policies as deprecated. If IAM no longer attaches them, create your own roles.",
+        "AWS marks these managed policies as deprecated. If IAM no longer attaches these policies, create your own roles.",
         "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
     _option(

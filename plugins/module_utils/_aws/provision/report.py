@@ -187,7 +187,7 @@ def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change])
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are none."""
+    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are no such resources."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}

@@ -169,7 +169,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
-    """Create, rotate or re-encrypt the private key if necessary, and return it."""
+    """Create, rotate or re-encrypt the private key if necessary, and return the key."""
     if stored is None:
         return create(cloud, key)
     if rotates:

@@ -204,7 +204,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """Warns if a cluster of several nodes does not use EFA although it is available."""
+    """Warns if a cluster with several nodes does not use EFA although EFA is available."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -232,7 +232,7 @@ class SuspendedProcesses(Validator):
             if suspended:
                 yield (
                     f"Auto Scaling group {group.id}: these processes were suspended outside this collection: {', '.join(suspended)}. "
-                    f"This run does not resume them. To resume them, run: aws autoscaling resume-processes "
+                    f"This run does not resume these processes. To resume the processes, run: aws autoscaling resume-processes "
                     f"--auto-scaling-group-name {group.id} --scaling-processes {' '.join(suspended)}"
                 )
 

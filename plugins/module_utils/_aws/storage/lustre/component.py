@@ -52,8 +52,8 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 def _keeps(request: Request, item: Found) -> bool:
     """Return whether to keep a resource that is not part of the desired state.
 
-    If a cluster is deleted, all data is kept unless `delete_data` is set. All other runs keep the file system. They also keep its links to
-    S3, unless the definition describes the cluster's own file system.
+    If a cluster is deleted, all data is kept unless `delete_data` is set. All other runs keep the file system. These runs also keep the
+    file system's links to S3, unless the definition describes the cluster's own file system.
     """
     if not request.present:
         return not request.options["delete_data"]
