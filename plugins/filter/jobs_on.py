@@ -84,7 +84,7 @@ def _is_job(job: Any) -> bool:
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """Return a phrase about the job's processes on the hosts, or an empty string if there are none."""
+    """Return a phrase about the job's processes on the hosts, or an empty string if no such processes exist."""
     if _is_starting(job):
         return "is starting"
     if job.get("state") != RUNNING:

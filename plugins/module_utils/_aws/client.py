@@ -82,8 +82,8 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# Error codes that mean this only for certain operations. AddRoleToInstanceProfile returns LimitExceeded if the profile
-# already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
+# For certain operations, other error codes also mean that the call has already taken effect. AddRoleToInstanceProfile returns LimitExceeded
+# if the profile already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
@@ -233,8 +233,8 @@ class AwsClient:
     def progress(self, what: str, elapsed: float = 0.0, *, limit: float = 0.0, once: bool = False) -> None:
         """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it stays the same.
 
-        `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. With `once`, a
-        message is written only once per run.
+        `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. If `once` is
+        true, a message is written only once per run.
         """
         now = time.monotonic()
         if once and what in self._told_once:

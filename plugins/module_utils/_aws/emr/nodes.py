@@ -65,7 +65,10 @@ def unrecorded_clusters(reader: Reader) -> list[str]:
 
 
 def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
-    """Return EMR's description of a cluster. Return None if EMR has deleted the description, two months after the cluster ended."""
+    """Return EMR's description of a cluster.
+
+    Return None if EMR has deleted the description, which happens two months after the cluster has terminated.
+    """
     try:
         return describe(reader, cluster_id)
     except ClientError as error:

@@ -134,7 +134,7 @@ def wanted(
     tags: Callable[[Address], dict[str, str]],
     permissions_boundary: str | None = None,
 ) -> list[Wanted]:
-    """Return the role and the instance profile. Without `permissions_boundary`, an existing role keeps its boundary."""
+    """Return the role and the instance profile. If `permissions_boundary` is not set, an existing role keeps its permissions boundary."""
     role_name = name(cluster, region)
     properties = {
         "name": role_name,

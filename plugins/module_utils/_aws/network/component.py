@@ -67,7 +67,7 @@ def subnet_cidrs(found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """Return the key of the NAT gateway's subnet. A NAT gateway cannot be moved to another subnet."""
+    """Return the key of the NAT gateway's subnet. A NAT gateway cannot be moved to a different subnet."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 

@@ -182,7 +182,7 @@ class Launches:
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """Return a short form of the newest reason to append to a sentence, or an empty string if there is none."""
+        """Return a short form of the newest reason, to be appended to a sentence, or an empty string if there is no reason."""
         newest = [*self.reasons[:1], *filter(None, [self.unfinished])]
         return f"; AWS reports: {short(newest[0])}" if newest else ""
 

@@ -72,7 +72,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> None:
-    """Associate the address with the master, unless the master was launched with another public address. Raises Shortage."""
+    """Associate the address with the master, unless the master was launched with a different public address. Raises Shortage."""
     for instance in _masters(cloud, properties.get("new_master")):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])

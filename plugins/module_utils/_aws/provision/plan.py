@@ -90,7 +90,7 @@ def _keeps(run: Run, item: Found) -> bool:
 
 
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
-    """Raise ClusterError if resources refer to other resources that do not exist.
+    """Raise ClusterError if resources refer to resources that do not exist.
 
     In check mode, raise no error, because other modules only predict the resources that they would create.
     """

@@ -39,8 +39,8 @@ def succeed(
 ) -> NoReturn:
     """Exit the module with its result.
 
-    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run may replace nodes. In check
-    mode, `refusal` says why a run would be refused.
+    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run is allowed to replace nodes. In
+    check mode, `refusal` states why a run outside check mode would be refused.
     """
     found = list(found)
     if refusal:

@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the instance type prefixes in the name of a vCPU quota, or an empty tuple for other quotas."""
+    """Return the instance type prefixes in the name of a vCPU quota, or an empty tuple if the quota is not a vCPU quota."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()

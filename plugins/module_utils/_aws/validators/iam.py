@@ -194,7 +194,7 @@ def is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key that encrypts the parameter of the SSH certificate authority, or an empty string if there is no parameter yet."""
+    """Return the KMS key that encrypts the SSH certificate authority's parameter, or an empty string if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

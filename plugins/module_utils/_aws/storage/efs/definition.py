@@ -49,9 +49,9 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
     """Return the address that all hosts use to mount the file system, or an empty string if all hosts can use its DNS name.
 
-    The DNS name resolves to the mount target in the host's zone. The name resolves only in the VPC of the mount targets, and only in zones
-    with a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster
-    that has a mount target takes precedence.
+    The DNS name resolves to the mount target in the host's zone. The DNS name resolves only in the VPC of the mount targets, and only in
+    zones with a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the
+    cluster that has a mount target takes precedence.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
