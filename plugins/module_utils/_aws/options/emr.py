@@ -43,7 +43,7 @@ OPTIONS = (
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
         "Instance type of the master and, by default, of all other nodes. Required with O(state=present).",
-        "The release must support the instance type. To list the types, run C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
+        "The release must support this type. To list the types, run C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
     ),
     _option(
         "emr_core_instance_type",
