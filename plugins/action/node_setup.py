@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="node_setup"):
         return {**result, **answer}
 
     def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether all steps have succeeded, according to the records on the host. Records that do not belong to root are ignored."""
+        """Return whether all steps have succeeded, according to the records on the host. Records that root does not own are ignored."""
         paths = [records.record_path(step["digest"]) for step in steps]
         host = snapshot.take(self, snapshot.SUPER_USER, paths)
         found = [host.find(path) for path in paths] if host else [None]

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 
 
 class ActionModule(NodeAction, module="slurm"):
-    """Runs the module on a node and filters its result."""
+    """Runs the module on a node and filters the module result."""
 
     _supports_check_mode = True
 

@@ -77,7 +77,10 @@ class ActionModule(ActionBase):
 
 
 def check_key_files(nodes: list[ssh_files.Node]) -> None:
-    """Raise ValueError if a private key file does not exist. With only the public key, ssh can use a private key from an agent."""
+    """Raise ValueError if a private key file does not exist.
+
+    If only the public key file exists, ssh can use a private key from an agent.
+    """
     for path in sorted({node.private_key_file for node in nodes if node.private_key_file}):
         if not any(os.path.isfile(os.path.expanduser(path) + end) for end in ("", ".pub")):
             raise ValueError(

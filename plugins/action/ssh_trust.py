@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Signs the certificates of a host in memory on the controller, and runs the module that installs them."""
+"""Signs a host's certificates in memory on the controller, and runs the module that installs the certificates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
     _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, sign the certificates that the host needs, and run the module again with them."""
+        """Run the module, sign the certificates that the host needs, and run the module again with these certificates."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
         return result
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a correctly configured host, or None for any other host."""
+        """Return the result if the host is configured correctly, and None otherwise."""
         host = snapshot.take(self, parameters["user"], files.PATHS)
         return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 
@@ -169,7 +169,10 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
 
 
 def has_terms(line: str, terms: Terms) -> bool:
-    """Return whether a new certificate has the correct critical options. Versions of cryptography before 41.0.2 encode them incorrectly."""
+    """Return whether a new certificate has the correct critical options.
+
+    Versions of cryptography before 41.0.2 encode these options incorrectly.
+    """
     try:
         return parse_certificate(line).critical_options == terms.critical_options
     except ValueError:

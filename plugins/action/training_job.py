@@ -83,7 +83,7 @@ class ActionModule(NodeAction, module="training_job"):
         return {step["digest"]: described(step) for step in steps_of_node(steps, variables)}
 
     def _print(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the processes on all hosts and their scripts, and write the scripts to `dest`. The method starts nothing on a host."""
+        """Return the job's processes on all hosts with their scripts, and write the scripts to `dest`. The method starts no process."""
         parameters = checked_parameters(arguments)
         try:
             specs = job_scripts.specs_of_job(parameters)
@@ -137,7 +137,7 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would reject them."""
+    """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would reject the arguments."""
     validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
     if validation.error_messages:
         raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -150,7 +150,7 @@ def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the module result, or a failed result if its description of the host differs from the inventory."""
+    """Return the module result, or a failed result if the module describes the host differently than the inventory does."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
@@ -176,7 +176,7 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
-    """Return the host names of the play's hosts, as the cluster metadata contains them."""
+    """Return the host names of the play's hosts, in the form in which the cluster metadata contains them."""
     nodes = known_nodes(variables)
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 

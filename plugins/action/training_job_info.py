@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch imp
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Runs the module on a node and filters its result."""
+    """Runs the module on a node and filters the module result."""
 
     _supports_check_mode = True
 

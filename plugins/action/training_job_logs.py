@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads a job's logs through one of its hosts and shows them. With `follow`, shows new log lines until the job is over."""
+"""Reads a job's logs through one of the job's hosts, and shows the logs. If `follow` is true, shows new log lines until the job is over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARGUMENTS = {
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Shows the logs once, or polls them until the job is over."""
+    """Shows the logs once, or polls the logs until the job is over."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)

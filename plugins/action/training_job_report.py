@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:
-        """Use the module to copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
+        """Use the module to copy the page to the job's directory. The `copy` action would follow links that a script may have created."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)

@@ -352,7 +352,8 @@ class CallbackModule(DefaultCallback):
             self._show_error(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "), constants.COLOR_ERROR)
         rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
         if rest:
-            self._show_error(f"The task failed with further errors on {host_names(rest, ())}. Use -v to show them.", constants.COLOR_ERROR)
+            text = f"The task also failed on {host_names(rest, ())}, with other errors. Use -v to show them."
+            self._show_error(text, constants.COLOR_ERROR)
 
     def _show_error(self, text: str, color: str) -> None:
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))

@@ -72,9 +72,9 @@ def health_report(
     region: str = "REGION",
     unreachable: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the findings as text, what to do about unhealthy nodes, and the names of the unhealthy nodes."""
-    # A playbook run that uses any filter of the collection loads all filters, and importing this module takes longer than all other imports
-    # together.
+    """Return the findings as text, advice about unhealthy nodes, and the names of these nodes."""
+    # A playbook run that uses any of the collection's filters loads all filters, and importing this module takes longer than all other
+    # imports together.
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
 
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}

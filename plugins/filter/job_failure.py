@@ -65,7 +65,7 @@ def job_failure(
     unreachable: Collection[str] = (),
 ) -> str:
     """Return a message that states why the job failed."""
-    # A playbook run that uses any filter of the collection loads all filters, so this file imports only what most runs need.
+    # A playbook run that uses any of the collection's filters loads all filters, so this file imports only what most runs need.
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
     from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts

@@ -72,7 +72,7 @@ START_TIMEOUT = 600
 
 
 def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
-    """Return `{name, words}` for each job that runs on one of the hosts or may soon start there."""
+    """Return `{name, words}` for each job that runs on one of the hosts or might soon start there."""
     known = [job for job in jobs if _is_job(job)] if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
     found = [(str(job["name"]), _words(job, hosts)) for job in known if hosts]
     return [{"name": name, "words": f"{name} {words}"} for name, words in found if words]
@@ -84,7 +84,7 @@ def _is_job(job: Any) -> bool:
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """Return a phrase about the job's processes on the hosts, or an empty string if there are none."""
+    """Return a phrase about the job's processes on the hosts, or an empty string if no such processes exist."""
     if _is_starting(job):
         return "is starting"
     if job.get("state") != RUNNING:
@@ -100,7 +100,7 @@ def _former_name(host: str) -> str:
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
-    """Return whether the job is new and has processes that have not started. The hosts of such processes are unknown."""
+    """Return whether the job is new and has processes that have not started. It is unknown on which hosts these processes will run."""
     processes, expected = _processes(job), job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False

@@ -65,7 +65,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 
 
 def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
-    """Return `{name, address, hardware}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
+    """Return `{name, address, hardware}` for each host.
+
+    Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
+    """
     hosts = list(hosts)
     reported = {host[VARIABLES["name"]]: _hardware(host, found) for host in hosts if VARIABLES["name"] in host}
     nodes = []
@@ -81,7 +84,7 @@ def _hardware(host: Mapping[str, Any], found: str) -> Hardware | None:
         return None
     hardware = hardware_of(result["hardware"])
     if not is_plausible(hardware):
-        Display().warning(f"{host[VARIABLES['name']]}: the hardware that this host reports is impossible, and is ignored. Check the host.")
+        Display().warning(f"{host[VARIABLES['name']]}: the hardware that this host reports is implausible, and is ignored. Check the host.")
         return None
     return hardware
 

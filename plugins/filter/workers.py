@@ -48,7 +48,10 @@ VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "
 
 
 def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return `{number, name, address}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
+    """Return `{number, name, address}` for each host.
+
+    Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
+    """
     try:
         return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
     except KeyError as error:

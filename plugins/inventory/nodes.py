@@ -186,7 +186,7 @@ class InventoryModule(AWSInventoryBase):
             message = f"{path}: {error.message}"
             # Ansible continues without hosts, but the playbooks of this collection fail.
             inventory.set_variable("all", "deeplearning_inventory_error", message)
-            # Ansible would also end the run, but would show the cause in the middle of its own messages.
+            # Ansible would also end the run, but would show this error in the middle of its own messages.
             if constants.INVENTORY_ANY_UNPARSED_IS_FAILED and context.CLIARGS:
                 Display().error(message)
                 raise SystemExit(1) from None
@@ -227,7 +227,7 @@ class InventoryModule(AWSInventoryBase):
     def _check_options(self, given: Any) -> None:
         """Raise AnsibleParserError for unknown and missing options. Ansible ignores unknown options, so a misspelled one has no effect."""
         if not isinstance(given, dict):
-            return  # the superclass reports it
+            return  # the superclass reports invalid contents of the file
         definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
         known = {"plugin", *definitions, *(alias for entry in definitions.values() for alias in entry.get("aliases", []))}
         for name in given:
@@ -360,7 +360,7 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # These settings take precedence over the operator's own SSH settings for all hosts
+            # These settings take precedence over settings for all hosts in the operator's own SSH configuration
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",

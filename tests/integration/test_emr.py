@@ -325,7 +325,7 @@ def test_why_a_cluster_does_not_start(cloud, run, emr, name, bucket):
     same(run, emr, {("create", "emr_cluster main")})
 
     cloud.client("s3").delete_object(Bucket=bucket, Key="no-such.sh")
-    with pytest.raises(ModuleFailed, match=r"EMR no longer launches core nodes of j-\w+: Core instance .* failed attempting to download"):
+    with pytest.raises(ModuleFailed, match=r"EMR no longer launches core nodes for j-\w+: Core instance .* failed attempting to download"):
         run("emr_cluster", **{**emr, "emr_core_count": 3})
     cloud.client("s3").put_object(Bucket=bucket, Key="no-such.sh", Body=b"true\n")
     assert steps(run("emr_cluster", **{**emr, "emr_core_count": 3})) == {("update", "emr_cluster main")}

@@ -135,7 +135,7 @@ def test_what_others_run_counts_and_a_complete_cluster_asks_nothing(cloud, run, 
     told = {item["validator"]: item["message"] for item in run("cluster_validation", **bigger)["findings"]}
     assert told.keys() == {"replacement_vcpu_quota", "outdated_nodes"}
     assert re.search(
-        r"^instance_type: 3 nodes of c5\.xlarge \(on-demand\) need 12 vCPUs, but only 6 of .* A run that replaces them fails while",
+        r"^instance_type: 3 nodes of c5\.xlarge \(on-demand\) need 12 vCPUs, but only 6 of .* A run that replaces these nodes fails while",
         told["replacement_vcpu_quota"],
     )
     with pytest.raises(ModuleFailed, match=r"^instance_type: 3 nodes of c5\.xlarge \(on-demand\) need 12 vCPUs") as failure:

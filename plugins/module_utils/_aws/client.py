@@ -82,8 +82,8 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# The same for error codes that have this meaning only for certain operations. AddRoleToInstanceProfile returns LimitExceeded if the profile
-# already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
+# For certain operations, other error codes also mean that the call has already taken effect. AddRoleToInstanceProfile returns LimitExceeded
+# if the profile already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """An error that the user can correct. The message explains how."""
+    """An error that the user can correct. The message of the error explains how."""
 
 
 # The exceptions that an API call can raise.
@@ -231,10 +231,10 @@ class AwsClient:
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, limit: float = 0.0, once: bool = False) -> None:
-        """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it does not.
+        """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it stays the same.
 
-        `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. With `once`, a
-        message is written only once per run.
+        `elapsed` is the number of seconds so far, and `limit` is the number of seconds after which the module stops waiting. If `once` is
+        true, a message is written only once per run.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -314,7 +314,7 @@ class AwsClient:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
         After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
-        state before it tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
+        state before the caller tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -415,7 +415,10 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return the resources they find. Raise ClusterError if two resources have the same `Address`."""
+    """Call all functions concurrently, and return the resources that the functions find.
+
+    Raise ClusterError if two resources have the same `Address`.
+    """
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
@@ -438,7 +441,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json_aws(
             error,
             msg=f"AWS does not accept the credentials in {module.region}. "
-            "If other regions accept them, enable this region for the account first",
+            "If other regions accept these credentials, enable this region for the account first",
             **result,
         )
     if error_code(error) in DENIED:
@@ -450,7 +453,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def denial(error: Any) -> str:
-    """Return a message about a denied API call, given its `ClientError`: which identity may not make which call, and what to do."""
+    """Return a message about a denied API call: which identity is not allowed to make which call, and what to do."""
     message = error.response["Error"].get("Message", "")
     told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
     if "is not authorized to perform" not in told:
@@ -465,7 +468,7 @@ def connection_advice(error: Exception) -> str:
         where = f" AWS_ACCESS_KEY_ID is set to {key} in the environment." if key else ""
         return (
             f".{where} Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. "
-            "To test them, run: aws sts get-caller-identity"
+            "To test the credentials, run: aws sts get-caller-identity"
         )
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""

@@ -34,8 +34,8 @@ class Alternative:
 class Request:
     """The parameters of a module and its connection to AWS.
 
-    `options` contains the parameters. A module for one component does not have the options of other components. `components` contains the
-    names of the components that the module manages. The module reads all other components but does not change them.
+    `options` contains the parameters. A module that manages only one component does not have the options of other components. `components`
+    contains the names of the components that the module manages. The module reads all other components but does not change them.
     """
 
     cloud: AwsClient
@@ -86,7 +86,7 @@ class Server:
 class Mount:
     """Storage that all nodes mount, as described by the storage component.
 
-    The component `nodes` receives no other information about storage.
+    The `nodes` component receives no other information about storage.
     """
 
     kind: str
@@ -95,11 +95,11 @@ class Mount:
     option: str
     """The option that sets the mount point."""
     tags: Mapping[str, Any]
-    """The node tags that describe this storage. Their values may be references."""
+    """The node tags that describe this storage. The values of the tags may be references."""
     entry: Computed
-    """The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage ids are known."""
+    """The `Mount` (from `mounts.py`) for the hosts, which is computed as soon as the storage ids are known."""
     holds_jobs: bool = True
-    """Whether this storage can hold the files of jobs. If so, all nodes can write to it."""
+    """Whether this storage can hold job files. All nodes can write to such storage."""
     statements: tuple[Mapping[str, Any], ...] = ()
     """The IAM policy statements that the nodes' role needs for this mount."""
     servers: tuple[Server, ...] = ()

@@ -17,7 +17,7 @@ Instance = Mapping[str, Any]
 
 
 class Reader(Protocol):
-    """Reads from AWS for one cluster. `AwsClient` implements this interface."""
+    """Reads data about one cluster from AWS. `AwsClient` implements this interface."""
 
     cluster: str
 
@@ -43,7 +43,7 @@ class NodeService:
     group_of: Callable[[str, Instance], str | None]
     launcher: Callable[[str, str], str]
     second_master: str
-    """Advice if several masters are running."""
+    """Advice for when several masters are running."""
     former: Callable[[Reader, datetime, Collection[str]], list[dict[str, str]]]
     login_user: str
     """The default login user of the nodes."""

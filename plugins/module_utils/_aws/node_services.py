@@ -12,4 +12,4 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_ser
 DEFAULT = "auto_scaling"
 NODE_SERVICES: dict[str, NodeService] = {DEFAULT: AUTO_SCALING, "emr": EMR_NODES}
 ARGUMENT = {"type": "str", "choices": list(NODE_SERVICES), "default": DEFAULT}
-"""The option `node_service` of modules."""
+"""The argument spec of the `node_service` option in modules."""

@@ -38,12 +38,13 @@ class Validator:
     """A check of a cluster definition and of the AWS account.
 
     `check` yields one message for each problem, and changes nothing. `check` yields nothing for a problem that another validator reports,
-    such as an option that cannot be parsed or an id that does not exist. `check` raises ClusterError if it cannot finish. This ClusterError
-    stops the run only if no other validator finds an error. A validator runs if the module manages any component in `components`.
+    such as an option that cannot be parsed or an id that does not exist. `check` raises ClusterError if the check cannot finish. This
+    ClusterError stops the run only if no other validator finds an error. A validator runs if the module manages any component in
+    `components`.
 
-    If `for_launches` is true, the findings concern only new nodes. If the run launches no nodes and does not change how they are
-    launched, these findings are warnings. For example, a cluster whose reservation has ended, or whose key pair was deleted, can still be
-    used and scaled in.
+    If `for_launches` is true, the findings concern only new nodes. If the run launches no nodes and does not change how nodes are launched,
+    these findings are warnings. For example, a cluster whose reservation has ended, or whose key pair was deleted, can still be used and
+    scaled in.
     """
 
     name = ""
@@ -58,9 +59,9 @@ class Validator:
 def find_all(
     validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = (), launches: bool = True
 ) -> list[Finding]:
-    """Run all validators that apply to the request, except the suppressed ones. Return their findings, errors first.
+    """Run all validators that apply to the request, except the suppressed ones. Return the findings of these validators, errors first.
 
-    `launches` is true if the run launches nodes, or changes how they are launched.
+    `launches` is true if the run launches nodes, or changes how nodes are launched.
     """
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]

@@ -29,7 +29,7 @@ BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
 NO_LISTS = "BucketOwnerEnforced"
-# The default region of S3. A request that creates a bucket there must not contain a LocationConstraint
+# The default region of S3. A request that creates a bucket in this region must not contain a LocationConstraint
 DEFAULT_REGION = "us-east-1"
 # Error codes that S3 returns while a new bucket is not visible everywhere, or while another change to the bucket is in progress
 NOT_YET = ("NoSuchBucket", "OperationAborted")
@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """Return one part of the bucket's configuration, or None if that part is not set."""
+    """Return one setting of the bucket, or None if that setting is not configured."""
     try:
         return call(**arguments)[key]
     except ClientError as error:
@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # Keep the other statements of the policy
+        # Keep the other statements in the policy
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)

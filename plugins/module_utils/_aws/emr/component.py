@@ -69,7 +69,7 @@ def _describe_replacement(change: Change, names: Iterable[str]) -> str:
     return (
         f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR cannot change in place: "
         f"{differences}. Restore the former values, or set emr_replace: true. The run then terminates the cluster, whose data on HDFS is "
-        "lost, and creates another cluster."
+        "lost, and creates a new cluster."
     )
 
 

@@ -25,9 +25,9 @@ NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
 IN_PLACE = frozenset(
     {"core_count", "is_recorded", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"}
 )
-"""Properties of clusters that EMR changes in place. The number of core nodes cannot change from 0 or to 0."""
+"""Properties of clusters that EMR changes in place. EMR cannot change the number of core nodes from 0 or to 0."""
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
-"""Prefixes of the names of instance group properties."""
+"""Prefixes in the names of instance group properties."""
 SECURITY_GROUPS = {
     "master": "EmrManagedMasterSecurityGroup",
     "workers": "EmrManagedSlaveSecurityGroup",
@@ -82,7 +82,7 @@ def wanted_cluster(
 
 
 def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
-    """Return the desired steps. Each step is added after the previous one, because EMR runs steps in the order in which they were added."""
+    """Return the desired steps. A run adds the steps one after another, because EMR runs steps in the order in which they were added."""
     result = list[Wanted]()
     for each in options["emr_steps"]:
         after = (CLUSTER, *(previous.address for previous in result[-1:]))
@@ -128,7 +128,7 @@ def trusts(document: Mapping[str, Any], service: str) -> bool:
 
 
 def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of RunJobFlow, without tags. The command `aws emr create-cluster` sends the same fields."""
+    """Return the arguments of RunJobFlow, without tags. The `aws emr create-cluster` command sends the same fields."""
     instances = {
         "InstanceGroups": [group_request(role, properties) for role in GROUPS if properties.get(f"{GROUPS[role]}_count", 1)],
         # Nodes wait for jobs, so a cluster must not terminate when it has no steps
@@ -159,7 +159,7 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an instance group for a request."""
+    """Return an instance group in the form that API requests contain."""
     return {
         "InstanceRole": role,
         "Name": role,
@@ -170,7 +170,7 @@ def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step for a request."""
+    """Return a step in the form that API requests contain."""
     return {
         "Name": name,
         "ActionOnFailure": properties["on_failure"].upper(),
@@ -188,16 +188,16 @@ def needs_replacement(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
     return [*fixed, "core_count"] if "core_count" in after and not (before["core_count"] and after["core_count"]) else fixed
 
 
-# EMR returns some values in a different form. These functions return the value in the definition if the actual value is equivalent.
+# EMR returns some values in a different form. These functions return the definition's value if the actual value is equivalent.
 
 
 def comparable_name(wanted: str | None, actual: str) -> str:
-    """Return the name of a role or a profile, which definitions and EMR specify by name or ARN."""
+    """Return the name of a role or a profile to compare. Definitions and EMR specify either the name or the ARN."""
     return wanted if wanted and wanted.rpartition("/")[2] == actual.rpartition("/")[2] else actual
 
 
 def comparable_log_uri(wanted: str | None, actual: str | None) -> str | None:
-    """Return a log URI. EMR changes the scheme to `s3n` and adds a slash at the end."""
+    """Return the log URI to compare. EMR changes the scheme to `s3n` and adds a slash at the end."""
     return wanted if wanted and actual and _location(wanted) == _location(actual) else actual
 
 
@@ -206,6 +206,6 @@ def _location(uri: str) -> str:
 
 
 def comparable_applications(wanted: Sequence[str], actual: Sequence[str]) -> frozenset[str]:
-    """Return the names of applications. EMR ignores case, and adds the applications that the requested ones depend on."""
+    """Return the application names to compare. EMR ignores case, and adds the applications on which the requested applications depend."""
     lower = {name.lower() for name in actual}
     return frozenset(wanted) if wanted and {name.lower() for name in wanted} <= lower else frozenset(actual)

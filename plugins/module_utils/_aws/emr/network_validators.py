@@ -27,7 +27,7 @@ ALL_PORTS = (0, 65535)
 
 
 class EmrNetwork(Validator):
-    """Checks that the subnet and the groups exist in one VPC with DNS, and that EMR can reach the nodes."""
+    """Checks that the subnet and the security groups exist in the same VPC, that this VPC has DNS, and that EMR can reach the nodes."""
 
     name = "emr_network"
     components = frozenset({EMR_COMPONENT})
@@ -46,7 +46,7 @@ class EmrNetwork(Validator):
             elif subnet and groups[identifier]["VpcId"] != subnet["VpcId"]:
                 yield (
                     f"{option}: {identifier} is in {groups[identifier]['VpcId']}, but the subnet {subnet_id} (emr_subnet_id) is in "
-                    f"{subnet['VpcId']}. Specify a group of that VPC."
+                    f"{subnet['VpcId']}. Specify a group in that VPC."
                 )
 
 
@@ -66,7 +66,7 @@ def _check_dns(cloud: AwsClient, subnet: Mapping[str, Any]) -> Iterator[str]:
 def _check_service_access(request: Request, subnet: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Check that EMR and nodes in a private subnet can reach each other.
 
-    If the definition specifies the other security groups, EMR does not create the group for this traffic.
+    If the definition specifies the other security groups, EMR does not create the security group for service access.
     """
     groups = request.options["emr_security_group_ids"]
     master, service, label = groups.get("master"), groups.get("service"), request.options["emr_release_label"]
@@ -90,11 +90,11 @@ def _lets_in(service: Mapping[str, Any], master: str) -> bool:
 
 
 class EmrPublicAccess(Validator):
-    """Checks that EMR's block public access configuration permits the rules of the groups in the definition.
+    """Checks that EMR's block public access configuration permits the rules of the security groups in the definition.
 
-    EMR does not start a cluster whose groups have other rules.
+    EMR does not start a cluster whose security groups have rules that this configuration does not permit.
 
-    Existing clusters are not affected, unless the run may replace them.
+    The validator does not check existing clusters, unless the run may replace them.
     """
 
     name = "emr_public_access"
@@ -121,7 +121,7 @@ class EmrPublicAccess(Validator):
 
 
 def open_ports(group: Mapping[str, Any] | None) -> list[tuple[int, int]]:
-    """Return the TCP and UDP port ranges that a security group opens to all addresses."""
+    """Return the TCP and UDP port ranges on which a security group allows traffic from all addresses."""
     public = [rule for rule in rules(group["IpPermissions"]) if rule[3] in EVERYBODY] if group else []
     return [ALL_PORTS if protocol == "-1" else (first, last) for protocol, first, last, _who in public if protocol in ("-1", "tcp", "udp")]
 
@@ -147,7 +147,7 @@ def described_groups(request: Request) -> dict[str, dict[str, Any]]:
 
 
 def named_groups(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the security groups in the definition, each with its option."""
+    """Yield the security groups in the definition, each with the option that specifies the group."""
     for name, identifier in options["emr_security_group_ids"].items():
         if identifier:
             yield f"emr_security_group_ids.{name}", identifier

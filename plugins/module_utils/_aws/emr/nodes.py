@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""EMR as the service that launches the nodes of a cluster.
+"""Implements `NodeService` for clusters whose nodes EMR launches.
 
 The nodes are the instances that EMR lists as running in the recorded EMR cluster and that also have EMR's tags, which only AWS can set.
 """
@@ -38,10 +38,11 @@ Description = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the recorded EMR cluster, or None if it is ending or does not have this cluster's name and tags.
+    """Return the description of the recorded EMR cluster, or None if it is terminating or does not have this cluster's name and tags.
 
-    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. In that case,
-    return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this token.
+    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. If the record
+    contains a token, return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this
+    token.
     """
     recorded = record.read(reader)
     if recorded is None:
@@ -64,7 +65,10 @@ def unrecorded_clusters(reader: Reader) -> list[str]:
 
 
 def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
-    """Return EMR's description of a cluster. Return None if EMR has deleted the description, two months after the cluster ended."""
+    """Return EMR's description of a cluster.
+
+    Return None if EMR has deleted the description, which happens two months after the cluster has terminated.
+    """
     try:
         return describe(reader, cluster_id)
     except ClientError as error:
@@ -74,7 +78,7 @@ def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
 
 
 def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of the clusters in these states that have this cluster's name and tags."""
+    """Yield the descriptions of the EMR clusters that are in one of these states and have this cluster's name and tags."""
     for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
         if item["Name"] == reader.cluster:
             described = describe(reader, item["Id"])
@@ -93,7 +97,10 @@ def _is_own(reader: Reader, described: Description) -> bool:
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
-    """Return EMR's descriptions of the cluster's instances in the given state. With `roles`, return only instances of these groups."""
+    """Return EMR's descriptions of the cluster's instances in the given state.
+
+    If `roles` is not empty, return only instances in the groups with these roles.
+    """
     which = {"InstanceGroupTypes": list(roles)} if roles else {}
     return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
 
@@ -118,7 +125,7 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the ids of the nodes without a number, which are new."""
+    """Return the ids of the nodes without a number, which are new nodes."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 
@@ -144,9 +151,9 @@ def _launcher(cluster: str, _group: str) -> str:
 
 
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
-    """Return the terminated instances of the cluster and of earlier clusters with its name and tags.
+    """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
-    EMR lists instances for 30 days after they end, and clusters for two months.
+    EMR lists terminated instances for 30 days, and terminated clusters for two months.
     """
     found = []
     for described in _own_clusters(reader, (*LIVE, *ENDED)):

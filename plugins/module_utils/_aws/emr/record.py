@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Records in Parameter Store which EMR cluster belongs to a cluster.
+"""Records in Parameter Store which EMR cluster belongs to a training cluster.
 
 Anyone who may create or tag EMR clusters can give an EMR cluster the name and the tags of another cluster. Only users who may change the
 cluster can change the parameter.
@@ -46,7 +46,7 @@ def parameter_name(cluster: str) -> str:
 
 
 def read(reader: Reader, version: int | None = None) -> Record | None:
-    """Return the record or one of its former versions, or None if the record does not exist."""
+    """Return the current record or, if `version` is specified, that version of the record. Return None if no such record exists."""
     name = parameter_name(reader.cluster)
     names = [name if version is None else f"{name}:{version}"]
     found = reader.client("ssm").get_parameters(Names=names)["Parameters"]

@@ -19,11 +19,11 @@ AMAZON_LINUX = {
     "Amazon Linux 2": re.compile(r"amzn2-ami|amazon[ -]linux[ -]2\b", re.IGNORECASE),
     "Amazon Linux 2023": re.compile(r"al2023-ami|amazon[ -]linux[ -]2023\b", re.IGNORECASE),
 }
-"""The versions of Amazon Linux, and patterns for the names of images that are based on them."""
+"""The versions of Amazon Linux, and patterns for the names of images that are based on these versions."""
 
 
 def release(label: str | None) -> tuple[int, ...] | None:
-    """Return the version numbers in a release label, or None if the label has a different format."""
+    """Return the version numbers in a release label, or None if the label is not in the format of EMR releases."""
     found = RELEASE.fullmatch(label or "")
     return tuple(map(int, found.groups())) if found else None
 
@@ -36,7 +36,7 @@ def amazon_linux(version: tuple[int, ...]) -> str:
 
 
 def amazon_linux_of(*texts: str) -> str | None:
-    """Return the version of Amazon Linux in the first text that names one, or None. The texts are an image's name and description."""
+    """Return the version of Amazon Linux in the first text that names a version, or None. The texts are an image's name and description."""
     for text in texts:
         for name, pattern in AMAZON_LINUX.items():
             if pattern.search(text):

@@ -58,14 +58,14 @@ Management Guide, "Cluster scale-down"."""
 LISTED_TIMEOUT = 60
 """The maximum time in seconds until EMR lists a new cluster."""
 LOG_TIMEOUT = 120
-"""Seconds to wait for the log of a failed bootstrap action, which EMR copies when it terminates the cluster."""
+"""Seconds to wait for the log of a failed bootstrap action. EMR copies this log when it terminates the cluster."""
 MOST_BYTES = 1_000_000
 KEPT_LINES, KEPT_CHARACTERS = 5, 500
 FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*bootstrap action (?P<action>\d+) returned a non-zero")
 PAUSE = 2
 """The initial number of seconds between two checks of a cluster. EMR allows only a few API calls per second."""
 STILL_SHRINKING = (
-    "EMR removes the remaining surplus nodes when their containers have ended. It keeps at least as many core nodes as HDFS has copies of "
+    "EMR removes the remaining surplus nodes when their containers have ended. EMR keeps at least as many core nodes as HDFS has copies of "
     "each block (dfs.replication), and enough core nodes for the data in HDFS. Run again to wait longer, or specify more nodes."
 )
 NEW_ROLE = "InstanceProfile"
@@ -111,13 +111,13 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
         parameter = record.parameter_name(cloud.cluster)
         raise ClusterError(
             f"EMR cluster {' and '.join(others)}: has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
-            f"{parameter}. If somebody else created it, terminate it, or remove its tags. If it is yours, run aws ssm put-parameter "
-            f"--type String --overwrite --name {parameter} --value {others[0]}."
+            f"{parameter}. If somebody else created this cluster, terminate it, or remove its tags. If this cluster is yours, run "
+            f"aws ssm put-parameter --type String --overwrite --name {parameter} --value {others[0]}."
         )
 
 
 def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Return the ids of the nodes that have no number yet, and of the nodes beyond the desired numbers."""
+    """Return the ids of the nodes that have no number yet, and of the nodes whose numbers are higher than desired."""
     counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
     return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
 
@@ -163,7 +163,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 
 
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
-    """Yield the steps. If several steps have the same name, which is possible if other tools add steps, yield only the newest one."""
+    """Yield the steps. If several steps have the same name, because other tools have added steps, yield only the newest step."""
     seen = set[str]()
     for item in listed:  # the newest step comes first
         if item["Name"] not in seen:
@@ -178,10 +178,10 @@ def _on_failure(step: Description) -> str:
 
 
 def _read_roles(request: Request) -> Iterator[Found]:
-    """Yield the existing default roles and instance profile if the run may create them.
+    """Yield the existing default roles and the existing default instance profile, if the run is allowed to create them.
 
-    The roles and profiles count as adopted. The exceptions are a role without a policy and a profile without a role, because an interrupted
-    run may have left them.
+    Roles and profiles count as adopted, except a role without a policy and a profile without a role, which an interrupted run may have
+    left.
     """
     cloud, options = request.cloud, request.options
     if not request.present or not options["emr_create_default_roles"]:
@@ -239,7 +239,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 
 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
-    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if no cluster appears.
+    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if EMR lists no such cluster.
 
     RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """
@@ -296,7 +296,7 @@ def _record(cloud: AwsClient, cluster_id: str) -> None:
 
 
 def _update_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str]) -> None:
-    """Add tags. According to the EMR documentation, a tag must be removed before it can be added with another value."""
+    """Add tags. According to the EMR documentation, a tag must be removed before it can be added with a different value."""
     stale = [name for name, value in tags.items() if found.properties["tags"].get(name, value) != value]
     if stale:
         cloud.emr.remove_tags(ResourceId=found.id, TagKeys=stale)
@@ -310,7 +310,7 @@ def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
 def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Resize the groups whose size differs or for which EMR no longer launches nodes, and add the first task group.
 
-    EMR accepts these changes only after the cluster has started. If nothing needs to change, do not wait for the start.
+    EMR accepts these changes only after the cluster has started. If no group needs to change, do not wait until the cluster has started.
     """
     sizes = {role: properties[f"{GROUPS[role]}_count"] for role in RESIZABLE}
     groups = {group["InstanceGroupType"]: group for group in _groups(cloud, found.id)}
@@ -336,7 +336,10 @@ def _resize_request(group_id: str, size: int, going: Sequence[str]) -> dict[str,
 
 
 def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
-    """Number the nodes without a number: core nodes before task nodes, the oldest first. Nodes keep their numbers until they end."""
+    """Number the nodes without a number: core nodes before task nodes, the oldest first.
+
+    A node keeps its number until EMR terminates the node.
+    """
     instances = running_instances(cloud, cluster_id)
     numbered = {item["InstanceId"]: number for item in instances if (number := number_of(item))}
     for group in NODE_TYPES:
@@ -358,7 +361,7 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
         for group in groups:
             if group["Status"]["State"] in ("ARRESTED", "SUSPENDED"):
                 reason = group["Status"].get("StateChangeReason", {}).get("Message", "EMR returned no reason")
-                raise ClusterError(f"EMR no longer launches {GROUPS[group['InstanceGroupType']]} nodes of {found.id}: {reason}")
+                raise ClusterError(f"EMR no longer launches {GROUPS[group['InstanceGroupType']]} nodes for {found.id}: {reason}")
         return state(described, groups) == READY
 
     shrinks = any(group["RunningInstanceCount"] > group["RequestedInstanceCount"] for group in _groups(cloud, found.id))
@@ -375,7 +378,7 @@ def _wait(
 ) -> None:
     """Wait until `suits` returns true for the cluster and its groups. Raises ClusterError, with EMR's reason, if the cluster terminates.
 
-    `timeout` is in seconds. If the option `wait_timeout` is longer, it applies instead.
+    `timeout` is in seconds. If the `wait_timeout` option specifies a longer time, that time applies.
     """
 
     started = time.monotonic()
@@ -418,9 +421,9 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
 
 
 def ended(described: Description, log: str = "") -> str:
-    """Return the message for a cluster that ends although the definition contains it, with EMR's reason and the location of the logs.
+    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
 
-    `log` is the end of what a failed bootstrap action printed.
+    `log` contains the last lines that a failed bootstrap action printed.
     """
     reason = described["Status"].get("StateChangeReason", {})
     code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
@@ -433,13 +436,13 @@ def ended(described: Description, log: str = "") -> str:
 
 
 def _log_folder(described: Description) -> tuple[str, str]:
-    """Return the bucket of the cluster's logs, and their folder in the bucket."""
+    """Return the bucket that contains the cluster's logs, and the folder of the logs in this bucket."""
     bucket, _slash, folder = described["LogUri"].partition("://")[2].rstrip("/").partition("/")
     return bucket, f"{folder}/{described['Id']}".lstrip("/")
 
 
 def bootstrap_log(cloud: AwsClient, described: Description) -> str:
-    """Return the end of the error output of the bootstrap action that ended the cluster.
+    """Return the last lines of the error output of the bootstrap action whose failure terminated the cluster.
 
     Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if this user may not read it.
     """
@@ -464,7 +467,10 @@ def bootstrap_log(cloud: AwsClient, described: Description) -> str:
 
 
 def last_lines(packed: bytes) -> str:
-    """Return the last lines of a compressed log as one line, without control characters. The log is untrusted, because nodes write it."""
+    """Return the last lines of a compressed log as one line, without control characters.
+
+    The log is untrusted, because nodes write the log.
+    """
     try:
         text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, MOST_BYTES).decode(errors="replace")
     except zlib.error:
@@ -483,7 +489,7 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
         cloud.progress(f"EMR cluster {cloud.cluster} is terminating", time.monotonic() - started)
         return describe(cloud, found.id)["Status"]["State"] in OVER
 
-    cloud.wait_until(f"the end of EMR cluster {found.id}", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
+    cloud.wait_until(f"EMR cluster {found.id} to terminate", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
     record.delete(cloud)
 
 

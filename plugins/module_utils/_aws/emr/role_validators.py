@@ -33,7 +33,10 @@ SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-em
 
 
 class EmrRoles(Validator):
-    """Checks that the roles exist, and that EMR and EC2 may assume them. Otherwise, the cluster terminates while it starts."""
+    """Checks that the roles exist, and that EMR and EC2 are allowed to assume these roles.
+
+    Otherwise, the cluster terminates while it starts.
+    """
 
     name = "emr_roles"
     components = frozenset({EMR_COMPONENT})

@@ -169,10 +169,10 @@ class EmrShrinking(Validator):
         for option, role in COUNTS.items():
             before, after = sizes.get(f"{role}_count", 0), request.options[option]
             if after is not None and after < before:
-                copies = " It keeps as many core nodes as HDFS has copies of each block: up to 3." if role == "core" else ""
+                copies = " EMR keeps as many core nodes as HDFS has copies of each block: up to 3." if role == "core" else ""
                 yield (
-                    f"{option}: EMR removes {before - after} of {before} {role} nodes. It waits up to an hour for the containers on them."
-                    f"{copies}"
+                    f"{option}: EMR removes {before - after} of {before} {role} nodes. EMR waits up to an hour for the "
+                    f"containers on these nodes.{copies}"
                 )
 
 

@@ -28,8 +28,8 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Anyone who can read the certificate authority's SSM parameter can sign certificates for every node. Anyone who can write the parameter
-# can replace the certificate authority. Some AWS managed policies for Systems Manager allow reading all parameters. Users or services may
+# Anyone who can read the certificate authority's SSM parameter can sign certificates for every node. Anyone who can write the parameter can
+# replace the certificate authority. Some AWS managed policies for Systems Manager allow reading all parameters. Users or AWS services may
 # attach these policies to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
@@ -70,8 +70,8 @@ def policy(
 ) -> dict[str, Any]:
     """Return the policy with the nodes' minimum permissions for Auto Scaling groups, instances, the user's buckets and Session Manager.
 
-    `of_mounts` contains the statements for mounts that use the role's credentials, and `additional` the user's own statements. The Deny
-    statements in this policy override all other statements and policies of the role.
+    `of_mounts` contains the statements for mounts that use the role's credentials, and `additional` contains the user's own statements. The
+    Deny statements in this policy override all other statements and policies of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [
@@ -134,7 +134,7 @@ def wanted(
     tags: Callable[[Address], dict[str, str]],
     permissions_boundary: str | None = None,
 ) -> list[Wanted]:
-    """Return the role and the instance profile. Without `permissions_boundary`, an existing role keeps its boundary."""
+    """Return the role and the instance profile. If `permissions_boundary` is not set, an existing role keeps its permissions boundary."""
     role_name = name(cluster, region)
     properties = {
         "name": role_name,

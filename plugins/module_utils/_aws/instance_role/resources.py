@@ -31,7 +31,10 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return the role and the instance profile of this cluster. Raises ClusterError if either exists without the cluster's tag."""
+    """Return the role and the instance profile of this cluster.
+
+    Raises ClusterError if the role or the profile exists without the cluster's tag.
+    """
     return read_concurrently([lambda: _role(cloud), lambda: _profile(cloud)])
 
 

@@ -28,7 +28,7 @@ def network(cidr: str) -> ipaddress.IPv4Network:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         raise AddressPlanError(
-            f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16."
+            f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/16."
         ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         reason = f"large, because the largest VPC is a /{LARGEST_NETWORK}"
@@ -45,7 +45,9 @@ def subnet_range(option: str, cidr: str) -> ipaddress.IPv4Network:
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
-        raise AddressPlanError(f"{option}: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/24.") from error
+        raise AddressPlanError(
+            f"{option}: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/24."
+        ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen <= SMALLEST_SUBNET:
         raise AddressPlanError(
             f"{option}: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET}."
@@ -68,7 +70,7 @@ def range_errors(options: Mapping[str, Any], zones: Sequence[str], existing: Map
     try:
         whole = network(cidr)
     except AddressPlanError:
-        return  # the validator of network_cidr reports this
+        return  # the validator for network_cidr reports the invalid range
     valid: dict[str, ipaddress.IPv4Network] = {}
     for side, option in RANGE_OPTIONS.items():
         for zone, value in (options[option] or {}).items():

@@ -28,8 +28,8 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
     """Return the adopted resources. Each adopted resource has the `Address` that the cluster's own resource would have.
 
-    Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
-    specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
+    Resources that do not exist are omitted, and so are additional subnets in a zone. Validators report both problems. If the definition
+    does not specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -64,7 +64,7 @@ def group_ids(request: Request) -> dict[str, str]:
 
 
 def found_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted `public` or `private` subnets. Return an empty list if the VPC is the cluster's own or does not exist."""
+    """Return the adopted `public` or `private` subnets. Return an empty list if the VPC is the cluster's own VPC or does not exist."""
     vpc = next((item.id for item in found if item.address == VPC), None)
     if not vpc or not request.options["vpc_id"]:
         return []
@@ -120,7 +120,8 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
     return cloud.retrieve_once("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure functions. They do not read the contents of prefix lists. They assume that an unreadable route table contains the required route.
+# Pure functions. These functions do not read the contents of prefix lists, and assume that an unreadable route table contains the required
+# route.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:

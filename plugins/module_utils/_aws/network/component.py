@@ -51,7 +51,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """Return the CIDR blocks of the subnets in the cluster's own VPC, keyed by subnet. Raises AddressPlanError.
 
-    Only NAT gateways and a master with a public address need public subnets. If the cluster has neither, the
+    Only NAT gateways and a master with a public address need public subnets. If the cluster has neither NAT gateways nor such a master, the
     CIDR blocks for public subnets stay free.
     """
     options = request.options
@@ -67,7 +67,7 @@ def subnet_cidrs(found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """Return the key of the NAT gateway's subnet. A NAT gateway cannot be moved to another subnet."""
+    """Return the key of the NAT gateway's subnet. A NAT gateway cannot be moved to a different subnet."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 

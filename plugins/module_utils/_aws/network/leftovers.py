@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds resources that prevent the deletion of a VPC: resources that belong to others, and resources that AWS has not removed yet."""
+"""Finds resources that prevent the deletion of a VPC.
+
+These are resources that do not belong to the cluster, and resources that AWS has not removed yet.
+"""
 
 from __future__ import annotations
 

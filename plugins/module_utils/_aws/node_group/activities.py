@@ -24,7 +24,7 @@ LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
-    """Advice about a reason. `texts` contains error codes or parts of AWS messages that identify the reason.
+    """Advice for one reason why AWS launches no nodes. `texts` contains error codes or parts of AWS messages that identify the reason.
 
     If `may_pass` is true, the problem can disappear without any action by the user. If `frees` is true, the problem can also disappear when
     a node is terminated, for example during a replacement.
@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the current Spot price. Raise it, or remove the option to allow prices up to the On-Demand price.",
+        "The spot_max_price is below the current Spot price. Increase spot_max_price, or remove it: the default is the On-Demand price.",
         True,
     ),
     Advice(
@@ -161,7 +161,7 @@ class Launches:
     replacing: bool = False
 
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
-        """Record how many nodes are ready, the group's newest activities, and whether terminating nodes will free capacity."""
+        """Record the number of ready nodes, the group's newest activities, and whether terminating nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried to launch instances shortly before `since`
         failed = [
@@ -182,7 +182,7 @@ class Launches:
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """Return a short form of the newest reason to append to a sentence, or an empty string if there is none."""
+        """Return a short form of the newest reason, to be appended to a sentence, or an empty string if there is no reason."""
         newest = [*self.reasons[:1], *filter(None, [self.unfinished])]
         return f"; AWS reports: {short(newest[0])}" if newest else ""
 

@@ -30,7 +30,7 @@ SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return all candidates in the order of the definition. With a placement group or EFA, each candidate has only one zone."""
+    """Return all candidates in the order of the definition. If the nodes use a placement group or EFA, each candidate has only one zone."""
     options = request.options
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
@@ -47,7 +47,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return the candidates that this run may try: all candidates for a new cluster, and the current one for a cluster with nodes."""
+    """Return the candidates for this run: all candidates for a new cluster, and the current candidate for a cluster with nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every
@@ -107,7 +107,7 @@ def managed_groups(request: Request) -> tuple[str, ...]:
 
 
 def may_replace_nodes(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether this run may replace nodes."""
+    """Return whether this run is allowed to replace nodes."""
     return not has_nodes(found) or bool(request.options["replace_nodes"])
 
 

@@ -118,7 +118,7 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
     """Refuse a plan that changes nodes if the nodes cannot be identified.
 
-    Deletion does not require identified nodes, because nodes are deleted with their groups.
+    If the run deletes the cluster, the plan is not refused, because nodes are deleted with their groups.
     """
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-# The block that cloud-init's keys_to_console writes. Its lines may have a prefix such as a timestamp
+# The block that cloud-init's keys_to_console writes. The lines of this block may have a prefix such as a timestamp
 BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
 KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/=]+)")
 

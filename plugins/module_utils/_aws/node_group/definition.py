@@ -82,9 +82,9 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
-    The reservation determines the location of `reserved` nodes. Its capacity may be spread out, unless the reservation was created in a
-    placement group. In that case, the reservation is only for nodes in that group. A Capacity Block does not allow a placement group.
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
+    The reservation determines the location of `reserved` nodes. The capacity of a reservation may be spread out, unless the reservation was
+    created in a placement group. Such a reservation is only for nodes in that placement group. A Capacity Block does not allow a placement
+    group. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
@@ -104,7 +104,7 @@ class Capacity:
 
     workers: int
     wanted_workers: int
-    """The worker count in the definition. It exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
+    """The worker count in the definition. This count exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
     least_workers: int
     zones: Sequence[str] | None
     """The zones of new nodes. None means that the zones do not change."""
@@ -134,7 +134,7 @@ def numbers(group: str, worker_count: int) -> tuple[int, ...]:
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps it.
+    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps this number.
 
     The other instances get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
@@ -211,7 +211,10 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the Auto Scaling group. Its nodes are in public subnets if `public` is true, and otherwise in private subnets."""
+    """Return the Auto Scaling group.
+
+    The group's nodes are launched in public subnets if `public` is true, and otherwise in private subnets.
+    """
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),

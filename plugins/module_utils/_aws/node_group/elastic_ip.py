@@ -72,7 +72,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> None:
-    """Associate the address with the master, unless the master was launched with another public address. Raises Shortage."""
+    """Associate the address with the master, unless the master was launched with a different public address. Raises Shortage."""
     for instance in _masters(cloud, properties.get("new_master")):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])
@@ -85,7 +85,10 @@ def _associate(cloud: AwsClient, allocation_id: str, properties: Properties) -> 
 
 
 def _masters(cloud: AwsClient, launch: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the master and, while it is being replaced, its predecessor. `launch` contains `launch_parameters` of a new master."""
+    """Return the master and, while it is being replaced, its predecessor.
+
+    If the master is new, `launch` contains its `launch_parameters`.
+    """
     if launch:
         return wait_for_instances(cloud, group_name(cloud.cluster, MASTER), 1, launch)[0]
     return in_group(cloud, live_instances(cloud), MASTER)

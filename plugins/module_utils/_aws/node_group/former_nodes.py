@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
-# The beginnings of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
+# Prefixes of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
@@ -61,9 +61,9 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
 def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
     """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
 
-    `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
+    `cause` is the cause that AWS reports, or an empty string if no scaling activity records the termination. `replacement` is a running
     instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
-    replacement. Instances whose departure the group has not noticed yet come last.
+    replacement. Instances whose departure the group has not recorded yet come last.
     """
     launches, leaves = dict[str, datetime](), dict[str, tuple[datetime, str]]()
     for activity in found:

@@ -183,7 +183,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        # This tag contains the desired size, so it is changed after the group
+        # This tag contains the desired size, so the tag is changed after the group
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 

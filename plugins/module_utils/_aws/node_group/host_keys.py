@@ -41,13 +41,13 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the SSH host keys from the console output at boot and the current console output, which must contain the same keys.
+    """Return the SSH host keys from the console output at boot and the current console output. Both outputs must contain the same keys.
 
-    EC2 keeps only 64 KB of each output, so one of them may lack the keys.
+    EC2 keeps only 64 KB of each output, so one output may lack the keys.
     """
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
-        return []  # the instance is still booting, so the other output contains no keys either
+        return []  # the instance is still booting, so the output at boot contains no keys either
     boot = console_output(cloud, instance_id, latest=False)
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]

@@ -24,7 +24,7 @@ OPTIONS = ("image_id", "image_parameter", "image_framework")  # mutually exclusi
 DEFAULT_FRAMEWORK = "pytorch"
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-# Amazon Linux 2 has reached its end of life. It lacks dnf, a Python version that Ansible supports, and an SSH server that reads
+# Amazon Linux 2 has reached its end of life, and lacks dnf, a Python version that Ansible supports, and an SSH server that reads
 # /etc/ssh/sshd_config.d.
 OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
@@ -33,7 +33,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
 def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the default framework if they do not select an image."""
+    """Return the options. If no option selects an image, add the default framework."""
     selects = any(options.get(name) for name in OPTIONS)
     return dict(options) if selects else {**options, "image_framework": DEFAULT_FRAMEWORK}
 
@@ -146,7 +146,7 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """Return the version that follows the framework in an image's name, or None for another framework."""
+    """Return the version that follows the framework in an image's name, or None if the name does not contain the framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 

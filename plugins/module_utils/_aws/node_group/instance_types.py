@@ -82,7 +82,7 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
     """Return the network interfaces of an instance.
 
-    Without `efa`, there is only one interface. With `efa`, there is an EFA adapter on every network card that supports one.
+    If `efa` is false, there is only one interface. If `efa` is true, every network card that supports EFA has an EFA adapter.
 
     Device 0 of card 0 is the primary interface. If a type supports only one adapter, the adapter is the primary interface. If a type
     supports several adapters, adapters without an IP address are used where possible, so that a node uses only one address of its subnet.

@@ -194,7 +194,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
     """Return `found` with unknown versions for the templates that the plan changes.
 
-    If `replacing` is false, changes that replace nodes are deferred and do not create a template version.
+    If `replacing` is false, changes that would replace nodes are deferred, and no template version is created for them.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {
@@ -208,7 +208,7 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 
 
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
-    """Return the node numbers of the nodes that differ from what the current launch template launches.
+    """Return the numbers of outdated nodes, which are the nodes whose settings differ from the current launch template.
 
     `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
     that can change without replacing nodes, the nodes are not outdated.

@@ -111,7 +111,10 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def wait_for_instances(
     cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until `wanted` instances of a group are in service, as `_in_service` does. `properties` contains `launch_parameters`."""
+    """Wait until `wanted` instances of a group are in service, in the same way as `_in_service`.
+
+    `properties` contains `launch_parameters`.
+    """
     since, past = _time_of_aws(cloud, name), properties["past_activities"]
     launches = Launches(since=since, wanted=wanted, past=past, alternative=properties["alternative"])
     return _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
@@ -174,7 +177,7 @@ def _in_service(
 
 
 def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
-    """Terminate a node. If `replaced` is true, its group launches another node. It is not an error if the node is already terminated."""
+    """Terminate a node. If `replaced` is true, the group launches a replacement. A node that is already terminated causes no error."""
     try:
         cloud.once_unused(
             cloud.autoscaling.terminate_instance_in_auto_scaling_group,
@@ -195,8 +198,8 @@ def active_members(cloud: AwsClient, name: str) -> set[str]:
 def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **settings: Any) -> None:
     """Terminate the first instances in `order`, which lists all active members of a group, so that `size` instances remain.
 
-    The group does not launch missing instances. Its desired capacity is never lower than the number of its members, because AWS would then
-    terminate instances of its own choice. `settings` contains other settings to change in the group.
+    The group does not launch missing instances. The group's desired capacity is never lower than the number of members, because AWS would
+    otherwise terminate instances of its own choice. `settings` contains additional settings to change in the group.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
     """
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, DesiredCapacity=max(size, len(order)), **settings)
@@ -248,7 +251,7 @@ def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> No
     The first failed replacement stops the run, so at most one node is lost if the launch template cannot launch nodes.
     """
     group = properties["group"]
-    # Nodes beyond the desired numbers were already terminated when the size of the group changed
+    # Nodes with higher numbers than desired were already terminated when the size of the group changed
     going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
     for count, number in enumerate(going, start=1):
         cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")

@@ -34,7 +34,7 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def with_storage_tags(instance: Instance, tags: Mapping[str, str]) -> Instance:
-    """Return the instance with the storage tags of its Auto Scaling group or EMR cluster in place of its own.
+    """Return the instance, but replace its storage tags with the storage tags of its Auto Scaling group or EMR cluster.
 
     Other users may be allowed to change the tags of instances, but not the tags of Auto Scaling groups or EMR clusters. New nodes inherit
     the tags of their group or EMR cluster. These tags stay the same while nodes that mount the storage are running.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Auto Scaling groups as the service that launches the nodes of a cluster."""
+"""Implements `NodeService` for clusters whose nodes Auto Scaling groups launch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _instances(reader: Reader) -> list[Instance]:
     filters = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": ["running"]}]
     names = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
     for service in ("ec2", "autoscaling"):
-        reader.client(service)  # created once, before the threads use it
+        reader.client(service)  # the client is created once, before the threads use it
     with ThreadPoolExecutor(1) as pool:
         groups = pool.submit(
             reader.retrieve, "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names
@@ -49,7 +49,7 @@ def _launcher(cluster: str, group: str) -> str:
 
 
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
-    reader.client("autoscaling")  # created once, before the threads use it
+    reader.client("autoscaling")  # the client is created once, before the threads use it
     groups = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
     with ThreadPoolExecutor(len(groups)) as pool:
         found = list(pool.map(lambda group: list(activities(reader, group)), groups))

@@ -50,7 +50,10 @@ def public_part(line: str) -> str:
 
 
 def openssh_public_key(text: str) -> str:
-    """Return the public key from a file in OpenSSH format, where the public key is not encrypted. Raises ValueError and struct.error."""
+    """Return the public key from a file in OpenSSH format, where the public key is not encrypted.
+
+    Raises ValueError or struct.error if the content is invalid.
+    """
     body, end, _rest = text.partition(BEGIN)[2].partition(END)
     try:
         content = base64.b64decode("".join(body.split()), validate=True)
@@ -61,7 +64,7 @@ def openssh_public_key(text: str) -> str:
     rest = content[len(MAGIC) :]
     for _field in ("cipher", "key derivation function", "its options"):
         rest = _string(rest)[1]
-    blob = _string(rest[4:])[0]  # after the number of keys
+    blob = _string(rest[4:])[0]  # the public key comes after the number of keys, which has 4 bytes
     return f"{_string(blob)[0].decode('ascii')} {base64.b64encode(blob).decode()}"
 
 

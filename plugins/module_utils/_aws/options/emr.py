@@ -43,7 +43,7 @@ OPTIONS = (
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
         "Instance type of the master and, by default, of all other nodes. Required with O(state=present).",
-        "The release must support the type. To list the types, run C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
+        "The release must support this type. To list the types, run C(aws emr list-supported-instance-types --release-label emr-7.9.0).",
     ),
     _option(
         "emr_core_instance_type",
@@ -96,7 +96,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
-        "AWS marks these managed policies as deprecated. If IAM no longer attaches them, create your own roles.",
+        "AWS marks these managed policies as deprecated. If IAM no longer attaches these policies, create your own roles.",
         "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
     _option(

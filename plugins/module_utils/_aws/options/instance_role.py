@@ -50,7 +50,7 @@ OPTIONS = (
         IN_PLACE,
         (
             "S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed to add, replace and"
-            " list objects there, but not to read or delete them.",
+            " list objects in these locations, but not to read or delete objects.",
         ),
     ),
     Option(

@@ -17,7 +17,7 @@ class ForbiddenChange(Exception):
 
 
 class DuplicateResources(ForbiddenChange):
-    """Several resources have the address of one desired resource, so the tags do not show which of them belongs to the cluster."""
+    """Several resources have the address of one desired resource, so the tags do not show which resource belongs to the cluster."""
 
 
 class NotReady(Exception):

@@ -63,9 +63,9 @@ class Kind:
     replacing: frozenset[str] = frozenset()
     """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds that use this kind. Their resources must be deleted first."""
+    """Kinds that use this kind. Resources of these kinds must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds that this kind uses. Their resources must be deleted after the resources of this kind."""
+    """Kinds that this kind uses. Resources of these kinds must be deleted after the resources of this kind."""
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -91,7 +91,7 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """Whether an update takes effect in place or on new nodes only."""
+    """Whether an update changes the resource in place, or affects only new nodes."""
 
     def applied(self, known: Mapping[Address, Found]) -> Change:
         """Return the applied change with the values that were not known before. `known` contains the resulting resources."""
@@ -200,7 +200,10 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _refuse_duplicates(found: Iterable[Found]) -> None:
-    """Raise DuplicateResources if several resources have the same address. An adopted resource replaces the cluster's own."""
+    """Raise DuplicateResources if several resources have the same address.
+
+    An adopted resource takes the place of the cluster's own resource.
+    """
     ids = dict[Address, set[str]]()
     for item in found:
         if not item.adopted:
@@ -241,7 +244,10 @@ def _sorted(changes: Sequence[Change]) -> list[Change]:
 
 
 def sorter_of(changes: Sequence[Change]) -> TopologicalSorter[Address]:
-    """Return a sorter that yields the addresses of changes whose prerequisites are done. Raises ValueError for a dependency cycle."""
+    """Return a sorter that yields the address of each change as soon as the prerequisites of the change are done.
+
+    Raises ValueError for a dependency cycle.
+    """
     sorter = TopologicalSorter({change.address: change.prerequisites for change in changes})
     try:
         sorter.prepare()

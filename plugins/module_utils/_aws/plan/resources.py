@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The wanted and found resources of a plan, and the references between them. Pure."""
+"""The wanted and found resources of a plan, and the references between these resources. Pure."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Found:
 
 
 def references(value: Any) -> Iterator[Address]:
-    """Yield the addresses of all references in a value, at any depth."""
+    """Yield the addresses of all references in a value, at any nesting depth."""
     if isinstance(value, Ref):
         yield value.address
     elif isinstance(value, Computed):

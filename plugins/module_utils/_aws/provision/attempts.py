@@ -71,9 +71,12 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 
 
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
-    """Return why the run is refused if it leaves outdated nodes that the options do not allow. Otherwise, return an empty string."""
+    """Return the reason for refusing the run if it leaves outdated nodes and the options do not allow them.
+
+    Otherwise, return an empty string.
+    """
     message = report.describe_outdated(run.request.cloud.cluster, deferred)
-    # Only components with nodes of Auto Scaling groups have the option.
+    # Only modules for components with Auto Scaling groups have this option.
     return "" if not message or run.request.options["allow_outdated_nodes"] else message
 
 

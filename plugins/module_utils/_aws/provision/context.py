@@ -37,7 +37,7 @@ class Run:
 
 
 def make_run(module: AnsibleAWSModule, components: Sequence[Component], validators: Sequence[Validator]) -> Run:
-    """Return the run of a module that provisions `components` and has `validators` of its own.
+    """Return the run of a module that provisions `components` and adds its own `validators`.
 
     Raises ClusterError for an invalid cluster name.
     """

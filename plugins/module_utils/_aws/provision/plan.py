@@ -90,7 +90,7 @@ def _keeps(run: Run, item: Found) -> bool:
 
 
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
-    """Raise ClusterError if resources refer to other resources that do not exist.
+    """Raise ClusterError if resources refer to resources that do not exist.
 
     In check mode, raise no error, because other modules only predict the resources that they would create.
     """
@@ -132,7 +132,7 @@ def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every string in a value, at any depth."""
+    """Yield every string in a value, at any nesting depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

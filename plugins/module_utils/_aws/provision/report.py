@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: The same advice for a module that manages only some components. The user's own playbook runs such a module.
+#: How to delete the resources of a module that manages only some components. The user's own playbook runs such a module.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
@@ -39,8 +39,8 @@ def succeed(
 ) -> NoReturn:
     """Exit the module with its result.
 
-    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run may replace nodes. In check
-    mode, `refusal` says why a run would be refused.
+    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run is allowed to replace nodes. In
+    check mode, `refusal` states why a run outside check mode would be refused.
     """
     found = list(found)
     if refusal:
@@ -132,7 +132,10 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
 
 
 def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
-    """Return sentences that state which nodes stay outdated, how they differ, and what to do. Return an empty string if there are none."""
+    """Return sentences that state which nodes stay outdated, how they differ, and what to do.
+
+    Return an empty string if there are no such nodes.
+    """
     groups = {change.address.key: change.before.get("outdated", ()) for change in deferred if change.address.kind == "nodes"}
     outdated = sorted((number, group) for group, numbers in groups.items() for number in numbers)
     if not outdated:
@@ -154,7 +157,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> str:
-    """Return a difference as part of a sentence. Only short values of simple types are included."""
+    """Return a difference between nodes and definition as part of a sentence. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
     return f"{name} is {after!r}, but the nodes have {before!r}" if simple else name
 
@@ -172,7 +175,7 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
 
 
 def _deletion(run: Run) -> str:
-    """Return how to delete the resources that the module has created."""
+    """Return instructions for deleting the resources that the module has created."""
     return DESTROY if run.components == ALL_COMPONENTS else ABSENT
 
 
@@ -184,7 +187,7 @@ def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change])
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are none."""
+    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are no such resources."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}

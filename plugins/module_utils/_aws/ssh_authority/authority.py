@@ -95,7 +95,7 @@ def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
 
 
 def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
-    """Re-encrypt the stored private key with another KMS key and return the private key.
+    """Re-encrypt the stored private key with a different KMS key, and return the private key.
 
     If another run replaces the private key in the meantime, keep the newer private key.
     """
@@ -169,7 +169,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
-    """Create, rotate or re-encrypt the private key if necessary, and return it."""
+    """Create, rotate or re-encrypt the private key if necessary, and return the key."""
     if stored is None:
         return create(cloud, key)
     if rotates:
@@ -194,7 +194,7 @@ def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> No
 
 
 def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Delete the private key, unless nodes of another service use it. Exit the module."""
+    """Delete the private key, unless nodes that a different service launched use the key. Exit the module."""
     nodes = nodes_of_others(cloud, module.params["node_service"])
     if nodes:
         module.warn(

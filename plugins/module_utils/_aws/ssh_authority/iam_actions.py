@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
-# `present` needs no permission to schedule the deletion of a new key, because the key's policy grants it to the creator of the key.
+# `present` needs no permission to schedule the deletion of a new key, because the key's policy grants this permission to the creator of the
+# key.
 KEY = IamActions(
     reads=("kms:DescribeKey",),
     present=("kms:CreateAlias", "kms:CreateKey", "sts:GetCallerIdentity"),

@@ -201,7 +201,10 @@ def create(cloud: AwsClient) -> str:
 
 
 def _discard(cloud: AwsClient, arn: str) -> str:
-    """Schedule the deletion of a key without an alias, because no later run would find it. Return a message for the user."""
+    """Schedule the deletion of a key without an alias, because no later run would find it.
+
+    Return a message that tells the user what happened.
+    """
     try:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:

@@ -27,7 +27,10 @@ class StorageTag(NamedTuple):
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
-    """Whether the value must stay the same while nodes are running, because jobs depend on it. If so, `variable` is also an option name."""
+    """Whether the value must stay the same while nodes are running, because jobs depend on it.
+
+    If `kept` is true, `variable` is also an option name.
+    """
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags contain the property."""

@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the instance type prefixes in the name of a vCPU quota, or an empty tuple for other quotas."""
+    """Return the instance type prefixes in the name of a vCPU quota, or an empty tuple if the quota is not a vCPU quota."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -160,7 +160,10 @@ class VcpuQuota(QuotaValidator):
 
 
 class ReplacementQuota(VcpuQuota):
-    """Checks the vCPU quota for the replacement of nodes that differ from the definition. Without `replace_nodes`, a run keeps them."""
+    """Checks the vCPU quota for the replacement of nodes that differ from the definition.
+
+    Without `replace_nodes`, a run keeps these nodes.
+    """
 
     name = "replacement_vcpu_quota"
     level = Level.WARNING
@@ -176,7 +179,7 @@ class ReplacementQuota(VcpuQuota):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for message in super().check(request, found):
-            yield f"{message} The existing nodes stay as they are. A run that replaces them fails while the quota is too low."
+            yield f"{message} The existing nodes stay as they are. A run that replaces these nodes fails while the quota is too low."
 
 
 class AddressQuota(QuotaValidator):

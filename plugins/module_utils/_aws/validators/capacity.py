@@ -126,7 +126,7 @@ def _other_zone(cloud: AwsClient, zone: str) -> str:
 
 
 def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_group: str | None) -> Iterator[str]:
-    """Yield why a reservation is not active or does not match the nodes."""
+    """Yield the reasons why a reservation is not active or does not match the nodes."""
     if described["State"] in COMING:
         starts = _time(described.get("StartDate"))
         yield f"is {described['State']} and starts at {starts}. Run again after that time, or specify an active reservation."

@@ -44,7 +44,7 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 def check_cluster_name(name: str) -> Iterator[str]:
     """Check the cluster name, which is part of the names of hosts, IAM roles and groups.
 
-    Names of security groups must not begin with `sg-`. The names of nodes' roles are patterns in the policies of operators.
+    Names of security groups must not begin with `sg-`. The IAM policies of operators contain patterns that match the names of nodes' roles.
     """
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-") or "-nodes-" in name:
         yield (
@@ -109,7 +109,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
 
 
 def _range_of(cidr: str) -> str | None:
-    """Return the range that contains an address with a prefix length, such as 10.0.0.0/8 for 10.1.2.3/8. Return None for any other text."""
+    """Return the address range that contains the address in the text, such as 10.0.0.0/8 for 10.1.2.3/8. Return None for any other text."""
     try:
         return str(ipaddress.ip_network(cidr, strict=False))
     except ValueError:

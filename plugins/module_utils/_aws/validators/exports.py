@@ -59,7 +59,10 @@ class ExportRegion(Validator):
 
 
 class ExportAllowed(Validator):
-    """Warns if the policies of an adopted role do not allow it to write exports. The policy of a bucket may still allow it."""
+    """Warns if the policies of an adopted role do not allow the role to write exports.
+
+    The bucket's own policy may still allow this access.
+    """
 
     name = "export_allowed"
     level = Level.WARNING

@@ -124,7 +124,7 @@ def _problems_of_condition(condition: Any) -> Iterator[str]:
         return
     for operator, values in condition.items():
         if not OPERATOR.fullmatch(str(operator)):
-            yield f"{operator!r} is not an operator of conditions. Use an operator such as StringEquals or ForAnyValue:StringLike."
+            yield f"{operator!r} is not a condition operator. Use an operator such as StringEquals or ForAnyValue:StringLike."
         elif not isinstance(values, Mapping):
             yield f"{operator} in Condition is not a dictionary. Specify the keys and their values."
 
@@ -194,7 +194,7 @@ def is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key that encrypts the parameter of the SSH certificate authority, or an empty string if there is no parameter yet."""
+    """Return the KMS key that encrypts the SSH certificate authority's parameter, or an empty string if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

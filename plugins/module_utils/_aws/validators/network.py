@@ -234,7 +234,7 @@ class SessionManagerReach(Validator):
 
 
 class AdoptedGroups(Validator):
-    """Checks that adopted security groups allow the cluster's traffic. Does not read the contents of prefix lists."""
+    """Checks that adopted security groups allow the cluster's traffic. The validator does not read the contents of prefix lists."""
 
     name = "adopted_groups"
     components = EVERY_NETWORK_USER

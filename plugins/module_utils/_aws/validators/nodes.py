@@ -41,7 +41,10 @@ class KeyPair(Validator):
 
 
 class PrivateKey(Validator):
-    """Checks that the private key belongs to the key pair, so that SSH logins succeed. Another validator checks whether the pair exists."""
+    """Checks that the private key belongs to the key pair, so that SSH logins succeed.
+
+    Another validator checks whether the key pair exists.
+    """
 
     name = "private_key"
     components = frozenset({NODES_COMPONENT})
@@ -59,7 +62,8 @@ class PrivateKey(Validator):
         if own and pair and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
             yield (
                 f"private_key_file: {path} does not belong to the key pair '{name}' (key_name) in {request.cloud.region}, so SSH logins "
-                "would fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair of this file."
+                "would fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair to which this "
+                "file belongs."
             )
 
 
@@ -200,7 +204,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """Warns if a cluster of several nodes does not use EFA although it is available."""
+    """Warns if a cluster with several nodes does not use EFA although EFA is available."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -228,7 +232,7 @@ class SuspendedProcesses(Validator):
             if suspended:
                 yield (
                     f"Auto Scaling group {group.id}: these processes were suspended outside this collection: {', '.join(suspended)}. "
-                    f"This run does not resume them. To resume them, run: aws autoscaling resume-processes "
+                    f"This run does not resume these processes. To resume the processes, run: aws autoscaling resume-processes "
                     f"--auto-scaling-group-name {group.id} --scaling-processes {' '.join(suspended)}"
                 )
 
@@ -298,7 +302,7 @@ class AdditionalGroups(Validator):
             if identifier not in existing:
                 yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing group."
             elif existing[identifier] != vpc:
-                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a group of that VPC."
+                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a group in that VPC."
 
 
 def _groups_per_interface(request: Request) -> int:

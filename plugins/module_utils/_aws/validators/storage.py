@@ -41,7 +41,7 @@ class SharedStorage(Validator):
 
 
 def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
-    """Check the mount points of all options except `mount_point`, which the validator `nodes` checks."""
+    """Check the mount points of all options except `mount_point`, which the `nodes` validator checks."""
     for mount in mounts:
         try:
             if mount.option != MOUNT_POINT:

@@ -24,9 +24,9 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of the access point for a directory.
+    """Return the `Address` of the access point for a directory.
 
-    For an access point on a former file system, the address also contains the id of that file system.
+    For an access point on a former file system, the `Address` also contains the id of that file system.
     """
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
@@ -42,16 +42,16 @@ def mount_target(zone: str) -> Address:
 
 
 def stale_mount_target(zone: str, file_system_id: str) -> Address:
-    """Return the address of a mount target of a former file system."""
+    """Return the `Address` of a mount target that belongs to a former file system."""
     return Address("mount_target", f"{zone}-{file_system_id}")
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
     """Return the address that all hosts use to mount the file system, or an empty string if all hosts can use its DNS name.
 
-    The DNS name resolves to the mount target in the host's zone. The name resolves only in the VPC of the mount targets, and only in zones
-    with a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster
-    that has a mount target takes precedence.
+    The DNS name resolves to the mount target in the host's zone. The DNS name resolves only in the VPC of the mount targets, and only in
+    zones with a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the
+    cluster that has a mount target takes precedence.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""

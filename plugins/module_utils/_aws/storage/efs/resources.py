@@ -120,7 +120,7 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
-    """Return whether the cluster's own file system takes precedence over the file systems in `behind`.
+    """Return whether to use the cluster's own file system rather than one of the file systems in `behind`.
 
     The cluster's own file system takes precedence if the run deletes the cluster, or if its mount targets have the cluster's security
     group.

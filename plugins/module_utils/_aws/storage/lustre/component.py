@@ -52,8 +52,8 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 def _keeps(request: Request, item: Found) -> bool:
     """Return whether to keep a resource that is not part of the desired state.
 
-    If a cluster is deleted, all data is kept unless `delete_data` is set. All other runs keep the file system, and keep its links to S3
-    unless the definition describes the cluster's own file system.
+    If a cluster is deleted, all data is kept unless `delete_data` is set. All other runs keep the file system. These runs also keep the
+    file system's links to S3, unless the definition describes the cluster's own file system.
     """
     if not request.present:
         return not request.options["delete_data"]
@@ -95,7 +95,7 @@ def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
     """Return the security group rules that allow traffic from the Lustre servers to the nodes.
 
-    Servers of the cluster's own file system are in the private subnets. The rules for a former file system remain.
+    Servers of the cluster's own file system are in the private subnets. Rules for a file system that the cluster used earlier are kept.
     """
     file_systems = [item for item in found if item.address.kind == definition.LUSTRE.kind]
     cidrs = {cidr for item in file_systems for cidr in _cidrs_of_servers(request, found, item)}

@@ -20,7 +20,7 @@ EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 
 
 def data_repository(path: str) -> Address:
-    """Return the address of the link from a directory of the file system to S3."""
+    """Return the `Address` of the link between a directory on the file system and S3."""
     return Address("data_repository_association", path)
 
 

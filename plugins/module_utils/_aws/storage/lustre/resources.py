@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # maximum time to create, change or delete a file system, in seconds. Most file systems take only minutes
+TIMEOUT = 3600  # maximum time to create, change or delete a file system, in seconds. For most file systems, minutes are enough
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -69,7 +69,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """Convert the description of a file system from AWS to a resource that the plan can compare.
+    """Convert AWS's description of a file system to a resource that the plan can compare.
 
     Clients in another VPC use the address of the first network interface to mount the file system.
     """

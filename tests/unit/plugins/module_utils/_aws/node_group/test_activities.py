@@ -60,7 +60,11 @@ def test_capacity_may_come_and_a_bad_key_does_not():
             "Spot Instances is exhausted",
         ),
         ("Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request.", False, "run again"),
-        ("SpotMaxPriceTooLow - Your Spot request price of 0.1 is lower than the minimum required Spot request", False, "Raise it"),
+        (
+            "SpotMaxPriceTooLow - Your Spot request price of 0.1 is lower than the minimum required Spot request",
+            False,
+            "Increase spot_max_price",
+        ),
         (
             "InvalidParameterCombination - The specified instance type is not eligible for Free Tier.",
             True,

@@ -45,10 +45,10 @@ def test_statements_that_iam_accepts(statement):
         ({**GOOD, "Condition": "always"}, "Condition is not a dictionary."),
         (
             {**GOOD, "Condition": {"StringEqual": {}}},
-            "'StringEqual' is not an operator of conditions. Use an operator such as StringEquals",
+            "'StringEqual' is not a condition operator. Use an operator such as StringEquals",
         ),
-        ({**GOOD, "Condition": {"NullIfExists": {}}}, "'NullIfExists' is not an operator"),
-        ({**GOOD, "Condition": {"ForAnyValues:StringLike": {}}}, "'ForAnyValues:StringLike' is not an operator"),
+        ({**GOOD, "Condition": {"NullIfExists": {}}}, "'NullIfExists' is not a condition operator"),
+        ({**GOOD, "Condition": {"ForAnyValues:StringLike": {}}}, "'ForAnyValues:StringLike' is not a condition operator"),
         ({**GOOD, "Condition": {"Bool": "true"}}, "Bool in Condition is not a dictionary. Specify the keys and their values."),
         (without("Action"), "Action is missing. Specify either Action or NotAction."),
         ({**GOOD, "NotAction": "s3:*"}, "Action and NotAction exclude each other. Specify either Action or NotAction."),
