@@ -311,7 +311,8 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+        the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
+        system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
         (the data is kept) and create it again.
     type: str
@@ -419,7 +420,7 @@ options:
   export_destinations:
     description:
       - S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed
-        to add, replace and list objects there, but not to read or delete them.
+        to add, replace and list objects in these locations, but not to read or delete objects.
       - This option can be changed in place.
     type: list
     elements: str
@@ -842,7 +843,8 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+        the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
+        system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
         (the data is kept) and create it again.
     type: str
@@ -1080,7 +1082,8 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+        the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
+        system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
         (the data is kept) and create it again.
     type: str
@@ -1180,7 +1183,7 @@ options:
   export_destinations:
     description:
       - S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed
-        to add, replace and list objects there, but not to read or delete them.
+        to add, replace and list objects in these locations, but not to read or delete objects.
       - This option can be changed in place.
     type: list
     elements: str
@@ -1312,7 +1315,8 @@ options:
   lustre_file_system_id:
     description:
       - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
-        the file system is in a different VPC, there must be a route to it, and nodes mount it by its address.
+        the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
+        system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
         (the data is kept) and create it again.
     type: str
@@ -1624,7 +1628,7 @@ options:
   emr_instance_type:
     description:
       - Instance type of the master and, by default, of all other nodes. Required with O(state=present).
-      - The release must support the type. To list the types, run C(aws emr list-supported-instance-types --release-label
+      - The release must support this type. To list the types, run C(aws emr list-supported-instance-types --release-label
         emr-7.9.0).
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
@@ -1676,7 +1680,8 @@ options:
       - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
         C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
         them. All EMR clusters of the account share the roles, so a run never deletes them.
-      - AWS marks these managed policies as deprecated. If IAM no longer attaches them, create your own roles.
+      - AWS marks these managed policies as deprecated. If IAM no longer attaches these policies, create your own
+        roles.
       - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
         run the playbook again.
       - This option applies to one run and is not stored.
