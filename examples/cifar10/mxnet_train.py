@@ -38,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
         "--kvstore",
         choices=["dist_sync", "dist_device_sync", "dist_async"],
         default="dist_sync",
-        help="dist_sync: servers wait for all workers in each step; dist_device_sync: a GPU also adds up gradients (default: %(default)s)",
+        help="dist_sync: servers wait for all workers in each step; dist_device_sync: also sums gradients on a GPU (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")

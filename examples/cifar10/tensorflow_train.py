@@ -188,7 +188,7 @@ def main() -> None:
     cluster = tf.train.ClusterSpec({"ps": arguments.ps_hosts.split(","), "worker": arguments.worker_hosts.split(",")})
     server = tf.train.Server(cluster, arguments.job_name, arguments.task_index)
     if arguments.job_name == "ps":
-        server.join()  # the launcher stops the server with the job
+        server.join()  # the launcher stops the server when the job ends
     train(arguments, cluster, server.target)
 
 

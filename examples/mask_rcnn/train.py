@@ -55,7 +55,7 @@ def join_processes() -> torch.device:
 
 
 class CocoImages(Dataset):
-    """The images of COCO with masks and labels as tensors, which are read when they are needed."""
+    """The images of COCO, with masks and labels, as tensors. Each image is read when it is needed."""
 
     def __init__(self, records: list[coco.Record]) -> None:
         self.records = records
