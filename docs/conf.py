@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Sphinx: the pages of the repository and the reference of modules and roles as one site (`make docs`)."""
+"""Configures Sphinx, which builds one site from the repository's pages and the reference for modules and roles (`make docs`)."""
 
 project = "deeplearning.cluster"
 extensions = ["myst_parser", "sphinx_antsibull_ext"]

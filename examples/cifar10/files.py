@@ -1,7 +1,7 @@
 """Finds and reads CIFAR-10 in two published formats: the binary version and MXNet's RecordIO files.
 
-Binary version: https://www.cs.toronto.edu/~kriz/cifar.html. An image is one byte for its label, followed by 3072 bytes: the red, green and
-blue values of its 32 x 32 pixels.
+Binary version: https://www.cs.toronto.edu/~kriz/cifar.html. An image consists of one byte for its label, followed by 3072 bytes: the
+red, green and blue values of its 32 x 32 pixels.
 RecordIO: https://mxnet.apache.org/versions/1.9.1/api/faq/recordio. A record contains a header with the label, and an encoded image.
 """
 

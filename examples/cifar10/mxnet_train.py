@@ -38,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
         "--kvstore",
         choices=["dist_sync", "dist_device_sync", "dist_async"],
         default="dist_sync",
-        help="dist_sync: servers wait for all workers in each step; dist_device_sync: a GPU also adds up gradients (default: %(default)s)",
+        help="dist_sync: servers wait for all workers in each step; dist_device_sync: also sums gradients on a GPU (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
@@ -150,7 +150,7 @@ def train(arguments: argparse.Namespace) -> None:
     else:
         model.initialize(mx.init.MSRAPrelu(), ctx=devices)
 
-    # The servers start with the parameters of rank 0 when all workers are present, after all workers have found the newest checkpoint.
+    # When all workers are present, the servers start with the parameters of rank 0. By then, all workers have found the newest checkpoint.
     settings = {"learning_rate": arguments.learning_rate, "momentum": 0.9, "wd": 1e-4}
     trainer = gluon.Trainer(model.collect_params(), "sgd", settings, kvstore=store)
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
@@ -164,7 +164,8 @@ def train(arguments: argparse.Namespace) -> None:
             with autograd.record():
                 losses = [measure(model(part), answers) for part, answers in parts]
             autograd.backward(losses)
-            # The number of images in a step of all workers. With dist_async, servers apply the gradients of each worker separately.
+            # The number of images that all workers together use in one step. With dist_async, servers apply the gradients of each worker
+            # separately.
             trainer.step(arguments.batch_size * workers)
             total += sum(float(loss.sum().asscalar()) for loss in losses) / arguments.batch_size
         if rank == 0:

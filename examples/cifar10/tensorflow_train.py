@@ -146,7 +146,8 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
         save_summaries_steps=None,
         save_summaries_secs=None,
         log_step_count_steps=None,
-        # With --sync, a thread waits for gradients after the last step, by default for two minutes. Errors in this thread are not failures.
+        # With --sync, a thread waits for gradients after the last step, by default for two minutes. Errors in this thread do not make the
+        # job fail.
         stop_grace_period_secs=1,
         config=config,
     )
@@ -187,7 +188,7 @@ def main() -> None:
     cluster = tf.train.ClusterSpec({"ps": arguments.ps_hosts.split(","), "worker": arguments.worker_hosts.split(",")})
     server = tf.train.Server(cluster, arguments.job_name, arguments.task_index)
     if arguments.job_name == "ps":
-        server.join()  # the launcher stops the server with the job
+        server.join()  # the launcher stops the server when the job ends
     train(arguments, cluster, server.target)
 
 

@@ -174,7 +174,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
 def main() -> None:
     arguments = parse_arguments()
     train(arguments, *join_processes())
-    gc.collect()  # the model refers to the process group, which may abort the process if it still exists when Python exits
+    gc.collect()  # the model refers to the process group; a group that still exists when Python exits may abort the process
     dist.destroy_process_group()
 
 

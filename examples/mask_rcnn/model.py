@@ -174,7 +174,7 @@ def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> T
 
 
 def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Return masks of boxes [n, bins, bins] as masks of the whole image [n, size, size]."""
+    """Return masks of the whole image [n, size, size] that correspond to masks of boxes [n, bins, bins]."""
     pixels = torch.arange(size, device=boxes.device) + 0.5
     positions = (pixels - boxes[:, :2, None]) * 2 / (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)[..., None] - 1
     return _look_up(masks[:, None], positions[:, 0], positions[:, 1])[:, 0]

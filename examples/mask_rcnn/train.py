@@ -33,13 +33,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--data",
         type=Path,
-        help=f"directory of COCO 2017, or for images of shapes (default: datasets/coco-2017 on shared storage, or {default_directory()})",
+        help=f"directory of COCO 2017 or of images of shapes (default: datasets/coco-2017 on shared storage, or {default_directory()})",
     )
     parser.add_argument("--images", type=int, help="number of images to train on (default: all of COCO, or 256 images of shapes)")
     parser.add_argument("--epochs", type=int, default=8, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.001, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and first model (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and initial model (default: %(default)s)")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
 
@@ -55,7 +55,7 @@ def join_processes() -> torch.device:
 
 
 class CocoImages(Dataset):
-    """The images of COCO with masks and labels as tensors, which are read when they are needed."""
+    """The images of COCO, with masks and labels, as tensors. Each image is read when it is needed."""
 
     def __init__(self, records: list[coco.Record]) -> None:
         self.records = records
