@@ -40,7 +40,7 @@ UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
-# Actions of other packages that the validators of EMR clusters use
+# Actions that the validators of EMR clusters use and that other packages declare
 EMR_CHECKS = (
     "ec2:DescribeImages",
     "ec2:DescribeInstanceTypeOfferings",
@@ -131,7 +131,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """The resources and the condition for which actions are allowed.
+    """The resources on which actions are allowed, and the condition under which they are allowed.
 
     AWS checks each resource of an API call, so an action may need several scopes.
     """
@@ -313,7 +313,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
             {"Bool": {"aws:ViaAWSService": "true"}},
         ),
-        # FSx has no call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
+        # FSx has no API call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
         Scope(
             "InterfacesOfLustre",
             ("ec2:ModifyNetworkInterfaceAttribute",),

@@ -25,7 +25,7 @@ HOME = WORK / "home"
 TREE = WORK / "ansible_collections"
 COLLECTION = TREE / "deeplearning" / "cluster"
 DEPENDENCIES = ("amazon.aws",)
-# Separate Python packages, which the built collection does not contain. `make lint` checks them.
+# Separate Python packages, which the built collection does not contain. `make lint` checks these packages.
 NOT_IN_THE_COLLECTION = ("extensions/local_cloud/",)
 
 BOOTSTRAP = '''\

@@ -1,4 +1,4 @@
-"""The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes it to docs/chaos.md.
+"""The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes the catalogue to docs/chaos.md.
 
 A row says what the suite does, and what the judge expects of the collection. The names of injectors are the names of functions in `faults`.
 """
@@ -75,7 +75,7 @@ class HealthFault:
 
 
 def line_of(kind: str) -> int:
-    """Return the number of the line in the script that contains a bug."""
+    """Return the line number of the bug in the script."""
     if kind == "name":
         return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "this_name_is_not_defined" in line)
     return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(f'    "{kind}": '))

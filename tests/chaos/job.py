@@ -107,7 +107,7 @@ class Job:
             self.injected = float(done.stdout.split()[0])
 
     def signal(self, number, name, part="rank", must_run=True):
-        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if the process must run and has ended."""
+        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if `must_run` is true and the process has ended."""
         pattern = {
             "rank": f"/jobs/{self.name}/[c]ode/workload.py rank",
             "launcher": f"/jobs/{self.name}/[c]ode/workload.py$",
@@ -134,7 +134,7 @@ class Job:
         return True
 
     def survivors(self):
-        """Return the processes of the job that are running on hosts, by their environment or their command line."""
+        """Return the job's processes that are running on hosts, found by their environment or their command line."""
         command = (
             f"sudo grep -lzx DEEPLEARNING_JOB={self.name} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p; "
             f"pgrep -fa '[/]jobs/{self.name}[-/]'"

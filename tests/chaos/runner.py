@@ -25,7 +25,7 @@ INJECTORS = {module.__name__.rpartition(".")[2]: module for module in (checkpoin
 
 
 class ChaosCluster(Cluster):
-    """Four hosts whose shared storage is a small file system, and a second one for checkpoints."""
+    """Four hosts whose shared storage is a small file system, and a second small file system for checkpoints."""
 
     def __init__(self, folder, runtime, hosts, has_own_disks):
         super().__init__(folder, runtime, hosts)

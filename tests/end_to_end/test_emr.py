@@ -128,7 +128,7 @@ class Lab:
         return hosts
 
     def ssh(self, host, command):
-        """Run a command on a host that `listed` has returned, as its login user."""
+        """Run a command on a host that `listed` has returned, as the host's login user."""
         return BareHost(host, self._addresses[host], "", self.key, "hadoop").ssh(command).stdout
 
     def log(self, job, rank):

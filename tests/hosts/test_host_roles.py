@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def cluster(project: Project) -> Project:
-    """Two hosts with all three roles."""
+    """Two hosts to which all three roles have been applied."""
     project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
     project.write(2)
     project.play(*ROLES)
@@ -229,7 +229,7 @@ def test_lost_controller_files_come_back(cluster: Project) -> None:
 
 
 def test_stolen_address_is_refused(cluster: Project) -> None:
-    """The machine at the address of worker 2 has other host keys than the console showed."""
+    """The host keys of the machine at the address of worker 2 differ from those that the console showed."""
     host = cluster.hosts[1]
     ours = "/etc/ssh/deeplearning /etc/ssh/sshd_config.d/40-deeplearning.conf"
     impostor = f"sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* {ours}; sudo ssh-keygen -qA"

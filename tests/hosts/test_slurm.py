@@ -35,7 +35,7 @@ ALL_IDLE = {"trust-master": "idle", "trust-worker2": "idle", "trust-worker3": "i
 
 
 def wait(condition: Callable[[], object]) -> None:
-    """Wait as long as other tests, but poll less often, because each poll opens a connection."""
+    """Wait as long as other tests do, but poll less often, because each poll opens a connection."""
     wait_until(condition, interval=0.5)
 
 
@@ -74,7 +74,7 @@ class Queue(Project):
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
     def wait_until_saved(self, held: str) -> None:
-        """Wait until slurmctld has saved the present state of all jobs, which it does 5 s after a change at the latest.
+        """Wait until slurmctld has saved the current state of all jobs, which happens at most 5 s after a change.
 
         `held` is the id of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
         """
@@ -147,7 +147,7 @@ class Queue(Project):
         return [line for host in self.hosts for line in host.ssh(command, check=False).stdout.split()]
 
     def restore(self) -> None:
-        """Undo what a failed test may have left: jobs, drained nodes and removed hosts."""
+        """Undo what a failed test may have left behind: jobs, drained nodes and removed hosts."""
         for number, host in enumerate(self.hosts, 1):
             if not self.runtime.is_alive(host.name):
                 self.replace(number)

@@ -143,7 +143,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
-    # When the first alternative has capacity again, the cluster keeps its current alternative and grows with it
+    # When the first alternative has capacity again, the cluster keeps its current alternative and uses it to grow
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     assert not run("cluster", **definition)["changed"]
     run("cluster", **{**definition, "worker_count": 5})
@@ -282,7 +282,7 @@ def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition,
         run("cluster", **{**definition, "instance_type": P4D}, replace_nodes=True)
     # The group may already have replaced the lost node, because its previous template version is restored
     assert len(set(before) & set(instances(cloud, name))) == 4
-    # With the previous definition, the lost node is replaced and the others are unchanged
+    # With the previous definition, the lost node is replaced and the other nodes are unchanged
     run("cluster", **definition)
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
     assert len(set(before) & set(numbers(cloud, name))) == 4

@@ -307,7 +307,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # Invalid values of options that can be changed
+    # Invalid values for options that can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (
@@ -342,7 +342,7 @@ def test_every_option_is_in_the_table():
 
 
 def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
-    """Return the fields of a scenario whose options have one of these update policies."""
+    """Return the scenario's fields whose options have one of these update policies."""
     return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
 

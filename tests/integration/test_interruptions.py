@@ -21,7 +21,7 @@ SAMPLE = 20  # test every 20th call, except in make test-all
 
 
 def census(cloud, name):
-    """Return how many tagged resources of each kind the cluster has, and the numbers of its nodes."""
+    """Return how many tagged resources of each kind the cluster has, and its node numbers."""
     tagged = (
         cloud.client("resourcegroupstaggingapi")
         .get_paginator("get_resources")

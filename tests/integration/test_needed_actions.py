@@ -352,7 +352,7 @@ def emr(witness):
     }
     cloud.control.set_delays(**FAST, emr_cluster=0.1)
     inventory(witness, "emr")
-    # Without a subnet, EMR chooses a public one, to which block public access applies
+    # If no subnet is specified, EMR chooses a public subnet, to which block public access applies
     run_module("emr_cluster", **{**options, "emr_subnet_id": None}, check=True)
     run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
     run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
@@ -366,9 +366,7 @@ def emr(witness):
 
 
 def read_bootstrap_log(cloud, node):
-    """Read the log of a failed bootstrap action from a bucket that is encrypted with a KMS key of the account, as a run of emr_cluster
-    does.
-    """
+    """Read the log of a failed bootstrap action, as emr_cluster does, from a bucket that is encrypted with a KMS key of the account."""
     key = f"logs/j-1/node/{node}/bootstrap-actions/1/stderr.gz"
     cloud.client("s3").put_object(Bucket=f"{CLUSTER}-data", Key=key, Body=gzip.compress(b"no such file\n"))
     message = f"On the master instance ({node}), bootstrap action 1 returned a non-zero return code"
@@ -402,7 +400,7 @@ def shipped(playbook, **account):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "emr", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
-    """For each action, AWS made at least one check in which the action's statement was the only one that allowed it."""
+    """For each action, AWS made at least one check in which the action's statement was the only one that allowed the action."""
     allowed = pairs(witness.policies[playbook])
     assert allowed == shipped(playbook, adopted=witness.adopted.get(playbook, ()))
     needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}

@@ -22,7 +22,7 @@ from .conftest import REGION
 
 @pytest.fixture
 def command(definition, name, tmp_path):
-    """Returns a function that builds the command of a playbook for this cluster."""
+    """Returns a function that builds the command line that runs a playbook for this cluster."""
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(
         json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})

@@ -119,7 +119,7 @@ def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
 
 
 def test_links_on_several_pages_are_all_read(run, definition, bucket):
-    """FSx returns the links in pages, for which botocore has no paginator."""
+    """FSx returns the data repository associations in pages, for which botocore has no paginator."""
     links = [{"path": f"/{number}", "s3": f"s3://{bucket}/{number}"} for number in range(6)]
     options = {**definition, "worker_count": 0, "lustre": True, "lustre_data_repositories": links}
     run("cluster", **options)
@@ -227,7 +227,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
     def mounts():
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
 
-    # Nodes keep the mount options that they were launched with, also in cluster_info
+    # Nodes keep the mount options that they were launched with, and cluster_info returns these options
     assert steps(run("cluster", **definition)) == {POLICY}
     assert mounts() == {1: "true", 2: "true", 3: "true"}
     run("cluster", **definition, replace_nodes=True)
@@ -495,7 +495,10 @@ def foreign_file_system(cloud, name, **more):
 
 
 def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
-    """Create a mount target with a security group of its owner that allows NFS from `cidr`. Return its id, its address and the group."""
+    """Create another owner's mount target, with a security group that allows NFS from `cidr`.
+
+    Return the id and the address of the mount target, and the id of the security group.
+    """
     ec2 = cloud.client("ec2")
     group = ec2.create_security_group(GroupName=f"{file_system}-{cidr}", Description="theirs", VpcId=vpc)["GroupId"]
     if cidr:
@@ -577,7 +580,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
             run("cluster", cluster=f"{name}-owner", state="absent", **more)
     assert writes(cloud) == []
 
-    # The module node_group needs the ids of file systems that are not the cluster's own
+    # The module node_group needs the ids of file systems that the cluster does not own
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
     assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
 

@@ -134,7 +134,7 @@ def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
 
 
 def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
-    """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent it."""
+    """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent this."""
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)
     assert done.returncode != 0
     assert "inject_facts_as_vars = false" in done.stdout + done.stderr
@@ -271,7 +271,7 @@ def test_files_go_to_nodes_as_everything_else_does():
 
 
 def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
-    """A host that gave the name or address of another host would receive that host's part of the job, including its secrets."""
+    """A host that reported the name or address of another host would receive that host's part of the job, including its secrets."""
     said = {"name": "deeplearning-worker1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5", "efa": False}
     task = {
         "deeplearning.cluster.training_job": {

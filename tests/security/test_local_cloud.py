@@ -162,8 +162,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
         yield host
 
 
-# Opens the file for writing, but writes nothing to it. A host that can do this can set the program that the machine's kernel runs as root
-# after a crash.
+# Opens the file for writing, but writes nothing to it. A host that can open this file can set the program that the machine's kernel runs as
+# root after a crash.
 KERNEL_SETTINGS = """
 import os, subprocess
 os.makedirs("/mnt/proc", exist_ok=True)

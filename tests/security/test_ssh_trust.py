@@ -128,7 +128,7 @@ def test_the_configuration_uses_no_host_keys_of_the_machine():
 
 
 class Trust(Project):
-    """Two hosts whose certificate authority is in AWS. Their addresses are in /etc/hosts."""
+    """Two hosts whose certificate authority is in AWS. The addresses of both hosts are in /etc/hosts."""
 
     cloud: LocalCloud
 

@@ -1,4 +1,4 @@
-"""Exports EFS and FSx file systems to hosts while the API serves them."""
+"""Exports EFS and FSx file systems to hosts, as long as the file systems exist in the API."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Exports:
 def served_file_systems() -> dict[str, frozenset[str]]:
     """Return the servers of every file system, by the id of the file system. A file system that cannot be mounted has no servers.
 
-    Servers of EFS are the DNS names and addresses of available mount targets. The server of Lustre is `DNS name@tcp:mount name`.
+    The servers of an EFS file system are the DNS names and addresses of its available mount targets. The server of a Lustre file system is
+    `DNS name@tcp:mount name`.
     """
     efs = {
         file_system.file_system_id: frozenset(_servers(file_system.file_system_id, backend, region))

@@ -88,7 +88,7 @@ class HostSocket:
 
 
 def host_application(metadata: Application, api: Application, node_tasks: Application) -> Application:
-    """Return the application behind a host's socket: its metadata service, its tasks in EMR, and the AWS API without the control API."""
+    """Return the application behind a host's socket: the metadata service, the host's EMR tasks, and the AWS API except the control API."""
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("HTTP_HOST", "").partition(":")[0] == METADATA_ADDRESS:

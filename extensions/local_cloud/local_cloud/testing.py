@@ -281,7 +281,7 @@ class LocalCloud:
 def wait_until(condition: Callable[[], Result], timeout: float = 300.0, interval: float = 0.05) -> Result:
     """Poll the condition until it returns a true value, and return that value. Raises `TimeoutError`.
 
-    The default timeout allows for a machine under heavy load. A test that passes never waits that long.
+    The default timeout allows for a machine under heavy load. A test that passes never reaches this timeout.
     """
     deadline = time.monotonic() + timeout
     while not (result := condition()):

@@ -1,4 +1,4 @@
-"""Faults of the shared storage: full, stalled, read-only. The shared storage of the suite's hosts is a small, separate file system."""
+"""Faults in the shared storage: full, stalled, read-only. The shared storage of the suite's hosts is a small, separate file system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fill(job, place, stays=False):
     job.strike(job.cluster.hosts[0], f"dd if=/dev/zero of={place}/fill bs=64k 2>/dev/null || true")
     if stays:
         return
-    # The disk may not have enough space for the verdict itself.
+    # The disk might not have enough space for the verdict itself.
     wait_until(lambda: not job.cluster.hosts[0].ssh(f"pgrep -f '/jobs/{job.name}/[c]ode'", check=False).stdout)
     job.undo.close()
 

@@ -1,4 +1,4 @@
-"""Faults that happen to jobs on real hosts, which every launcher has to survive."""
+"""Faults that every launcher has to survive, injected into jobs on real hosts."""
 
 from __future__ import annotations
 

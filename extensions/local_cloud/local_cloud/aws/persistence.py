@@ -103,7 +103,8 @@ def load(path: Path) -> None:
             check_owner(os.fstat(file.fileno()), path)
             if file.readline(len(FORMAT)) != FORMAT:
                 raise CloudError(
-                    "The state was written by another version. Delete this cloud (make clean, or local-cloud destroy) and start again."
+                    "The state was written by a different version. Delete this local cloud (make clean, or local-cloud destroy) and start "
+                    "again."
                 )
             state = _Unpickler(file).load()
         for service, accounts in state["backends"].items():

@@ -1,4 +1,4 @@
-"""Builds the node image and the environments of frameworks once per machine. A digest of its inputs identifies each of them."""
+"""Builds the node image and the framework environments once per machine. Each is identified by a digest of its inputs."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
 
 
 def launch(backend: EC2Backend, data: Data, subnet: Subnet, count: int = 1) -> Reservation:
-    """Launch `count` instances from checked data. Raises the same EC2 errors as `admit`."""
+    """Launch `count` instances from validated launch data. Raises the same EC2 errors as `admit`."""
     reservations = admit(backend, data, subnet, count)
     reservation = backend.run_instances(
         data["ImageId"], count, _user_data(data), data.get("SecurityGroups", []), **_arguments(backend, data, subnet)

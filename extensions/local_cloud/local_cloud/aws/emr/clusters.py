@@ -362,7 +362,7 @@ def clusters(backend: Any) -> dict[str, Cluster]:
 
 
 def reconcile_all() -> None:
-    """Reconcile the clusters of all accounts and regions."""
+    """Reconcile the clusters in all accounts and regions."""
     for _account, _region, backend in list(cast(Any, emr_backends).iter_backends()):
         for cluster in list(clusters(backend).values()):
             try:

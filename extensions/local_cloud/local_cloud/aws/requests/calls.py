@@ -31,7 +31,7 @@ MODEL_NAMES = {
     "servicequotas": "service-quotas",
     "tagging": "resourcegroupstaggingapi",
 }
-"""botocore's names of services that have a different name in signatures."""
+"""botocore's names for services that have a different name in signatures."""
 READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]

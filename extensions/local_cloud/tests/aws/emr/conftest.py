@@ -29,7 +29,7 @@ def _roles(accounts: dict[str, Account]) -> None:
 
 
 class Emr:
-    """A client of EMR, with shortcuts for common calls."""
+    """A client for EMR, with shortcuts for common calls."""
 
     def __init__(self, account: Account) -> None:
         self.account, self.client = account, account.client("emr")
@@ -61,7 +61,7 @@ class Emr:
         return str(self.describe(cluster)["Status"]["State"])
 
     def reached(self, cluster: str, state: str) -> dict[str, Any]:
-        """Wait until the cluster is in the state, and return the reason for the state change."""
+        """Wait until the cluster is in the given state, and return the reason for the state change."""
         wait_until(lambda: self.state(cluster) == state)
         found: dict[str, Any] = self.describe(cluster)["Status"]["StateChangeReason"]
         return found

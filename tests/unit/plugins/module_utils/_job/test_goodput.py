@@ -1,4 +1,4 @@
-"""Tests of accounting for the time that a job's hosts spend. Each moment of each host must be in exactly one bucket."""
+"""Tests of accounting for the time that a job's hosts spend. Each moment of each host must be assigned to exactly one bucket."""
 
 from __future__ import annotations
 

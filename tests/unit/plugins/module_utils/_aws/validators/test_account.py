@@ -92,7 +92,7 @@ NODES = Found(Address("nodes", "workers"), "", {"numbers": (1, 2, 3)})
     ],
 )
 def test_the_vcpus_of_a_later_replacement(monkeypatch, options, found, in_use, count):
-    """The other validator checks the nodes that this run launches."""
+    """A different validator checks the nodes that this run launches."""
     monkeypatch.setattr(account.capacity, "choices", lambda *_: [None])
     monkeypatch.setattr(account.capacity, "is_in_use", lambda *_: in_use)
     given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, **options}

@@ -121,7 +121,8 @@ def test_a_list_of_files_that_is_a_link_is_not_read(prepared):
         [link("x", "..")],
         [link("x", "../home")],
         [entry("a", type=tarfile.DIRTYPE, mode=0o755), link("a/x", "../../home")],
-        # As text, the target is inside the archive. As a path, it is outside, because p/s is a link to the archive's top folder.
+        # According to its text, the target is inside the archive. But the path leads outside, because p/s is a link to the archive's top
+        # folder.
         [entry("p", type=tarfile.DIRTYPE, mode=0o755), link("p/s", ".."), link("t", "p/s/../home")],
         [entry("hidden", type=tarfile.DIRTYPE, mode=0o755), link("hidden/x", "/etc"), entry("hidden", type=tarfile.DIRTYPE, mode=0)],
     ],

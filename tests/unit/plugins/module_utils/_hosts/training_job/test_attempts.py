@@ -106,7 +106,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, program):
-    """Returns a function that starts a job. Its processes are killed after the test."""
+    """Returns a function that starts a job. The job's processes are killed after the test."""
     jobs = []
 
     def start(script, **changes):
@@ -540,7 +540,7 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
 
 @pytest.mark.parametrize("is_directory", [True, False])
 def test_what_was_set_aside_before_is_kept(tmp_path, is_directory):
-    """Another job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
+    """A different job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
     for _time in range(3):
         if is_directory:
             (tmp_path / "7").mkdir()

@@ -41,7 +41,7 @@ class Job:
         for record in records:
             path = self.status(attempt) / f"{record['name']}.json"
             path.write_text(json.dumps(record))
-            os.utime(path, (0, 0))  # the time of the last change counts as a heartbeat
+            os.utime(path, (0, 0))  # the time of the file's last change counts as a heartbeat
 
     def decide(self, attempt, failure, decided, started=10.0, hosts="ab", action="restart", **more):
         document = {"action": action, "rule": "same_hosts", "decided": START + decided, "started": START + started, "failure": failure}
