@@ -25,9 +25,9 @@ RANKS = 4
 class JobFault:
     """A fault that affects a running job.
 
-    `causes` are regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions may
-    contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the reason
-    that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    `causes` contains regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions
+    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the
+    reason that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
     """
 
     name: str
@@ -48,7 +48,7 @@ class JobFault:
     alone: bool = False
     #: Whether the play that started the job is still watching the job when the fault begins.
     watched: bool = False
-    #: Whether the number of attempts may also be smaller, because the job may end or continue before the fault has an effect.
+    #: Whether there can be fewer attempts, because the job might end or continue before the fault has an effect.
     at_most: bool = False
 
     @property

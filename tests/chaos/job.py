@@ -15,7 +15,7 @@ from local_cloud.testing import wait_until
 WORKLOAD = Path(__file__).with_name("workload.py")
 PYTHON = "/usr/bin/python3"
 
-# Seconds after which a job that has not ended counts as one that never ends.
+# Seconds after which a job that has not ended counts as a job that never ends.
 PATIENCE = 240.0
 
 # Options of all jobs. Three of the four hosts are sufficient.

@@ -118,7 +118,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
-    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without it.
+    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without this host.
     """
     reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:

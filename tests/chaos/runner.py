@@ -34,7 +34,7 @@ class ChaosCluster(Cluster):
         self.repairs = []
 
     def prepare(self):
-        # A folder that the local cloud creates has the owner that hosts know as root.
+        # A folder that the local cloud creates belongs to the user who is root on hosts.
         self.runtime.export("fs-example", [])
         for name in MEGABYTES:
             self.runtime.export(name, [name])

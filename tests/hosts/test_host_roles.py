@@ -1,4 +1,4 @@
-"""SSH trust, shared storage and worker metadata on real hosts, with connections as the inventory plugin sets them up."""
+"""SSH trust, shared storage and worker metadata on real hosts, with the connection variables that the inventory plugin sets."""
 
 from __future__ import annotations
 

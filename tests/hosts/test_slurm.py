@@ -57,7 +57,7 @@ class Queue(Project):
         return self.master.ssh(command).stdout.strip()
 
     def job(self, job: str, field: str) -> str:
-        """Return a field of a job as scontrol shows it, or '' if Slurm no longer knows the job."""
+        """Return the value that scontrol shows for a field of a job, or '' if Slurm no longer knows the job."""
         shown = self.master.ssh(f"scontrol --oneliner show job {job}", check=False).stdout
         found = re.search(rf"\b{field}=(\S+)", shown)
         return found[1] if found else ""
@@ -321,7 +321,7 @@ def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Queue) -> None:
-    """The batch script dies with the first host. Another host tells Slurm when the job has ended."""
+    """The batch script dies with the first host. A different host tells Slurm when the job has ended."""
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     others = ("--limit", f"{queue.name(2)},{queue.name(3)}")
     queue.train("survivor", script, *others, restarts=1, min_hosts=1, heartbeat_timeout=30)
@@ -443,8 +443,8 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
-    """The master dies, and its replacement has a different address. A job that ends in the meantime and one that keeps running both report
-    to the master.
+    """The master dies, and its replacement has a different address. A job that ends in the meantime and a job that keeps running both
+    report to the master.
     """
     waiting = queue.sbatch("echo waited", "--hold")
     ending, running = (

@@ -280,7 +280,7 @@ def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition,
     cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
     with pytest.raises(ModuleFailed, match=r"3 of 4 nodes"):
         run("cluster", **{**definition, "instance_type": P4D}, replace_nodes=True)
-    # The group may already have replaced the lost node, because its previous template version is restored
+    # The group may already have replaced the lost node, because the group's previous template version has been restored
     assert len(set(before) & set(instances(cloud, name))) == 4
     # With the previous definition, the lost node is replaced and the other nodes are unchanged
     run("cluster", **definition)

@@ -457,7 +457,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     new = numbers(cloud, name)
     assert not old.keys() & new.keys()
     assert sorted(old.values()) == sorted(new.values())
-    if via == "components":  # nodes are replaced last, so earlier modules may keep what old nodes use
+    if via == "components":  # nodes are replaced last, so earlier modules may keep resources that old nodes use
         assert {change["action"] for result in tour.go(after) for change in result["changes"]} <= {"delete"}
     tour.rest(after)
     assert not run("cluster", **after)["changed"]

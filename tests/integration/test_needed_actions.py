@@ -1,7 +1,8 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every permission in the shipped policies is necessary: operators with one playbook's policy do everything that the playbook may do.
+"""Every permission in the shipped policies is necessary: operators who have only a playbook's policy do everything that the playbook can
+do.
 
 The tests compare the actions that AWS checked with those that the policies allow, and the request parameters with those that the
 local cloud reads.
@@ -46,7 +47,7 @@ DEFINITION = {
 }
 
 
-# Permissions that AWS does not check in any of these runs: why they are allowed, by action and statement
+# The reasons for allowing permissions that AWS does not check in any of these runs, by action and statement
 NOT_ASKED = {
     ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
     ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets lack the cluster's tag that Change requires.",
@@ -234,7 +235,10 @@ def provision(witness):
 
 
 def shortage(witness):
-    """Insufficient capacity: runs delete what they created for the nodes. Later runs delete unused parts: a zone and the public subnets."""
+    """After insufficient capacity, runs delete the resources that they created for the nodes.
+
+    Later runs delete unused parts: a zone and the public subnets.
+    """
     cloud, zones = witness.cloud, ["us-east-1a", "us-east-1b"]
     cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones, 0)})
     efa = {**DEFINITION, "instance_type": EFA_TYPE, "efa": True, "cluster": f"{CLUSTER}-efa"}
@@ -245,7 +249,8 @@ def shortage(witness):
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
     tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
     cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
-    # Without adapters, the placement group is deleted once no node uses it. With image_id, no tag shows the source of the image
+    # Without adapters, the placement group is deleted when no node uses the group any more. With image_id, no tag shows the source of the
+    # image
     image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
     plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
     run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
@@ -419,5 +424,5 @@ def test_the_rest_of_the_policies_is_named():
 
 @pytest.mark.exhaustive
 def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
-    """A parameter has to be removed from the table if the local cloud starts to read it, or if requests no longer contain it."""
+    """A parameter must be removed from the table if the local cloud starts to read it, or if requests no longer contain this parameter."""
     assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)

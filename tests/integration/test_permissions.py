@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM policies for operators, as declared and as documented. test_needed_actions.py shows that they are necessary and sufficient."""
+"""The IAM policies for operators, as declared and as documented.
+
+test_needed_actions.py shows that these policies are necessary and sufficient.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from botocore import xform_name
 ROOT = Path(__file__).resolve().parents[2]
 # Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether the bucket exists.
 OPTIONAL = {"s3:ListBucket"}
-# Calls whose names the code computes. test_needed_actions.py shows that the code makes them
+# Calls whose names the code computes. test_needed_actions.py shows that the code makes these calls
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}

@@ -77,7 +77,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot be changed to 'SCRATCH_2'"):
         run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
 
-    # The data is kept, and so are the resources that it depends on
+    # The data is kept, together with the resources that the data depends on
     predicted = run("cluster", cluster=name, state="absent", check=True)
     gone = run("cluster", cluster=name, state="absent")
     assert steps(gone) == steps(predicted)

@@ -35,7 +35,7 @@ class Exports:
         self._thread.join()
 
     def update(self) -> None:
-        """Export new and changed file systems, and delete the data of deleted ones."""
+        """Export new and changed file systems, and delete the data of deleted file systems."""
         with CLOUD.lock:
             access = client_accesses()
             served = {identifier: (servers, access.get(identifier, OPEN)) for identifier, servers in served_file_systems().items()}

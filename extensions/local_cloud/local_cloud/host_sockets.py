@@ -112,7 +112,7 @@ def _listen(path: Path) -> socket.socket:
         listening.bind(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
-    # Root on a host is another user of this machine. The mode of the local cloud's home folder excludes other users.
+    # On this machine, root on a host is a different user. The mode of the local cloud's home folder excludes other users.
     os.chmod(path, 0o666)
     listening.listen(128)
     return listening

@@ -1,4 +1,4 @@
-"""Faults that affect a whole host: loss, suspension, shutdown."""
+"""Faults that affect an entire host: loss, suspension, shutdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def suspend(job, number=None):
 
 
 def replace_later(job):
-    """After the judge has seen the job, replace the lost host with a new one that has the same address."""
+    """After the judge has examined the job, replace the lost host with a new host that has the same address."""
 
     def replace(host=job.host, number=job.target + 1):
         job.cluster.runtime.remove(host.name)

@@ -55,6 +55,6 @@ class Settings:
     """
     delays: Delays = field(default_factory=Delays)
     administrator: Credentials = field(default_factory=Credentials)
-    """The access key of the account's root user, who may do everything."""
+    """The access key of the account's root user, who has all permissions."""
     control_token: str = field(default_factory=secrets.token_urlsafe, repr=False)
     """The token of the control API."""

@@ -298,7 +298,10 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root on a host, another user of this machine, can read. The local cloud's home folder excludes other users."""
+    """Create a folder that root on a host can read, although this root is a different user on this machine.
+
+    The local cloud's home folder excludes other users.
+    """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""Nodes of EMR clusters as hosts: their user, their files, and bootstrap actions that run from S3."""
+"""Hosts that are nodes of EMR clusters: their user, their files, and bootstrap actions from S3."""
 
 from __future__ import annotations
 

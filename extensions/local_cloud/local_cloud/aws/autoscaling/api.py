@@ -115,7 +115,7 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def delete_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until they are terminated."""
+    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until its instances are terminated."""
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.instance_states and not self._get_bool_param("ForceDelete", False):
         if all(each.lifecycle_state == "Terminating" for each in group.instance_states):

@@ -1,7 +1,7 @@
 """Deep Learning AMIs in every region.
 
 As on AWS, these AMIs belong to an Amazon account. To simulate a new release, assume a role in that account, such as
-`arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
+`arn:aws:iam::898082745236:role/release`, and register an image that has the name of an existing image, but with a later date.
 """
 
 from __future__ import annotations

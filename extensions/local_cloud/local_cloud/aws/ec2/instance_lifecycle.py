@@ -33,7 +33,7 @@ class InstanceLifecycle:
         self._next_health_check = 0.0
 
     def close(self) -> None:
-        """Finish the running actions and cancel the others. Hosts keep running."""
+        """Finish the actions that are running, and cancel all other actions. Hosts keep running."""
         self._workers.shutdown(cancel_futures=True)
         self._probes.shutdown(cancel_futures=True)
 

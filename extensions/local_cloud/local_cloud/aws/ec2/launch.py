@@ -116,7 +116,8 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
         "subnet_id": subnet.id,
         "key_name": data.get("KeyName"),
         "security_group_ids": data.get("SecurityGroupIds", []),
-        # moto identifies interfaces by device index, which interfaces on different cards may share, and requires an address for each.
+        # moto identifies interfaces by device index, which interfaces on different cards may share, and requires an address for each
+        # interface.
         "nics": [
             {**interface, "DeviceIndex": number, **({"PrivateIpAddress": NO_ADDRESS} if is_addressless(interface) else {})}
             for number, interface in enumerate(interfaces)

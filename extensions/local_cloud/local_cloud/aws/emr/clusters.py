@@ -276,7 +276,7 @@ class Cluster:
             self._run_steps()
 
     def _run_steps(self) -> None:
-        """End the running step when its time has elapsed, or start the next one. If no steps remain, the cluster waits or terminates."""
+        """End the running step when its time has elapsed, or start the next step. If no steps remain, the cluster waits or terminates."""
         step = next((each for each in self.steps if each.is_active), None)
         if step is None and not self.keeps_alive:
             self.terminate("ALL_STEPS_COMPLETED", "Steps completed")

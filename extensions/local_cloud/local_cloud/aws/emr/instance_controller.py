@@ -1,8 +1,8 @@
-"""The instance controller of EMR, which runs on the nodes: it prepares the node and executes the bootstrap actions.
+"""The instance controller of EMR, which runs on each node, prepares the node, and executes the bootstrap actions.
 
-The instance controller gets its task from the local cloud through the socket of the host, reports the outcome there, and exits. The
-controller uses the credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR Management
-Guide, "Create bootstrap actions to install additional software" and "View log files".
+The instance controller gets its task from the local cloud through the socket of the host, reports the outcome through the same socket, and
+exits. The controller uses the credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR
+Management Guide, "Create bootstrap actions to install additional software" and "View log files".
 """
 
 from __future__ import annotations

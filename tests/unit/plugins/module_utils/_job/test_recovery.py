@@ -28,7 +28,7 @@ HOSTS = ("w1", "w2", "w3")
 
 
 def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False):
-    """Each of `attempts` is the cause of a failure without progress, or a pair of a cause and whether there was progress."""
+    """Each of `attempts` is the cause of a failure without progress, or a pair: the cause, and whether there was progress."""
     policy = policy or Policy(3, 3)
     made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
     return recovery.decide(Situation(made, HOSTS, available, policy, checkpoint, has_older))

@@ -126,7 +126,7 @@ def test_quotas_that_cannot_be_read_are_unknown(error):
 
 
 class CrowdedCloud:
-    """An account that owns two VPCs and uses a third one that another account shares with it."""
+    """An account that owns two VPCs and uses a third VPC, which a different account shares with this account."""
 
     region = "us-east-1"
 

@@ -58,7 +58,7 @@ class Prepared:
         target.write_bytes(content)
 
     def stage(self):
-        """Unpack and describe the data set, as `stager.stage` does, and return its files."""
+        """As `stager.stage` does, unpack and describe the data set. Return the files of the data set."""
         files = stager._prepare(self.spec, self.places, SimpleNamespace(stage=lambda *_values: None))
         stager._describe(self.spec, PLAN, self.places.data, files)
         return dict(files)

@@ -1,4 +1,4 @@
-"""Tests of the program that holds a host for a job. tests/hosts/test_slurm.py runs it on hosts."""
+"""Tests of the program that holds a host for a job. tests/hosts/test_slurm.py runs the program on hosts."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_py_spy_is_used_if_it_is_installed(spec, running, tmp_path):
 
 
 def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
-    """Only files of this attempt are copied. Links are not copied, because they could name a file that the reader of the folder must not
+    """Only files of this attempt are copied. Links are not copied, because a link could name a file that the reader of the folder must not
     see.
     """
     running(UNREGISTERED)
