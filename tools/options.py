@@ -86,7 +86,7 @@ def to_yaml(content: Any) -> str:
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
     """Return Ansible's markup with the prefix added to its option names.
 
-    Options that are not in `known` are marked with `ignore:`. With a prefix and without `known`, all options are known.
+    Options that are not in `known` are marked with `ignore:`. If `prefix` is set and `known` is empty, all options count as known.
     """
 
     def option(match: re.Match[str]) -> str:

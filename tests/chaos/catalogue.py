@@ -202,7 +202,7 @@ JOB_FAULTS = (
         "a supervisor is killed, so systemd stops its unit",
         "processes.send",
         {"signal": "KILL", "part": "supervisor"},
-        # With cgroup v1, systemd in a container stops the unit only after a timeout.
+        # With cgroup v1, systemd in a container stops a unit only after a timeout.
         causes=(r"^rank {rank} on {host} (was killed by the system|has sent no heartbeat)",),
         noticed=PROCESS,
         ranks=3,

@@ -76,7 +76,7 @@ class Job:
         return self.hosts()[0].ssh(f"cat {self.directory}/{path} 2>/dev/null", check=False).stdout
 
     def curve(self):
-        """Return what rank 0 has written about its steps."""
+        """Return the entries that rank 0 has written about its steps."""
         return [json.loads(line) for line in self.read("curve.jsonl").splitlines()]
 
     def wait_for_step(self, step=None):

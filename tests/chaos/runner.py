@@ -71,7 +71,7 @@ def chaos_cluster(folder):
 
 def can_inject(cluster, fault):
     """Return whether a fault can be injected on this machine. A separate file system can be filled and suspended, but not the file system
-    of the whole machine.
+    that the machine itself uses.
     """
     return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
 
@@ -123,7 +123,10 @@ def options(fault, name):
 
 
 def undisturbed(steps, ranks=RANKS):
-    """Run the script on this machine, without the collection and without a fault. Return the losses and the result of the script."""
+    """Run the script on this machine, without the collection and without a fault.
+
+    Return the losses and the result that the script has written.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "hostfile").write_text("127.0.0.1\n")

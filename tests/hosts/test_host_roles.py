@@ -98,7 +98,7 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
 
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
     shutil.rmtree(cluster.directory)
-    # Without these host keys, the role would need AWS for a host that has no certificate. These tests have no AWS API.
+    # Without these host keys, the role would need AWS for a host that has no certificate. These tests run without an AWS API.
     cluster.write(2, ssh_trust_host_keys=[])
     done = cluster.play("ssh_trust")
     hosts = cluster.hosts[:2]

@@ -103,7 +103,7 @@ def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
         "certificates": "restart",
         "gpu_count": "replace",
         "gpu_processes": "monitor",
-        "xid": "monitor",  # the second of two findings, because the most severe is first
+        "xid": "monitor",  # the second of two findings, because the most severe finding is first
     }, done.stdout + done.stderr
     assert {hosts for _severity, hosts, _message in found.values()} == {TWO}
     assert "replace  " + f"{TWO}: xid: GPU 0000:64:00: Xid 79" in done.stdout

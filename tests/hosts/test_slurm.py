@@ -321,7 +321,7 @@ def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Queue) -> None:
-    """The batch script dies with the first host. A different host tells Slurm when the job has ended."""
+    """The batch script ends when the first host dies. A different host tells Slurm when the job has ended."""
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     others = ("--limit", f"{queue.name(2)},{queue.name(3)}")
     queue.train("survivor", script, *others, restarts=1, min_hosts=1, heartbeat_timeout=30)

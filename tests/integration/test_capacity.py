@@ -304,7 +304,7 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
 
 
 def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, run, definition, name, types):
-    """Reservations end, and people delete key pairs and images. The nodes keep running and cost money."""
+    """A run that launches no nodes succeeds even after the reservation has ended and the key pair and the image have been deleted."""
     ec2 = cloud.client("ec2")
     ec2.create_key_pair(KeyName=name)
     original = cloud.client("ssm").get_parameter(Name=definition["image_parameter"])["Parameter"]["Value"]

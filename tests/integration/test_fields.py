@@ -307,7 +307,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # Invalid values for options that can be changed
+    # Invalid values for options whose values can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (

@@ -654,7 +654,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
-    # Without nodes, the file system can be changed, and the mount target of the former file system is deleted
+    # If the cluster has no nodes, its file system can be changed, and the mount target of the former file system is deleted
     for group in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=group)
     changed = run("cluster", **definition, file_system_id=theirs)

@@ -1,4 +1,4 @@
-"""A hostile node's Python: runs everything with the real Python, and merges /etc/lies.json into the result of every module."""
+"""A hostile node's Python: it runs everything with the real Python, and merges /etc/lies.json into the result of every module."""
 
 import json
 import subprocess

@@ -70,7 +70,7 @@ def test_every_module_is_known_to_run_on_nodes_or_on_the_controller():
 
 @pytest.mark.parametrize("module", sorted(ON_NODES))
 def test_the_answer_of_every_module_on_nodes_is_filtered(module):
-    """Without an action plugin based on NodeAction, ansible-core would pass the result on unchanged."""
+    """Without an action plugin based on NodeAction, ansible-core would pass on the result of a node unchanged."""
     tree = ast.parse((ROOT / "plugins" / "action" / f"{module}.py").read_text())
     (action,) = [line for line in tree.body if isinstance(line, ast.ClassDef) and line.name == "ActionModule"]
     assert [base.id for base in action.bases] == ["NodeAction"]
@@ -188,7 +188,7 @@ def test_terminal_control_reaches_nobody(nodes):
 
 
 def test_a_silent_node_is_left_out(nodes):
-    """The other nodes continue, long before the process of the silent node ends."""
+    """The other nodes continue long before the process for the silent node ends."""
     task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 10}}
     silent = nodes.folder / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 700\n")

@@ -303,8 +303,8 @@ def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
 
 
 def test_mpi_reaches_other_hosts_without_a_key(cluster):
-    """The distribution's Open MPI runs as a user who cannot log in to any host. The processes of such a job on other hosts end with the
-    job.
+    """The distribution's Open MPI runs as a user who cannot log in to any host. When the job ends, its processes on other hosts end as
+    well.
     """
     host = "echo $OMPI_COMM_WORLD_RANK $DEEPLEARNING_HOST $(id -un) $TOKEN"
     variables = {"launcher": "mpi", "python": "/usr/bin/python3", "processes_per_host": 2, "secrets": {"TOKEN": "t0ken"}}

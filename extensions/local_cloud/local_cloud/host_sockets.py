@@ -29,7 +29,7 @@ API_ADDRESS = "127.0.0.2"
 
 
 class HostSockets:
-    """A thread that opens and closes sockets as hosts start and stop."""
+    """A thread that opens and closes sockets when hosts start and stop."""
 
     def __init__(self, hosts: HostInterface, api: Application) -> None:
         self._hosts = hosts

@@ -10,7 +10,7 @@ from local_cloud.testing import wait_until
 
 
 def lose(job, number=None):
-    """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host takes its place."""
+    """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host replaces the removed host."""
     target = job.target if number is None else number
     job.target = target
     job.wait_for_step()

@@ -36,7 +36,7 @@ def stall(job, seconds):
     job.undo.callback(subprocess.run, thaw, check=True)
     job.injected = time.time()
     subprocess.run(as_root("fsfreeze", "--freeze", job.cluster.storage), check=True)
-    time.sleep(seconds)  # the fault is a stall of this length
+    time.sleep(seconds)  # the storage hangs for this time
     job.undo.close()
 
 

@@ -1,4 +1,4 @@
-"""Settings for mpirun ranks that share their cores with other hosts, and a check that the ranks train."""
+"""Settings for mpirun ranks that share processor cores with the ranks on other hosts, and a check that the ranks train."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class PodmanHosts:
         return folder / SOCKET if folder.is_dir() else None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system only from these servers. Without servers, the file system cannot be mounted."""
+        """Let hosts mount the file system only from these servers. If `servers` is empty, the file system cannot be mounted."""
         self._file_systems.export(file_system_id, servers, access)
 
     def delete_file_system(self, file_system_id: str) -> None:

@@ -90,7 +90,7 @@ class InstanceLifecycle:
         self._workers.submit(in_turn)
 
     def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
-        """Call `question` for many instances in parallel. The result is None for calls that fail."""
+        """Call `question` for many instances in parallel. For a call that fails, the result is None."""
 
         def ask(instance: Any) -> bool | None:
             try:

@@ -575,7 +575,7 @@ def test_the_newest_attempt_is_that_with_the_highest_number(job):
 
 @pytest.mark.parametrize("forged", [None, {}, {"rule": "same_hosts", "decided": 1.0, "action": "stop"}])
 def test_an_attempt_counts_only_if_the_one_before_it_was_restarted(job, forged):
-    """Otherwise, an empty directory would hide the attempt that runs."""
+    """Otherwise, an empty directory would hide the attempt that is running."""
     write(job.following, {**DECISION, "action": "restart"})
     for number in (2, 1023, 1024, 1025):
         os.makedirs(job.of_attempt(number).status)

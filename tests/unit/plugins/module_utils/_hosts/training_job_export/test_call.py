@@ -21,7 +21,7 @@ DESTINATION = "s3://results/team/digits/"
 
 
 class Unit:
-    """The state of a unit, and the recorded commands. Starting the unit calls `run`."""
+    """A stub of systemd: the state of a unit, and the recorded commands. Starting the unit calls `run`."""
 
     def __init__(self):
         self.is_in, self.specs, self.stops, self.run = "inactive", [], 0, lambda: None
