@@ -93,7 +93,7 @@ class Job:
         wait_until(lambda: self.verdicts().get(attempt), PATIENCE, 0.2)
 
     def verdicts(self):
-        """Return the time at which the verdict of each attempt was written, by the clock of the file system."""
+        """Return the time at which the verdict of each attempt was written, according to the clock of the file system."""
         found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/over {self.directory}/status/*/over", check=False).stdout
         lines = [re.search(r"/status/(?:attempt(\d+)/)?over ([\d.]+)", line) for line in found.splitlines()]
         return {int(line[1] or 1): float(line[2]) for line in lines if line}
@@ -153,7 +153,7 @@ class Job:
         return json.loads(text)["parameters"] if text else None
 
     def wall(self):
-        """Return the seconds from the preparation of the job to its last verdict or decision, by the clock of the file system."""
+        """Return the seconds from the preparation of the job to its last verdict or decision, according to the clock of the file system."""
         status = f"{self.directory}/status"
         places = f"{self.directory}/job.json {status}/over {status}/next {status}/*/over {status}/*/next"
         found = self.hosts()[0].ssh(f"stat -c %.Y {places}", check=False).stdout.split()

@@ -41,7 +41,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a job after its end. Times are in seconds since 1970."""
+    """What is known about a job after the job has ended. Times are in seconds since 1970."""
 
     #: Whether all units ended before the timeout.
     has_ended: bool
@@ -66,7 +66,7 @@ class Evidence:
 
 
 def judge(fault: JobFault, seen: Evidence, undisturbed: Curve, slack: float = 1.0) -> list[str]:
-    """Return the complaints about a job, or an empty list. Limits on time are multiplied by `slack`."""
+    """Return the complaints about a job, or an empty list. Time limits are multiplied by `slack`."""
     complaints = list(seen.problems)
     if not seen.has_ended:
         complaints.append("the job has not ended")

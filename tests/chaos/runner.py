@@ -115,7 +115,7 @@ def collect(job, problems):
 
 
 def options(fault, name):
-    """Return the options of the fault's job."""
+    """Return the options of the job into which the fault is injected."""
     found = dict(fault.options)
     if found.pop("checkpoints", None):
         found.update(storage.on_own_disk(name))
@@ -151,5 +151,5 @@ def undisturbed(steps, ranks=RANKS):
 
 
 def steps_of(fault):
-    """Return the number of steps of the fault's job."""
+    """Return the number of steps of the job into which the fault is injected."""
     return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60))

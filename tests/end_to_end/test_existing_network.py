@@ -54,8 +54,8 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator who has only the playbook's policies. The definition is that of the example, with an instance type
-    that the local cloud offers.
+    """Runs a playbook as an operator who has only the playbook's policies. The definition is the example's definition, with an instance
+    type that the local cloud offers.
     """
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(

@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. The class itself does most of what the host roles would do, which is faster."""
+"""Hosts that can run jobs, without an AWS API. For speed, the class itself does most of what the host roles would do."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def run(cluster, given, *arguments):
 
 
 def log(host, text):
-    """Return the log that contains a text."""
+    """Return the log that contains the given text."""
     return host.ssh(f"sudo sh -c 'cat $(grep -lr \"{text}\" /var/log/deeplearning-node-setup)'").stdout
 
 

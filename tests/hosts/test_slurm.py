@@ -506,7 +506,7 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
     assert set(changes(queue.play("slurm", arguments=("--check",))).values()) == {2, 3}
     assert changes(queue.play("slurm")) == {queue.name(1): 3, queue.name(2): 2, queue.name(3): 2}
     for host in queue.hosts:
-        # The packages have a file plugstack.conf in the same directory.
+        # The packages install a file plugstack.conf in the same directory.
         left = f"ls -d {KEY} {QUEUE} /etc/slurm/{{slurm,gres,cgroup}}.conf /etc/systemd/system/*/deeplearning.conf"
         assert host.ssh(left, check=False).stdout == ""
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3

@@ -180,7 +180,7 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     warning = "EC2 status checks have failed on nodes 3, so these nodes need to be replaced. These changes are deferred"
     assert warning in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may be running on the node"
-    # The unhealthy node does not prevent other changes either
+    # An unhealthy node does not prevent other changes either
     run("cluster", **{**definition, "worker_count": 3})
     run("cluster", **definition)
     assert numbers(cloud, name) == before

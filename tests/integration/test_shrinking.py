@@ -136,7 +136,7 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
 
 
 def on_terminal(command, cloud, repository, answer):
-    """Run a command on a pseudo-terminal, type the answer to its question, and return its exit status and output."""
+    """Run a command on a pseudo-terminal, answer the command's question, and return the exit status and output of the command."""
     main, terminal = pty.openpty()
     started = subprocess.Popen(
         command,
@@ -154,7 +154,7 @@ def on_terminal(command, cloud, repository, answer):
         while True:
             try:
                 part = os.read(main, 1 << 16)
-            except OSError:  # all its processes have ended
+            except OSError:  # all processes of the command have ended
                 break
             shown += part
             if b"yes and press Enter" in shown and answer:

@@ -281,7 +281,7 @@ def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     wait_until(lambda: has_no_policy(efs, file_system))
     same(run, definition, {("create", "file_system_policy main")})
 
-    # The policy is kept or deleted together with the data
+    # If the data is kept, the policy is kept; if the data is deleted, the policy is deleted
     gone = run("cluster", cluster=name, state="absent")
     assert "file_system_policy main" not in {resource for _action, resource in steps(gone)}
     assert policy(cloud, file_system) == ["Allow"]

@@ -125,7 +125,7 @@ def lie(controller: Controller, lies: dict) -> None:
 
 
 def facts(controller: Controller) -> dict:
-    """Return results that reached the controller's variables before the security review, and other results that might."""
+    """Return results that reached the controller's variables before the security review, and other results that might reach them."""
     run = f"sh -c 'id > {controller.marker}'"
     return {
         "ansible_facts": {

@@ -41,7 +41,7 @@ def _profile(cloud, name):
 
 
 def test_groups_launch_one_version(cloud, run, definition, name):
-    """Runs also correct groups from earlier releases, which launch the newest version, and groups that a killed run did not update."""
+    """A run also corrects groups from earlier releases, which launch the newest version, and groups that a killed run did not update."""
     run("cluster", **definition)
     group = _group(cloud, name)
     assert group["LaunchTemplate"]["Version"] == "1"

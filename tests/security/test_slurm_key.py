@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Where the MUNGE key of a cluster comes from if nodes lie about their keys."""
+"""Tests of the source of a cluster's MUNGE key when nodes lie about their keys."""
 
 from __future__ import annotations
 

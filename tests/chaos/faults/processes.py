@@ -38,7 +38,7 @@ def kill_in_each_attempt(job, count):
 
 
 def suspend_supervisor(job):
-    """Suspend a supervisor until the job continues without its host."""
+    """Suspend a supervisor until the job continues without the supervisor's host."""
     job.undo.callback(job.signal, job.target, "CONT", "supervisor")
     send(job, "STOP", "supervisor")
     job.wait_for_attempt(2)

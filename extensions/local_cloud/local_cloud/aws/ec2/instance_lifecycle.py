@@ -50,7 +50,7 @@ class InstanceLifecycle:
         self._submit(self._remove, instance)
 
     def poll(self) -> None:
-        """Update instances whose hosts have booted and, at intervals, those whose hosts are lost."""
+        """Update the instances whose hosts have booted and, at intervals, the instances whose hosts are lost."""
         with CLOUD.lock:
             pending = [each for each in instances() if each.state == "pending" and each.id in self._started]
         for instance, booted in zip(pending, self._ask(CLOUD.hosts.is_booted, pending)):

@@ -235,7 +235,7 @@ def set_termination_protection(self: Response) -> EmptyResult:
 
 @override(Response)
 def terminate_job_flows(self: Response) -> EmptyResult:
-    """Terminate the clusters that are not protected. Raises `ValidationException` if any are protected."""
+    """Terminate the clusters that are not protected. Raises `ValidationException` if any of the clusters are protected."""
     wanted = _clusters(self)
     for cluster in wanted:
         if not cluster.protected:

@@ -39,7 +39,7 @@ SERVICE_RULE_MISSING = "ServiceAccessSecurityGroup is missing ingress rule from 
 
 
 class Invalid(Exception):
-    """EMR cannot start the cluster as requested. EMR detects this only after RunJobFlow has returned."""
+    """EMR cannot start the cluster as requested. EMR detects the problem only after RunJobFlow has returned."""
 
 
 class Cluster:

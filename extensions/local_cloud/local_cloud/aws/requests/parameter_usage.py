@@ -188,7 +188,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, where parameters have different names than in botocore."""
+    """The query or the path of a request, in which parameters have different names than in botocore."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

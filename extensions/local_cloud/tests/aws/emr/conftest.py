@@ -77,7 +77,7 @@ class Emr:
         return {each["InstanceGroupType"]: each for each in self.client.list_instance_groups(ClusterId=cluster)["InstanceGroups"]}
 
     def nodes(self, cluster: str, role: str, state: str = "RUNNING") -> list[str]:
-        """Return the ids of the EC2 instances of a role that are in the given state."""
+        """Return the ids of the EC2 instances in instance groups with this role that are in the given state."""
         found = self.client.list_instances(ClusterId=cluster, InstanceGroupTypes=[role], InstanceStates=[state])["Instances"]
         return [each["Ec2InstanceId"] for each in found]
 

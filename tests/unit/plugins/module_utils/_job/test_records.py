@@ -46,7 +46,10 @@ def test_no_jobs_slice_is_inside_that_of_another():
 
 
 def in_states(*states, processes):
-    """Return records of processes. C(service:state) and C(spare:state) describe services and spares, and a state alone a worker."""
+    """Return records of processes.
+
+    C(service:state) and C(spare:state) describe services and spares, and a state without a prefix describes a worker.
+    """
     parts = [state.rpartition(":")[::2] for state in states]
     return [{"name": f"rank{n}", "state": state, "part": part or "worker", "processes": processes} for n, (part, state) in enumerate(parts)]
 
