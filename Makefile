@@ -105,7 +105,7 @@ lint-docs: test-setup
 	antsibull-changelog lint
 
 .PHONY: sanity
-sanity: test-setup ## Run ansible-test sanity, without pylint and without an ignore file, with the oldest and the newest Python of hosts
+sanity: test-setup ## Run ansible-test sanity, without pylint and without an ignore file, with the oldest and the newest Python that hosts can have
 	python tools/sanity.py --skip-test pylint
 
 .PHONY: pythons
@@ -132,7 +132,7 @@ security: test-setup ## Simulate attacks by hostile nodes, tags, neighbors and o
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
 	$(PYTEST) tests/hosts
 
-# CHAOS is the number of jobs, SEED is the random seed of the schedule. On a machine with nothing else to do, CHAOS_ARGS="--slack 1" applies
+# CHAOS is the number of jobs, SEED is the random seed for the schedule. On an otherwise idle machine, CHAOS_ARGS="--slack 1" applies
 # the limits on time.
 .PHONY: chaos chaos-short
 chaos: test-setup ## Inject faults into jobs and hosts and judge the results; CHAOS=n jobs (0: each fault once), SEED=random seed
@@ -190,7 +190,7 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks for the same resources, and starting a job with starting the same processes by ssh
+bench: test-setup ## Compare the time to provision with that of amazon.aws and community.aws tasks, and the time to start a job with that of starting its processes over ssh
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/compare_start.py
 

@@ -69,7 +69,7 @@ H100 = """\
     </fabric>
   </gpu>
 """
-# The same parts for a V100, whose counters have other names.
+# The health-related parts of a V100's entry, in which the counters have different names than for an H100.
 V100 = """\
   <gpu id="00000000:{bus}:00.0">
     <product_name>Tesla V100-SXM2-16GB</product_name>

@@ -1,7 +1,7 @@
 """Writes the IAM policies that operators need, one for each playbook, from the actions that components and modules declare.
 
-`python tools/iam_policies.py --cluster bert --output FOLDER` writes the policies for the cluster `bert`, and `--cluster 'speech-*'` for
-all clusters whose names begin with `speech-`. Without options, it writes the examples in docs/policies, which are for clusters named
+`python tools/iam_policies.py --cluster bert --output FOLDER` writes the policies for the cluster `bert`, and `--cluster 'speech-*'` for all
+clusters whose names begin with `speech-`. Without options, this program writes the examples in docs/policies, which are for clusters named
 `example-*`.
 """
 
@@ -40,7 +40,7 @@ UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
-# Actions of other packages that the validators of EMR clusters use
+# Actions that the validators of EMR clusters use and that other packages declare
 EMR_CHECKS = (
     "ec2:DescribeImages",
     "ec2:DescribeInstanceTypeOfferings",
@@ -131,7 +131,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """The resources and the condition for which actions are allowed.
+    """The resources on which actions are allowed, and the condition under which they are allowed.
 
     AWS checks each resource of an API call, so an action may need several scopes.
     """
@@ -313,7 +313,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
             {"Bool": {"aws:ViaAWSService": "true"}},
         ),
-        # FSx has no call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
+        # FSx has no API call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
         Scope(
             "InterfacesOfLustre",
             ("ec2:ModifyNetworkInterfaceAttribute",),
@@ -352,7 +352,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.new | not_others,
         ),
         Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
-        # If no boundary is required, nobody may set one. Callers who could set any boundary could also replace a restrictive one
+        # If no permissions boundary is required, nobody may set a boundary. Callers who could set any boundary could also replace a
+        # restrictive boundary
         Scope(
             "BoundNodesRole",
             ("iam:PutRolePermissionsBoundary",),
@@ -472,7 +473,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             tuple(each for arn in account.own_or_adopted("s3") for each in (arn, f"{arn}/*")),
         ),
         Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
-        # Without this condition, a caller who specifies no document gets a shell, even if the policy does not allow one
+        # Without this condition, a caller who specifies no document gets a shell, even if the policy does not allow shells
         Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
         Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
         # The session ids of roles do not begin with the caller's id, but a tag of the session contains the caller's id
@@ -507,7 +508,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition={"StringLike": {"kms:ViaService": via}},
             because=(*_FILE_SYSTEMS, "ssm:GetParameter"),
         ),
-        # For dataset_kms_key_id. S3 decrypts a multipart upload to complete it
+        # For dataset_kms_key_id. To complete a multipart upload, S3 decrypts its parts
         Scope(
             "KeysOfBuckets",
             ("kms:Decrypt", "kms:GenerateDataKey"),
@@ -518,7 +519,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
 
 
 def with_implied(actions: Iterable[str]) -> set[str]:
-    """Return the given actions, and the actions that AWS also checks because of them."""
+    """Return the given actions, and the actions that AWS also checks because of these actions."""
     called = set(actions)
     return called | {action for action, causes in IMPLIED.items() if called & set(causes)}
 

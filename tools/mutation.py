@@ -49,7 +49,7 @@ def make_tree() -> None:
 
 
 def run_mutmut(names: Sequence[str]) -> None:
-    """Create and test the mutants of the files with these names, or of all files. Show mutmut's output if it fails."""
+    """Create and test the mutants of the files with these names, or of all files. Show the output of mutmut if mutmut fails."""
     patterns = [f"*.{name}.*" for name in names]
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(os.cpu_count()), *patterns]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

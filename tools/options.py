@@ -86,7 +86,7 @@ def to_yaml(content: Any) -> str:
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
     """Return Ansible's markup with the prefix added to its option names.
 
-    Options that are not in `known` are marked with `ignore:`. With a prefix and without `known`, all options are known.
+    Options that are not in `known` are marked with `ignore:`. If `prefix` is set and `known` is empty, all options count as known.
     """
 
     def option(match: re.Match[str]) -> str:
@@ -108,7 +108,7 @@ def documented(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def documentation(option: Option, *, prefix: str = "", known: Collection[str] = (), nested: str = "suboptions") -> dict[str, Any]:
-    """Return an option in the format of a module's documentation. `prefix` and `nested` adapt it to a role's argument specs."""
+    """Return an option in the format of a module's documentation. `prefix` and `nested` adapt the format to a role's argument specs."""
     paragraphs = [*option.description, *filter(None, [option.update.sentences])]
     result = {"description": [marked(text, prefix, known) for text in paragraphs], **documented(dict(option.spec))}
     if option.suboptions:
@@ -189,9 +189,9 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
 def variables(option: Option) -> list[str]:
     """Return the variables of an option. The first defined variable determines the value.
 
-    In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence.
-    The playbooks set their own variables for SET_BY_PLAYBOOKS. For example, they can then remove workers even if the definition is
-    passed with `-e`.
+    In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence. The playbooks
+    set their own variables for SET_BY_PLAYBOOKS. For example, a playbook can then remove workers even if the definition is passed with
+    `-e`.
     """
     of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
     of_playbooks = [f"__provision_{option.name}"] if option.name in SET_BY_PLAYBOOKS else []

@@ -25,7 +25,7 @@ HOME = WORK / "home"
 TREE = WORK / "ansible_collections"
 COLLECTION = TREE / "deeplearning" / "cluster"
 DEPENDENCIES = ("amazon.aws",)
-# Separate Python packages, which the built collection does not contain. `make lint` checks them.
+# Separate Python packages, which the built collection does not contain. `make lint` checks these packages.
 NOT_IN_THE_COLLECTION = ("extensions/local_cloud/",)
 
 BOOTSTRAP = '''\
@@ -91,8 +91,8 @@ def write_pip_configuration() -> None:
 def search_path(every_python: bool) -> str:
     """Return the search path with this environment's tools first, and with the folders of pyenv versions instead of pyenv's shims.
 
-    A shim runs only selected versions, but ansible-test tries all versions that it finds. If `every_python` is false, the path
-    omits the pyenv versions between the oldest and the newest version that ansible-test supports.
+    A shim runs only the versions that are selected in pyenv, but ansible-test tries all versions that it finds. If `every_python` is false,
+    the path omits the pyenv versions between the oldest and the newest version that ansible-test supports.
     """
     entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
     shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]

@@ -1,9 +1,9 @@
 """Compares the time that this collection and tasks of amazon.aws and community.aws take to provision the same resources.
 
 Both collections run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new
-cluster: the first run creates it, and the second has nothing to change. This collection also reads and refreshes its inventory, as it does
-in use. The benchmark prints the medians and the speedups. The benchmark fails if the two collections do not create the same number of
-resources of each kind, or if the speedups miss the goals.
+cluster: the first run creates the cluster, and the second run has nothing to change. This collection also reads and refreshes its
+inventory, as it does in normal use. The benchmark prints the medians and the speedups. The benchmark fails if the two collections do not
+create the same number of resources of each kind, or if the speedups miss the goals.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str
 
 
 def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str], list[float]]:
-    """Returns the durations in seconds by collection and kind of run. The two collections take turns at going first."""
+    """Returns the durations in seconds by collection and kind of run. The order of the two collections alternates between rounds."""
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in itertools.product(PLAYBOOKS, GOALS)}
     environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
     for number in range(1, rounds + 1):

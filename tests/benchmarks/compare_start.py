@@ -1,9 +1,10 @@
 """Compares the time that a job takes to start on a converged cluster of three hosts with the time to start the same ranks by hand.
 
 This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
-copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one per host runs the same
-command that the launcher plans. Both times run from the start of the first process to the time in the first line that the script prints on
-rank 0. The benchmark prints each pair of times and the medians. It fails if the median difference is more than the goal.
+copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host
+runs the command that the launcher plans. Both times run from the start of the first process to the time in the first line that the script
+prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than the
+goal.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Bench:
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def hosts(self) -> dict[str, Host]:
-        """Returns the hosts in order, in the form that launchers receive, by their names in the ssh configuration."""
+        """Returns the hosts in order, in the form that launchers receive. Each host has its name from the ssh configuration."""
         metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
         names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
         hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]
@@ -123,7 +124,10 @@ def first_line(output: str) -> float:
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """Returns, for each round, the seconds that the start takes with the playbook and by hand. The two ways take turns at going first."""
+    """Returns, for each round, the seconds that the start takes with the playbook and by hand.
+
+    The order of the two ways alternates between rounds.
+    """
     bench.train("converge")
     hosts = bench.hosts()
     pairs = []

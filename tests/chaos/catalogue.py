@@ -1,4 +1,4 @@
-"""The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes it to docs/chaos.md.
+"""The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes the catalogue to docs/chaos.md.
 
 A row says what the suite does, and what the judge expects of the collection. The names of injectors are the names of functions in `faults`.
 """
@@ -25,9 +25,9 @@ RANKS = 4
 class JobFault:
     """A fault that affects a running job.
 
-    `causes` are regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions may
-    contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the reason
-    that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    `causes` contains regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions
+    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the
+    reason that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
     """
 
     name: str
@@ -48,7 +48,7 @@ class JobFault:
     alone: bool = False
     #: Whether the play that started the job is still watching the job when the fault begins.
     watched: bool = False
-    #: Whether the number of attempts may also be smaller, because the job may end or continue before the fault has an effect.
+    #: Whether there can be fewer attempts, because the job might end or continue before the fault has an effect.
     at_most: bool = False
 
     @property
@@ -75,7 +75,7 @@ class HealthFault:
 
 
 def line_of(kind: str) -> int:
-    """Return the number of the line in the script that contains a bug."""
+    """Return the line number of the bug in the script."""
     if kind == "name":
         return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "this_name_is_not_defined" in line)
     return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(f'    "{kind}": '))
@@ -202,7 +202,7 @@ JOB_FAULTS = (
         "a supervisor is killed, so systemd stops its unit",
         "processes.send",
         {"signal": "KILL", "part": "supervisor"},
-        # With cgroup v1, systemd in a container stops the unit only after a timeout.
+        # With cgroup v1, systemd in a container stops a unit only after a timeout.
         causes=(r"^rank {rank} on {host} (was killed by the system|has sent no heartbeat)",),
         noticed=PROCESS,
         ranks=3,

@@ -15,7 +15,7 @@ from local_cloud.testing import wait_until
 WORKLOAD = Path(__file__).with_name("workload.py")
 PYTHON = "/usr/bin/python3"
 
-# Seconds after which a job that has not ended counts as one that never ends.
+# Seconds after which a job that has not ended counts as a job that never ends.
 PATIENCE = 240.0
 
 # Options of all jobs. Three of the four hosts are sufficient.
@@ -76,7 +76,7 @@ class Job:
         return self.hosts()[0].ssh(f"cat {self.directory}/{path} 2>/dev/null", check=False).stdout
 
     def curve(self):
-        """Return what rank 0 has written about its steps."""
+        """Return the entries that rank 0 has written about its steps."""
         return [json.loads(line) for line in self.read("curve.jsonl").splitlines()]
 
     def wait_for_step(self, step=None):
@@ -93,7 +93,7 @@ class Job:
         wait_until(lambda: self.verdicts().get(attempt), PATIENCE, 0.2)
 
     def verdicts(self):
-        """Return the time at which the verdict of each attempt was written, by the clock of the file system."""
+        """Return the time at which the verdict of each attempt was written, according to the clock of the file system."""
         found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/over {self.directory}/status/*/over", check=False).stdout
         lines = [re.search(r"/status/(?:attempt(\d+)/)?over ([\d.]+)", line) for line in found.splitlines()]
         return {int(line[1] or 1): float(line[2]) for line in lines if line}
@@ -107,7 +107,7 @@ class Job:
             self.injected = float(done.stdout.split()[0])
 
     def signal(self, number, name, part="rank", must_run=True):
-        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if the process must run and has ended."""
+        """Send a signal to a rank, its launcher or its supervisor. Raises OSError if `must_run` is true and the process has ended."""
         pattern = {
             "rank": f"/jobs/{self.name}/[c]ode/workload.py rank",
             "launcher": f"/jobs/{self.name}/[c]ode/workload.py$",
@@ -134,7 +134,7 @@ class Job:
         return True
 
     def survivors(self):
-        """Return the processes of the job that are running on hosts, by their environment or their command line."""
+        """Return the job's processes that are running on hosts, found by their environment or their command line."""
         command = (
             f"sudo grep -lzx DEEPLEARNING_JOB={self.name} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p; "
             f"pgrep -fa '[/]jobs/{self.name}[-/]'"
@@ -153,7 +153,7 @@ class Job:
         return json.loads(text)["parameters"] if text else None
 
     def wall(self):
-        """Return the seconds from the preparation of the job to its last verdict or decision, by the clock of the file system."""
+        """Return the seconds from the preparation of the job to its last verdict or decision, according to the clock of the file system."""
         status = f"{self.directory}/status"
         places = f"{self.directory}/job.json {status}/over {status}/next {status}/*/over {status}/*/next"
         found = self.hosts()[0].ssh(f"stat -c %.Y {places}", check=False).stdout.split()

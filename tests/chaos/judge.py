@@ -1,6 +1,6 @@
-"""The judge: pure code that compares what happened to a job with its row in the catalogue. The judge shares no code with the collection. It
-trusts the script's own records, process tables, the times of files, and the loss of an undisturbed run. It compares what the collection
-reports about the job with these sources and with the injected fault.
+"""The judge: pure code that compares what happened to a job with its row in the catalogue. The judge shares no code with the collection.
+The judge trusts the script's own records, process tables, the times of files, and the loss of an undisturbed run. The judge compares what
+the collection reports about the job with these sources and with the injected fault.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a job after its end. Times are in seconds since 1970."""
+    """What is known about a job after the job has ended. Times are in seconds since 1970."""
 
     #: Whether all units ended before the timeout.
     has_ended: bool
@@ -66,7 +66,7 @@ class Evidence:
 
 
 def judge(fault: JobFault, seen: Evidence, undisturbed: Curve, slack: float = 1.0) -> list[str]:
-    """Return the complaints about a job, or an empty list. Limits on time are multiplied by `slack`."""
+    """Return the complaints about a job, or an empty list. Time limits are multiplied by `slack`."""
     complaints = list(seen.problems)
     if not seen.has_ended:
         complaints.append("the job has not ended")
@@ -118,7 +118,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
-    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without it.
+    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without this host.
     """
     reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:
@@ -137,7 +137,7 @@ def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about causes that are not those of the fault."""
+    """Yield complaints about reported causes that do not match the fault."""
     found = [str(attempt.get("cause")) for attempt in seen.said["attempts"] if attempt["state"] != "succeeded"]
     for number, (cause, pattern) in enumerate(zip(found, fault.causes), 1):
         expected = pattern.replace("{rank}", str(seen.rank)).replace("{host}", re.escape(seen.host))
@@ -146,13 +146,13 @@ def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def noticed_after(seen: Evidence) -> float | None:
-    """Return the seconds from the fault to the verdict about the first attempt, or None if it did not fail or a time is unknown."""
+    """Return the seconds from the fault to the verdict about the first attempt, or None if the attempt succeeded or a time is unknown."""
     has_failed = seen.said["attempts"][0]["state"] != "succeeded"
     return seen.verdicts[1] - seen.injected if has_failed and seen.injected and 1 in seen.verdicts else None
 
 
 def restarted_after(seen: Evidence) -> list[float]:
-    """Return the seconds from the verdict about each attempt to the first line of the script in the next one."""
+    """Return the seconds from the verdict about each attempt to the first line that the script writes in the next attempt."""
     begun = {entry["attempt"]: entry["time"] for entry in seen.curve if "begins" in entry}
     return [begun[attempt + 1] - verdict for attempt, verdict in sorted(seen.verdicts.items()) if attempt + 1 in begun]
 
@@ -171,7 +171,7 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
 
 
 def judge_goodput(seen: Evidence) -> Iterator[str]:
-    """Yield complaints about goodput that does not account for all time of all nodes."""
+    """Yield complaints about goodput that does not account for all the time that every node spent."""
     goodput = seen.said.get("goodput")
     if not goodput:
         yield "there is no goodput"

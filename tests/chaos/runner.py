@@ -25,7 +25,7 @@ INJECTORS = {module.__name__.rpartition(".")[2]: module for module in (checkpoin
 
 
 class ChaosCluster(Cluster):
-    """Four hosts whose shared storage is a small file system, and a second one for checkpoints."""
+    """Four hosts whose shared storage is a small file system, and a second small file system for checkpoints."""
 
     def __init__(self, folder, runtime, hosts, has_own_disks):
         super().__init__(folder, runtime, hosts)
@@ -34,7 +34,7 @@ class ChaosCluster(Cluster):
         self.repairs = []
 
     def prepare(self):
-        # A folder that the local cloud creates has the owner that hosts know as root.
+        # A folder that the local cloud creates belongs to the user who is root on hosts.
         self.runtime.export("fs-example", [])
         for name in MEGABYTES:
             self.runtime.export(name, [name])
@@ -71,7 +71,7 @@ def chaos_cluster(folder):
 
 def can_inject(cluster, fault):
     """Return whether a fault can be injected on this machine. A separate file system can be filled and suspended, but not the file system
-    of the whole machine.
+    that the machine itself uses.
     """
     return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
 
@@ -115,7 +115,7 @@ def collect(job, problems):
 
 
 def options(fault, name):
-    """Return the options of the fault's job."""
+    """Return the options of the job into which the fault is injected."""
     found = dict(fault.options)
     if found.pop("checkpoints", None):
         found.update(storage.on_own_disk(name))
@@ -123,7 +123,10 @@ def options(fault, name):
 
 
 def undisturbed(steps, ranks=RANKS):
-    """Run the script on this machine, without the collection and without a fault. Return the losses and the result of the script."""
+    """Run the script on this machine, without the collection and without a fault.
+
+    Return the losses and the result that the script has written.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "hostfile").write_text("127.0.0.1\n")
@@ -148,5 +151,5 @@ def undisturbed(steps, ranks=RANKS):
 
 
 def steps_of(fault):
-    """Return the number of steps of the fault's job."""
+    """Return the number of steps of the job into which the fault is injected."""
     return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60))

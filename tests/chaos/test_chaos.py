@@ -1,4 +1,4 @@
-"""A short run of the chaos suite: jobs with a few faults, and health checks of hosts with a few others."""
+"""A short run of the chaos suite: jobs with a few faults, and health checks on hosts with a few other faults."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ ELSEWHERE = {
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
 }
-#: Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its message.
+#: Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its error message.
 REFUSED = {
     "playbooks/stop.yml ": "no process of job",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
@@ -71,7 +71,7 @@ def blocks() -> Iterator[Block]:
 
 
 def shown(page: str, name: str) -> str:
-    """Return the contents of a file that a page shows below its name."""
+    """Return the contents of a file that a page shows below the file's name."""
     found = re.search(rf"^`{re.escape(name)}`.*?^```\w+\n(.*?)^```", (REPOSITORY / page).read_text(), re.MULTILINE | re.DOTALL)
     assert found, name
     return found[1]
@@ -79,7 +79,10 @@ def shown(page: str, name: str) -> str:
 
 @dataclass
 class Project:
-    """A directory with the files that a page shows, and the environment of its user. Like a terminal, it keeps the current directory."""
+    """A directory with the files that a page shows, and the environment of its user.
+
+    Like a terminal, a project keeps the current directory.
+    """
 
     folder: Path
     environment: dict[str, str]
@@ -128,7 +131,10 @@ def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
 
 
 def home(folder: Path) -> dict[str, str]:
-    """Return the environment of a user with this home directory. OpenSSH ignores HOME, so wrappers pass its configuration."""
+    """Return the environment of a user with this home directory.
+
+    OpenSSH ignores HOME, so wrapper scripts pass the configuration of the user to OpenSSH.
+    """
     (folder / ".ssh").mkdir(mode=0o700)
     (folder / ".ssh" / "config").touch()
     (folder / "bin").mkdir()
@@ -172,7 +178,10 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
 
 
 def order(page: str) -> tuple[bool, bool, str]:
-    """Return a sort key. The README is first, because it creates the cluster. docs/changes.md is last, because it destroys it."""
+    """Return the sort key of a page.
+
+    The README is first, because it creates the cluster. docs/changes.md is last, because it destroys it.
+    """
     return page != "README.md", page == "docs/changes.md", page
 
 

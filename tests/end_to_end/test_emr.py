@@ -42,7 +42,7 @@ ENDLESS = "import time\nprint('running', flush=True)\nwhile True:\n    time.slee
 
 
 class Lab:
-    """A local cloud with a network, a file system and a bucket, and the playbooks that run in it as the operator of an EMR cluster."""
+    """A local cloud with a network, a file system and a bucket, in which playbooks run as the operator of an EMR cluster."""
 
     def __init__(self, cloud, network, folder):
         self.cloud, self.folder, self.key = cloud, folder, Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
@@ -128,7 +128,7 @@ class Lab:
         return hosts
 
     def ssh(self, host, command):
-        """Run a command on a host that `listed` has returned, as its login user."""
+        """Run a command on a host that `listed` has returned, as the host's login user."""
         return BareHost(host, self._addresses[host], "", self.key, "hadoop").ssh(command).stdout
 
     def log(self, job, rank):

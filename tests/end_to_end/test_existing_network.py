@@ -45,7 +45,7 @@ def landlord(cloud, subnets):
         ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
         ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
     file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
-    # The owner allows everybody to write there, because clusters do not change the root directory of an adopted file system
+    # The owner allows everybody to write to this file system, because clusters do not change the root directory of an adopted file system
     folder = cloud.cloud.home.file_systems / file_system
     wait_until(folder.exists)
     subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
@@ -54,8 +54,8 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator who has only the playbook's policies. The definition is that of the example, with an instance type
-    that the local cloud offers.
+    """Runs a playbook as an operator who has only the playbook's policies. The definition is the example's definition, with an instance
+    type that the local cloud offers.
     """
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The life cycle of a cluster: from an empty account to a trained model on three hosts, and back. The tests build on each other."""
+"""The life cycle of a cluster: from an empty account to a trained model on three hosts, and back to an empty account.
+
+The tests build on each other.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("cause", ["a host lacks something", "the controller forgets it"])
 def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, cloud, cause):
-    """As long as all hosts trust the SSH certificate authority that the controller knows, the one in AWS is not read."""
+    """As long as all hosts trust the SSH certificate authority that the controller knows, the authority in AWS is not read."""
     ssm = cloud.client("ssm")
     known = ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"]
     ssm.delete_parameter(Name=AUTHORITY)

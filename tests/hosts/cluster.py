@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. The class itself does most of what the host roles would do, which is faster."""
+"""Hosts that can run jobs, without an AWS API. For speed, the class itself does most of what the host roles would do."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Cluster:
         return json.loads(output[output.index("{") :])["jobs"][0]
 
     def processes(self, marker):
-        """Return the processes on all hosts whose command line contains the marker."""
+        """Return all processes, on all hosts, whose command line contains the marker."""
         pattern = f"[{marker[0]}]{marker[1:]}"
         return [
             line
@@ -167,7 +167,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def job_cluster(folder, environments, count=3, **options):
-    """Boot hosts that have these environments and configure them."""
+    """Boot and configure hosts that have these environments."""
     with bare_hosts(folder, count=count, environments=environments, **options) as (runtime, hosts):
         cluster = Cluster(folder, runtime, hosts)
         cluster.configure()

@@ -31,7 +31,7 @@ class Node:
         self.cloud, self.folder, self.host = cloud, folder, host
 
     def play(self, *mounted, status=0, **variables):
-        """Run the role and return the number of changes, or its output if the expected status is not 0."""
+        """Run the role and return the number of changes, or the output if the expected status is not 0."""
         options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         variables = {
             "ansible_host": self.host.private_ip,

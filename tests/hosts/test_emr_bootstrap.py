@@ -19,7 +19,7 @@ ENTRY = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False).entry
 RESET = "sudo umount -l /efs 2>/dev/null; sudo sed -i '\\# /efs #d' /etc/fstab; sudo rm -rf /efs /etc/fstab.mount_efs"
 # Bash reads this file first. The file makes Bash kill the script before command number KILL_AT.
 KILLER = "set -o functrace; count=0; trap '((++count != KILL_AT)) || kill -KILL $$' DEBUG\n"
-# Kills the script before each of its commands in turn, and then runs it to its end. Prints how often the script was killed.
+# Kills the script before each of its commands in turn, and then runs the script to its end. Prints how often the script was killed.
 KILLED_EVERYWHERE = f"""
 for ((number = 1; ; number++)); do
   {RESET}

@@ -12,7 +12,7 @@ from .cluster import FILE_SYSTEM, Cluster
 
 REGION = "us-east-1"
 
-# This umask is stricter than hardening guides recommend. Ubuntu enables pam_umask by default.
+# This umask is stricter than the umask that hardening guides recommend. Ubuntu enables pam_umask by default.
 HARDEN = (
     "sudo sed -i 's/^UMASK.*/UMASK 077/' /etc/login.defs && "
     "echo 'session optional pam_umask.so' | sudo tee -a /etc/pam.d/common-session >/dev/null"

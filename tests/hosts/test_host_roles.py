@@ -1,4 +1,4 @@
-"""SSH trust, shared storage and worker metadata on real hosts, with connections as the inventory plugin sets them up."""
+"""SSH trust, shared storage and worker metadata on real hosts, with the connection variables that the inventory plugin sets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def cluster(project: Project) -> Project:
-    """Two hosts with all three roles."""
+    """Two hosts to which all three roles have been applied."""
     project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
     project.write(2)
     project.play(*ROLES)
@@ -98,7 +98,7 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
 
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
     shutil.rmtree(cluster.directory)
-    # Without these host keys, the role would need AWS for a host that has no certificate. These tests have no AWS API.
+    # Without these host keys, the role would need AWS for a host that has no certificate. These tests run without an AWS API.
     cluster.write(2, ssh_trust_host_keys=[])
     done = cluster.play("ssh_trust")
     hosts = cluster.hosts[:2]
@@ -229,7 +229,7 @@ def test_lost_controller_files_come_back(cluster: Project) -> None:
 
 
 def test_stolen_address_is_refused(cluster: Project) -> None:
-    """The machine at the address of worker 2 has other host keys than the console showed."""
+    """The host keys of the machine at the address of worker 2 differ from those that the console showed."""
     host = cluster.hosts[1]
     ours = "/etc/ssh/deeplearning /etc/ssh/sshd_config.d/40-deeplearning.conf"
     impostor = f"sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* {ours}; sudo ssh-keygen -qA"

@@ -37,7 +37,7 @@ def cluster(tmp_path_factory):
 
 
 def talker(name, **variables):
-    """Return arguments for Cluster.train and similar methods that describe a job that prints to its logs."""
+    """Return arguments that describe a job that prints to its logs, for Cluster.train and similar methods."""
     return (name, TALKER), {"launcher": "command", "command": ["python3", f"{name}.py"], **variables}
 
 

@@ -80,7 +80,7 @@ def test_healthy_gpus_have_no_findings(cluster, repaired):
 
 
 def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
-    """The second host has faults of the shared storage, a disk, its name, its certificate, its GPUs and its kernel log, all at once."""
+    """The second host has faults in its shared storage, a disk, its name, certificate, GPUs and kernel log, all at the same time."""
     first, second = cluster.hosts
     gpus(first, 8)
     left = second.ssh("nohup sleep 3600 >/dev/null 2>&1 & echo $!").stdout.strip()
@@ -103,7 +103,7 @@ def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
         "certificates": "restart",
         "gpu_count": "replace",
         "gpu_processes": "monitor",
-        "xid": "monitor",  # the second of two findings, because the most severe is first
+        "xid": "monitor",  # the second of two findings, because the most severe finding is first
     }, done.stdout + done.stderr
     assert {hosts for _severity, hosts, _message in found.values()} == {TWO}
     assert "replace  " + f"{TWO}: xid: GPU 0000:64:00: Xid 79" in done.stdout

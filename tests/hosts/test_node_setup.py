@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The role node_setup on two real hosts with a local package and git repository. The second host is new in the second test."""
+"""The role node_setup on two real hosts with a local package and git repository. In the second test, the second host is a new host."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def run(cluster, given, *arguments):
 
 
 def log(host, text):
-    """Return the log that contains a text."""
+    """Return the log that contains the given text."""
     return host.ssh(f"sudo sh -c 'cat $(grep -lr \"{text}\" /var/log/deeplearning-node-setup)'").stdout
 
 

@@ -11,7 +11,7 @@ from .cluster import job_cluster
 
 pytestmark = pytest.mark.exhaustive
 
-# Each attempt continues after the newest checkpoint. The first one waits, so that a host can be lost.
+# Each attempt continues from the newest checkpoint. The first attempt waits, so that a host can be lost.
 SCRIPT = """
     import os, pathlib, time
     import torch, torch.distributed as dist

@@ -35,7 +35,7 @@ ALL_IDLE = {"trust-master": "idle", "trust-worker2": "idle", "trust-worker3": "i
 
 
 def wait(condition: Callable[[], object]) -> None:
-    """Wait as long as other tests, but poll less often, because each poll opens a connection."""
+    """Wait as long as other tests do, but poll less often, because each poll opens a connection."""
     wait_until(condition, interval=0.5)
 
 
@@ -57,7 +57,7 @@ class Queue(Project):
         return self.master.ssh(command).stdout.strip()
 
     def job(self, job: str, field: str) -> str:
-        """Return a field of a job as scontrol shows it, or '' if Slurm no longer knows the job."""
+        """Return the value that scontrol shows for a field of a job, or '' if Slurm no longer knows the job."""
         shown = self.master.ssh(f"scontrol --oneliner show job {job}", check=False).stdout
         found = re.search(rf"\b{field}=(\S+)", shown)
         return found[1] if found else ""
@@ -74,7 +74,7 @@ class Queue(Project):
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
     def wait_until_saved(self, held: str) -> None:
-        """Wait until slurmctld has saved the present state of all jobs, which it does 5 s after a change at the latest.
+        """Wait until slurmctld has saved the current state of all jobs, which happens at most 5 s after a change.
 
         `held` is the id of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
         """
@@ -147,7 +147,7 @@ class Queue(Project):
         return [line for host in self.hosts for line in host.ssh(command, check=False).stdout.split()]
 
     def restore(self) -> None:
-        """Undo what a failed test may have left: jobs, drained nodes and removed hosts."""
+        """Undo what a failed test may have left behind: jobs, drained nodes and removed hosts."""
         for number, host in enumerate(self.hosts, 1):
             if not self.runtime.is_alive(host.name):
                 self.replace(number)
@@ -321,7 +321,7 @@ def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Queue) -> 
 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Queue) -> None:
-    """The batch script dies with the first host. Another host tells Slurm when the job has ended."""
+    """The batch script ends when the first host dies. A different host tells Slurm when the job has ended."""
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     others = ("--limit", f"{queue.name(2)},{queue.name(3)}")
     queue.train("survivor", script, *others, restarts=1, min_hosts=1, heartbeat_timeout=30)
@@ -443,8 +443,8 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Queue) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Queue) -> None:
-    """The master dies, and its replacement has a different address. A job that ends in the meantime and one that keeps running both report
-    to the master.
+    """The master dies, and its replacement has a different address. A job that ends in the meantime and a job that keeps running both
+    report to the master.
     """
     waiting = queue.sbatch("echo waited", "--hold")
     ending, running = (
@@ -506,7 +506,7 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Queue) -> None:
     assert set(changes(queue.play("slurm", arguments=("--check",))).values()) == {2, 3}
     assert changes(queue.play("slurm")) == {queue.name(1): 3, queue.name(2): 2, queue.name(3): 2}
     for host in queue.hosts:
-        # The packages have a file plugstack.conf in the same directory.
+        # The packages install a file plugstack.conf in the same directory.
         left = f"ls -d {KEY} {QUEUE} /etc/slurm/{{slurm,gres,cgroup}}.conf /etc/systemd/system/*/deeplearning.conf"
         assert host.ssh(left, check=False).stdout == ""
         assert host.ssh("systemctl is-active munge slurmd slurmctld", check=False).stdout.split() == ["inactive"] * 3

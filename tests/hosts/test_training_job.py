@@ -116,7 +116,7 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     assert started.returncode == 0, started.stdout + started.stderr
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
         by_script, *by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
-        # The job stops its servers, possibly before their output, when all workers have ended.
+        # When all workers have ended, the job stops its servers, possibly before the servers have printed anything.
         assert by_unit == [by_script] or (kind == "server" and not by_unit)
         arguments, *found = json.loads(by_script)
         assert found == [kind, secret, "3"]
@@ -177,7 +177,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
 
 
 def test_processes_of_a_job_share_memory_on_a_host_and_with_nobody_else(cluster):
-    """NCCL compares /dev/shm to decide whether another process is on the same machine."""
+    """NCCL compares the /dev/shm of two processes to decide whether both run on the same machine."""
     script = """
         import os, pathlib, sys, time
         rank, memory = int(os.environ["DEEPLEARNING_RANK"]), pathlib.Path("/dev/shm")
@@ -263,7 +263,7 @@ def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(clust
     assert secret not in result.stdout
     assert cluster.hosts[0].ssh(f"grep -r {secret} /efs/jobs/odd --include='*.json' --include='*.log'", check=False).stdout == ""
 
-    # While the job runs, a second start under the same name waits for it.
+    # While the job runs, a second start with the same name waits for the job.
     cluster.hosts[0].ssh("touch /efs/jobs/odd/go")
     assert cluster.info("odd")["state"] in ("running", "succeeded")
 
@@ -343,7 +343,7 @@ def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
 
 
 def check_goodput(cluster, found, shown):
-    """Check that the goodput of a restarted job accounts for all of its time, and that it is shown."""
+    """Check that the goodput of a restarted job accounts for all of its time, and that the goodput is shown."""
     spent = found["goodput"]
     wall = max(process["finished"] for process in found["processes"]) - found["created"]
     assert (spent["nodes"], spent["seconds"]) == (3, pytest.approx(wall, rel=0.01))

@@ -27,7 +27,7 @@ def start(options, module="cluster"):
 
 
 def kill_at(cloud, options, stage, module="cluster", **call):
-    """Kill a run of a module at a write call, before or after AWS has executed the call. Return whether the run reached that call."""
+    """Kill a run of a module at a write call, before or after AWS has executed the call. Return whether the run reached the call."""
     cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
     process = start(options, module)
     wait_until(lambda: cloud.control.paused() or process.poll() is not None)

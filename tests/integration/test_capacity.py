@@ -143,7 +143,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
 
-    # When the first alternative has capacity again, the cluster keeps its current alternative and grows with it
+    # When the first alternative has capacity again, the cluster keeps its current alternative and uses it to grow
     cloud.control.set_capacity({P4D: {"us-east-1a": None}})
     assert not run("cluster", **definition)["changed"]
     run("cluster", **{**definition, "worker_count": 5})
@@ -280,9 +280,9 @@ def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition,
     cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
     with pytest.raises(ModuleFailed, match=r"3 of 4 nodes"):
         run("cluster", **{**definition, "instance_type": P4D}, replace_nodes=True)
-    # The group may already have replaced the lost node, because its previous template version is restored
+    # The group may already have replaced the lost node, because the group's previous template version has been restored
     assert len(set(before) & set(instances(cloud, name))) == 4
-    # With the previous definition, the lost node is replaced and the others are unchanged
+    # With the previous definition, the lost node is replaced and the other nodes are unchanged
     run("cluster", **definition)
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
     assert len(set(before) & set(numbers(cloud, name))) == 4
@@ -304,7 +304,7 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
 
 
 def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, run, definition, name, types):
-    """Reservations end, and people delete key pairs and images. The nodes keep running and cost money."""
+    """A run that launches no nodes succeeds even after the reservation has ended and the key pair and the image have been deleted."""
     ec2 = cloud.client("ec2")
     ec2.create_key_pair(KeyName=name)
     original = cloud.client("ssm").get_parameter(Name=definition["image_parameter"])["Parameter"]["Value"]

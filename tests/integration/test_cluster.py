@@ -49,7 +49,7 @@ def test_life_of_a_cluster(cloud, run, definition, name):
     ] == [item for item in (arn["ResourceARN"] for arn in left["ResourceTagMappingList"]) if "file-system" in item]
     assert not run("cluster", cluster=name, state="absent")["changed"]
 
-    # The next run finds the data again, and delete_data deletes it
+    # The next run finds the data again, and delete_data deletes the data
     again = run("cluster", **definition)
     assert ("create", "file_system main") not in steps(again)
     assert ("create", "mount_target us-east-1a") in steps(again)
@@ -180,7 +180,7 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     warning = "EC2 status checks have failed on nodes 3, so these nodes need to be replaced. These changes are deferred"
     assert warning in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may be running on the node"
-    # The unhealthy node does not prevent other changes either
+    # An unhealthy node does not prevent other changes either
     run("cluster", **{**definition, "worker_count": 3})
     run("cluster", **definition)
     assert numbers(cloud, name) == before
@@ -205,8 +205,8 @@ def test_a_node_that_has_died_is_replaced_by_the_next_run(cloud, run, definition
 
 
 def lose(cloud, name, number):
-    """Terminate a worker as if its hardware had failed, and let AWS choose which nodes it terminates, as in groups that earlier versions of
-    the collection created.
+    """Terminate a worker as if its hardware had failed, and let AWS choose which nodes to terminate, in the same way as in groups that
+    earlier versions of the collection created.
     """
     (lost,) = (instance_id for instance_id, its in numbers(cloud, name).items() if its == number)
     cloud.control.kill(lost)

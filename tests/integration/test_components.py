@@ -288,7 +288,7 @@ def test_a_key_that_cannot_encrypt_is_refused_before_anything_is_stored(cloud, r
 
 
 def test_the_authority_has_a_key_of_its_own(cloud, run, name):
-    """The key is created once, only for this parameter, and is deleted with it after a waiting period."""
+    """The key is created once, only for this parameter, and is deleted together with the parameter, after a waiting period."""
     kms, alias = cloud.client("kms"), f"alias/deeplearning/{name}/ssh-authority"
     assert run("ssh_authority", cluster=name, create_kms_key=True, check=True)["changed"]
     assert alias not in {item["AliasName"] for item in kms.list_aliases()["Aliases"]}

@@ -27,7 +27,7 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
-    """As long as AWS does not see the tags of a new resource, it denies calls that it authorizes by tags, instead of reporting a missing
+    """As long as AWS does not see the tags of a new resource, AWS denies API calls that depend on tags, instead of reporting a missing
     resource.
     """
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])

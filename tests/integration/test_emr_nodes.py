@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The inventory of EMR clusters: it lists EMR's running nodes, which keep their numbers, and no other instances."""
+"""The inventory of an EMR cluster lists the running nodes, which keep their numbers, and no other instances."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_authority_of_an_emr_cluster_survives_the_ec2_cluster_with_the_same_
 
 
 def test_the_nodes_of_a_forged_cluster_are_not_listed(cloud, run, emr, name, inventory):
-    """Anyone who may create EMR clusters can choose their names and tags."""
+    """Anyone who may create EMR clusters can choose the names and tags of these clusters."""
     own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
     client = cloud.client("emr")
     tags = client.describe_cluster(ClusterId=own)["Cluster"]["Tags"]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Exports to S3 with the AWS CLI, the permissions that nodes need for them, and the validators of their destinations."""
+"""Exports to S3 with the AWS CLI, the permissions that nodes need for exports, and the validators for export destinations."""
 
 from __future__ import annotations
 

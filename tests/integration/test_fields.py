@@ -307,7 +307,7 @@ FIELDS = {
 }
 
 FURTHER = [
-    # Invalid values of options that can be changed
+    # Invalid values for options whose values can be changed
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (
@@ -342,7 +342,7 @@ def test_every_option_is_in_the_table():
 
 
 def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
-    """Return the fields of a scenario whose options have one of these update policies."""
+    """Return the scenario's fields whose options have one of these update policies."""
     return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
 
@@ -457,7 +457,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     new = numbers(cloud, name)
     assert not old.keys() & new.keys()
     assert sorted(old.values()) == sorted(new.values())
-    if via == "components":  # nodes are replaced last, so earlier modules may keep what old nodes use
+    if via == "components":  # nodes are replaced last, so earlier modules may keep resources that old nodes use
         assert {change["action"] for result in tour.go(after) for change in result["changes"]} <= {"delete"}
     tour.rest(after)
     assert not run("cluster", **after)["changed"]

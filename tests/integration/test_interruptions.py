@@ -21,7 +21,7 @@ SAMPLE = 20  # test every 20th call, except in make test-all
 
 
 def census(cloud, name):
-    """Return how many tagged resources of each kind the cluster has, and the numbers of its nodes."""
+    """Return how many tagged resources of each kind the cluster has, and its node numbers."""
     tagged = (
         cloud.client("resourcegroupstaggingapi")
         .get_paginator("get_resources")
@@ -64,7 +64,10 @@ DEFINITION = {
 
 
 def points(writes, every):
-    """Return every nth write call, as its action and its number among the calls of that action. The order of concurrent calls varies."""
+    """Return every nth write call, as a pair: the action, and the number of the call among all calls with this action.
+
+    The order of concurrent calls varies.
+    """
     count = Counter(writes)
     return [{"action": action, "nth": nth} for action in sorted(count) for nth in range(1, count[action] + 1)][::every]
 

@@ -1,7 +1,8 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every permission in the shipped policies is necessary: operators with one playbook's policy do everything that the playbook may do.
+"""Every permission in the shipped policies is necessary: operators who have only a playbook's policy do everything that the playbook can
+do.
 
 The tests compare the actions that AWS checked with those that the policies allow, and the request parameters with those that the
 local cloud reads.
@@ -46,7 +47,7 @@ DEFINITION = {
 }
 
 
-# Permissions that AWS does not check in any of these runs: why they are allowed, by action and statement
+# The reasons for allowing permissions that AWS does not check in any of these runs, by action and statement
 NOT_ASKED = {
     ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
     ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets lack the cluster's tag that Change requires.",
@@ -234,7 +235,10 @@ def provision(witness):
 
 
 def shortage(witness):
-    """Insufficient capacity: runs delete what they created for the nodes. Later runs delete unused parts: a zone and the public subnets."""
+    """After insufficient capacity, runs delete the resources that they created for the nodes.
+
+    Later runs delete unused parts: a zone and the public subnets.
+    """
     cloud, zones = witness.cloud, ["us-east-1a", "us-east-1b"]
     cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones, 0)})
     efa = {**DEFINITION, "instance_type": EFA_TYPE, "efa": True, "cluster": f"{CLUSTER}-efa"}
@@ -245,7 +249,8 @@ def shortage(witness):
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
     tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
     cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
-    # Without adapters, the placement group is deleted once no node uses it. With image_id, no tag shows the source of the image
+    # Without adapters, the placement group is deleted when no node uses the group any more. With image_id, no tag shows the source of the
+    # image
     image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
     plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
     run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
@@ -352,7 +357,7 @@ def emr(witness):
     }
     cloud.control.set_delays(**FAST, emr_cluster=0.1)
     inventory(witness, "emr")
-    # Without a subnet, EMR chooses a public one, to which block public access applies
+    # If no subnet is specified, EMR chooses a public subnet, to which block public access applies
     run_module("emr_cluster", **{**options, "emr_subnet_id": None}, check=True)
     run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
     run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
@@ -366,9 +371,7 @@ def emr(witness):
 
 
 def read_bootstrap_log(cloud, node):
-    """Read the log of a failed bootstrap action from a bucket that is encrypted with a KMS key of the account, as a run of emr_cluster
-    does.
-    """
+    """Read the log of a failed bootstrap action, as emr_cluster does, from a bucket that is encrypted with a KMS key of the account."""
     key = f"logs/j-1/node/{node}/bootstrap-actions/1/stderr.gz"
     cloud.client("s3").put_object(Bucket=f"{CLUSTER}-data", Key=key, Body=gzip.compress(b"no such file\n"))
     message = f"On the master instance ({node}), bootstrap action 1 returned a non-zero return code"
@@ -402,7 +405,7 @@ def shipped(playbook, **account):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "emr", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
-    """For each action, AWS made at least one check in which the action's statement was the only one that allowed it."""
+    """For each action, AWS made at least one check in which the action's statement was the only one that allowed the action."""
     allowed = pairs(witness.policies[playbook])
     assert allowed == shipped(playbook, adopted=witness.adopted.get(playbook, ()))
     needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}
@@ -421,5 +424,5 @@ def test_the_rest_of_the_policies_is_named():
 
 @pytest.mark.exhaustive
 def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
-    """A parameter has to be removed from the table if the local cloud starts to read it, or if requests no longer contain it."""
+    """A parameter must be removed from the table if the local cloud starts to read it, or if requests no longer contain this parameter."""
     assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)

@@ -85,7 +85,7 @@ def test_a_network_without_any_way_out_has_no_public_side(cloud, run, name):
 
 
 def test_a_network_of_somebody_else_with_ipv6(run, definition, landlord):
-    """AWS lets new security groups of such a VPC also send all traffic over IPv6."""
+    """In a VPC with IPv6, new security groups also allow all outbound IPv6 traffic by default."""
     owner = landlord(ZONES[:1])
     owner.ec2.associate_vpc_cidr_block(VpcId=owner.vpc, AmazonProvidedIpv6CidrBlock=True)
     definition |= owner.options(worker_count=0)
@@ -478,7 +478,7 @@ def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run,
 
 
 def _example(repository, file, **replaced):
-    """Return the options of the module from an example definition, with ids of this account."""
+    """Return the options of the module from an example definition, with ids from this account."""
     variables = yaml.safe_load((repository / "examples" / "definitions" / file).read_text())
     assert all(name.startswith("deeplearning_") for name in variables)
     named = {name.removeprefix("deeplearning_"): value for name, value in variables.items()}

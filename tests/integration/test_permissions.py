@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM policies for operators, as declared and as documented. test_needed_actions.py shows that they are necessary and sufficient."""
+"""The IAM policies for operators, as declared and as documented.
+
+test_needed_actions.py shows that these policies are necessary and sufficient.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ import pytest
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
-# Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether it exists.
+# Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether the bucket exists.
 OPTIONAL = {"s3:ListBucket"}
-# Calls whose names the code computes. test_needed_actions.py shows that the code makes them
+# Calls whose names the code computes. test_needed_actions.py shows that the code makes these calls
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
 SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")
-# Actions that have other names in IAM than in the API
+# Actions whose names in IAM differ from their names in the API
 RENAMED = {
     "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
     "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
@@ -207,8 +210,8 @@ def test_roles_can_be_bound(tool):
 
 
 def test_interfaces_of_others_are_out_of_reach(tool):
-    """The caller may change only Lustre's interfaces. EFS and FSx change their own interfaces on the caller's behalf (security.md, M7;
-    aws.md, S2).
+    """The caller may change only the network interfaces of Lustre file systems. EFS and FSx change their own interfaces on the caller's
+    behalf (security.md, M7; aws.md, S2).
     """
     for action in tool.INTERFACES:
         conditions = {name: each["Condition"] for name, each in statements(tool, "train", action).items()}

@@ -59,7 +59,7 @@ def key_of(name):
 
 
 def resources_of(action):
-    """Return the ARN patterns of the resources that an action applies to, or an empty set if it applies to none."""
+    """Return the ARN patterns of the resources that an action applies to, or an empty set if the action applies to no resource."""
     service, name = action.split(":")
     kinds = reference()[service]["privileges"][name]["resource_types"]
     return {pattern(reference()[service]["resources"][kind]["arn"]) for kind in kinds if kind}

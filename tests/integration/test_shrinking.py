@@ -22,7 +22,7 @@ from .conftest import REGION
 
 @pytest.fixture
 def command(definition, name, tmp_path):
-    """Returns a function that builds the command of a playbook for this cluster."""
+    """Returns a function that builds the command line that runs a playbook for this cluster."""
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(
         json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})
@@ -136,7 +136,7 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
 
 
 def on_terminal(command, cloud, repository, answer):
-    """Run a command on a pseudo-terminal, type the answer to its question, and return its exit status and output."""
+    """Run a command on a pseudo-terminal, answer the command's question, and return the exit status and output of the command."""
     main, terminal = pty.openpty()
     started = subprocess.Popen(
         command,
@@ -154,7 +154,7 @@ def on_terminal(command, cloud, repository, answer):
         while True:
             try:
                 part = os.read(main, 1 << 16)
-            except OSError:  # all its processes have ended
+            except OSError:  # all processes of the command have ended
                 break
             shown += part
             if b"yes and press Enter" in shown and answer:

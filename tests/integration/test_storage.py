@@ -77,7 +77,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot be changed to 'SCRATCH_2'"):
         run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
 
-    # The data is kept, and so are the resources that it depends on
+    # The data is kept, together with the resources that the data depends on
     predicted = run("cluster", cluster=name, state="absent", check=True)
     gone = run("cluster", cluster=name, state="absent")
     assert steps(gone) == steps(predicted)
@@ -119,7 +119,7 @@ def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
 
 
 def test_links_on_several_pages_are_all_read(run, definition, bucket):
-    """FSx returns the links in pages, for which botocore has no paginator."""
+    """FSx returns the data repository associations in pages, for which botocore has no paginator."""
     links = [{"path": f"/{number}", "s3": f"s3://{bucket}/{number}"} for number in range(6)]
     options = {**definition, "worker_count": 0, "lustre": True, "lustre_data_repositories": links}
     run("cluster", **options)
@@ -227,7 +227,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
     def mounts():
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
 
-    # Nodes keep the mount options that they were launched with, also in cluster_info
+    # Nodes keep the mount options that they were launched with, and cluster_info returns these options
     assert steps(run("cluster", **definition)) == {POLICY}
     assert mounts() == {1: "true", 2: "true", 3: "true"}
     run("cluster", **definition, replace_nodes=True)
@@ -281,7 +281,7 @@ def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     wait_until(lambda: has_no_policy(efs, file_system))
     same(run, definition, {("create", "file_system_policy main")})
 
-    # The policy is kept or deleted together with the data
+    # If the data is kept, the policy is kept; if the data is deleted, the policy is deleted
     gone = run("cluster", cluster=name, state="absent")
     assert "file_system_policy main" not in {resource for _action, resource in steps(gone)}
     assert policy(cloud, file_system) == ["Allow"]
@@ -495,7 +495,10 @@ def foreign_file_system(cloud, name, **more):
 
 
 def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
-    """Create a mount target with a security group of its owner that allows NFS from `cidr`. Return its id, its address and the group."""
+    """Create another owner's mount target, with a security group that allows NFS from `cidr`.
+
+    Return the id and the address of the mount target, and the id of the security group.
+    """
     ec2 = cloud.client("ec2")
     group = ec2.create_security_group(GroupName=f"{file_system}-{cidr}", Description="theirs", VpcId=vpc)["GroupId"]
     if cidr:
@@ -577,7 +580,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
             run("cluster", cluster=f"{name}-owner", state="absent", **more)
     assert writes(cloud) == []
 
-    # The module node_group needs the ids of file systems that are not the cluster's own
+    # The module node_group needs the ids of file systems that the cluster does not own
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
     assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
 
@@ -651,7 +654,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
-    # Without nodes, the file system can be changed, and the mount target of the former file system is deleted
+    # If the cluster has no nodes, its file system can be changed, and the mount target of the former file system is deleted
     for group in ("workers", "master"):
         run("node_group", cluster=name, state="absent", group=group)
     changed = run("cluster", **definition, file_system_id=theirs)

@@ -28,7 +28,7 @@ COMPLETE = functools.partial(queue.complete, hold.run)
 
 
 class Jobs:
-    """A directory of jobs, which `list` reads as the module training_job_info does."""
+    """A directory of jobs, which `list` reads in the same way as the module training_job_info."""
 
     def __init__(self, directory):
         self.directory = directory

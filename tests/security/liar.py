@@ -1,4 +1,4 @@
-"""A hostile node's Python: runs everything with the real Python, and merges /etc/lies.json into the result of every module."""
+"""A hostile node's Python: it runs everything with the real Python, and merges /etc/lies.json into the result of every module."""
 
 import json
 import subprocess
@@ -8,7 +8,10 @@ REAL = "/usr/bin/python3.real"
 
 
 def merged(honest, lies):
-    """Return a module result with the lies merged into it. If a lie about a list is an object, it is merged into each member."""
+    """Return a module result with the lies merged into it.
+
+    If a lie about a list is an object, the object is merged into each member of the list.
+    """
     if isinstance(honest, dict) and isinstance(lies, dict):
         return {**honest, **{key: merged(honest.get(key), lie) for key, lie in lies.items()}}
     if isinstance(honest, list) and isinstance(lies, dict):

@@ -70,7 +70,7 @@ def test_every_module_is_known_to_run_on_nodes_or_on_the_controller():
 
 @pytest.mark.parametrize("module", sorted(ON_NODES))
 def test_the_answer_of_every_module_on_nodes_is_filtered(module):
-    """Without an action plugin based on NodeAction, ansible-core would pass the result on unchanged."""
+    """Without an action plugin based on NodeAction, ansible-core would pass on the result of a node unchanged."""
     tree = ast.parse((ROOT / "plugins" / "action" / f"{module}.py").read_text())
     (action,) = [line for line in tree.body if isinstance(line, ast.ClassDef) and line.name == "ActionModule"]
     assert [base.id for base in action.bases] == ["NodeAction"]
@@ -134,7 +134,7 @@ def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
 
 
 def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
-    """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent it."""
+    """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent this."""
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)
     assert done.returncode != 0
     assert "inject_facts_as_vars = false" in done.stdout + done.stderr
@@ -188,7 +188,7 @@ def test_terminal_control_reaches_nobody(nodes):
 
 
 def test_a_silent_node_is_left_out(nodes):
-    """The other nodes continue, long before the process of the silent node ends."""
+    """The other nodes continue long before the process for the silent node ends."""
     task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 10}}
     silent = nodes.folder / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 700\n")
@@ -271,7 +271,7 @@ def test_files_go_to_nodes_as_everything_else_does():
 
 
 def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
-    """A host that gave the name or address of another host would receive that host's part of the job, including its secrets."""
+    """A host that reported the name or address of another host would receive that host's part of the job, including its secrets."""
     said = {"name": "deeplearning-worker1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5", "efa": False}
     task = {
         "deeplearning.cluster.training_job": {

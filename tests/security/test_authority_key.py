@@ -26,7 +26,7 @@ MANAGED = {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:GetParameters"
 
 
 def decides(statements, action, resource):
-    """Evaluate statements without conditions as IAM does: an explicit Deny overrides an Allow."""
+    """Evaluate statements without conditions in the same way as IAM: an explicit Deny overrides an Allow."""
     effects = {
         statement["Effect"]
         for statement in statements
@@ -96,7 +96,7 @@ def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definit
     profile = adopted_profile(cloud, name, CORE)
     (message,) = warned(run, definition, profile)
     assert f"the role of {profile} is allowed to read /deeplearning/{name}/ssh-authority" in message
-    # With a dedicated KMS key, which the role may not use
+    # With a dedicated KMS key, which the role is not allowed to use
     run("ssh_authority", cluster=name, create_kms_key=True)
     assert warned(run, definition, profile) == []
     run("ssh_authority", cluster=name, state="absent")

@@ -57,7 +57,7 @@ def emr_request(cluster, **more):
 
 
 def made(cloud, cluster, network):
-    """Create the resources of a cluster as the administrator. Most of them have tags that name their cluster."""
+    """Create the resources of a cluster as the administrator. Most of the resources have tags that name their cluster."""
     ec2, iam, efs, ssm = (cloud.client(service) for service in ("ec2", "iam", "efs", "ssm"))
     new = SimpleNamespace(cluster=cluster, network=network)
     new.vpc = ec2.create_vpc(CidrBlock=network, TagSpecifications=tagged(cluster, "vpc"))["Vpc"]["VpcId"]

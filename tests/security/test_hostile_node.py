@@ -125,7 +125,7 @@ def lie(controller: Controller, lies: dict) -> None:
 
 
 def facts(controller: Controller) -> dict:
-    """Return results that reached the controller's variables before the security review, and other results that might."""
+    """Return results that reached the controller's variables before the security review, and other results that might reach them."""
     run = f"sh -c 'id > {controller.marker}'"
     return {
         "ansible_facts": {
@@ -186,7 +186,7 @@ ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 @pytest.mark.parametrize("playbook", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.exhaustive) for name in PLAYBOOKS])
 def test_facts_in_answers_change_nothing(hostile, playbook):
-    """Each result contains variables. For configure.yml, certificates are removed first, so that the controller signs new ones."""
+    """Each result contains variables. Before configure.yml, the certificates are removed, so that the controller signs new certificates."""
     lie(hostile, facts(hostile))
     for host in HOSTILE if playbook == "configure.yml" else ():
         hostile.on(host, REMOVE_CERTIFICATES)

@@ -48,7 +48,7 @@ def code(folder):
 
 @pytest.fixture
 def outside(folder):
-    """Files that belong to root. Verifies after the test that they have not changed."""
+    """Files that belong to root. After the test, the fixture verifies that the files have not changed."""
     for number in range(FILES):
         (folder / "outside").mkdir(exist_ok=True)
         (folder / "outside" / f"{number}.py").write_text("root's")
@@ -82,7 +82,7 @@ def exchanging(one, other):
 
 
 def copy(code, place):
-    """Copy the code as C(state=started) does."""
+    """Copy the code in the same way as C(state=started)."""
     local_code.check_directory(str(place), "/proc/jobs/digits")
     descriptor = local_code.open_directory(str(place), USER)
 
@@ -300,7 +300,7 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
 
 
 def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkeypatch):
-    """L2: waiting for the lock has a time limit, and only root can open the lock file."""
+    """Waiting for the lock has a time limit, and only root can open the lock file (L2 of the security review)."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
     monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
@@ -311,7 +311,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
 
 
 def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
-    """L3: an invalid note about a running job is deleted and does not prevent the start of a different job."""
+    """An invalid note about a running job is deleted and does not prevent the start of a different job (L3 of the security review)."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
     monkeypatch.setattr(systemd, "STARTED", str(tmp_path / "started"))

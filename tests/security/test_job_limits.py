@@ -1,4 +1,4 @@
-"""A job's files, memory and leftovers do not keep others from working: sizes, times, memory, processes, profiles."""
+"""A job's files, memory and leftovers do not keep other jobs from working: sizes, times, memory, processes, profiles."""
 
 from __future__ import annotations
 

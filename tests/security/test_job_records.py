@@ -1,4 +1,4 @@
-"""M4: the files of jobs are untrusted data. Invalid ones are skipped and reported, and the valid ones are shown."""
+"""The files of jobs are untrusted data: invalid files are skipped and reported, valid files are shown (M4 of the security review)."""
 
 from __future__ import annotations
 

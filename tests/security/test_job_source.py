@@ -1,4 +1,4 @@
-"""M6 and L4: git on the controller runs no program that a source configures, and reveals no password."""
+"""Git on the controller runs no program that a source configures, and reveals no password (M6 and L4 of the security review)."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def test_the_login_user_can_run_jobs_as_before(cluster):
 
 @pytest.mark.exhaustive
 def test_an_environment_in_the_login_users_home_is_found(cluster):
-    """Images and the role python_environment create environments there. On most distributions, home directories are private."""
+    """Images and the role python_environment create environments in home directories, which are private on most distributions."""
     for host in cluster.hosts:
         host.ssh("chmod 0700 ~ && test -x ~/environments/mine/bin/python || python3 -m venv ~/environments/mine")
     python = "/home/ubuntu/environments/mine/bin/python"
@@ -284,7 +284,7 @@ def test_a_user_that_cannot_be_used_is_refused(cluster, user, message):
 
 @pytest.mark.exhaustive
 def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
-    """L2 and L3: a running job replaces the specification of its process, which root reads."""
+    """A running job replaces the specification of its process, which root reads (L2 and L3 of the security review)."""
     script = """
         import fcntl, glob, os, pathlib, time
         spec, = glob.glob("/run/deeplearning/jobs/breaks-*/spec.json")
@@ -303,8 +303,8 @@ def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
 
 
 def test_mpi_reaches_other_hosts_without_a_key(cluster):
-    """The distribution's Open MPI runs as a user who cannot log in to any host. The processes of such a job on other hosts end with the
-    job.
+    """The distribution's Open MPI runs as a user who cannot log in to any host. When the job ends, its processes on other hosts end as
+    well.
     """
     host = "echo $OMPI_COMM_WORLD_RANK $DEEPLEARNING_HOST $(id -un) $TOKEN"
     variables = {"launcher": "mpi", "python": "/usr/bin/python3", "processes_per_host": 2, "secrets": {"TOKEN": "t0ken"}}

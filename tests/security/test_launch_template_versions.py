@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An operator who may create launch template versions cannot use them to launch nodes with a role that the operator may not pass."""
+"""An operator who may create launch template versions cannot launch nodes with a role that the operator may not pass."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _profile(cloud, name):
 
 
 def test_groups_launch_one_version(cloud, run, definition, name):
-    """Runs also correct groups from earlier releases, which launch the newest version, and groups that a killed run did not update."""
+    """A run also corrects groups from earlier releases, which launch the newest version, and groups that a killed run did not update."""
     run("cluster", **definition)
     group = _group(cloud, name)
     assert group["LaunchTemplate"]["Version"] == "1"

@@ -55,7 +55,7 @@ def test_a_browser_is_told_that_no_page_may_ask(cloud: LocalCloud) -> None:
 
 
 def test_no_answer_is_meant_for_other_origins(cloud: LocalCloud) -> None:
-    """By default, moto sends headers with every response that allow other origins to read it."""
+    """By default, every response of moto has headers that allow other origins to read the response."""
     for service, call in (("ec2", "describe_vpcs"), ("s3", "list_buckets"), ("iam", "list_roles"), ("ssm", "describe_parameters")):
         headers = getattr(cloud.client(service), call)()["ResponseMetadata"]["HTTPHeaders"]
         assert [name for name in headers if name.lower().startswith("access-control")] == []
@@ -162,8 +162,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
         yield host
 
 
-# Opens the file for writing, but writes nothing to it. A host that can do this can set the program that the machine's kernel runs as root
-# after a crash.
+# Opens the file for writing, but writes nothing to it. A host that can open this file can set the program that the machine's kernel runs as
+# root after a crash.
 KERNEL_SETTINGS = """
 import os, subprocess
 os.makedirs("/mnt/proc", exist_ok=True)

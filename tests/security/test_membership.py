@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""H1: tags alone do not make an instance a node or a node's replacement, and add nothing to fstab."""
+"""Tags alone do not make an instance a node or a node's replacement, and add nothing to fstab (H1 of the security review)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _node(cloud, name, number):
     [{"NodeType": "Worker"}, {"NodeType": "Worker", NUMBER: "2"}, {"NodeType": "Master"}, {"NodeType": "Master", NUMBER: "1"}],
 )
 def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, name, inventory, outsider, tags):
-    # This instance is older than all nodes. The oldest one used to become the node
+    # This instance is older than all nodes. In earlier versions, the oldest instance became the node
     theirs = outsider(name, **tags)
     made = run("cluster", **definition)
     assert ("create", "nodes master") in steps(made)
@@ -98,7 +98,7 @@ def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, nam
     assert theirs not in json.dumps(run("cluster_info", cluster=name)["nodes"])
     assert not run("cluster", **definition)["changed"]
     assert instances(cloud, name)[theirs] == {"deeplearning:cluster": name, "deeplearning:component": "nodes", **tags}
-    # Deleting the cluster does not wait for it either
+    # Deleting the cluster does not wait for this instance either
     run("cluster", cluster=name, state="absent", delete_data=True)
     assert _state(cloud.client("ec2"), theirs) == "running"
 

@@ -1,6 +1,6 @@
 """Hundreds of damaged inputs from hosts, tags and AWS cause only the errors meant for them, cause no hangs, and do not affect valid inputs.
 
-Each input is a valid one with a few mutations. A fixed seed makes them the same in each run.
+Each input is a valid input with a few mutations. A fixed random seed makes the mutations the same in each run.
 """
 
 from __future__ import annotations

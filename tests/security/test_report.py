@@ -49,7 +49,7 @@ def honest():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The names of the charts drawn, in order. The charts are replaced by stubs, which take no time."""
+    """The names of the charts drawn, in order. Stubs, which take no time, replace the charts."""
     found = []
     for name in ("curve", "rates"):
         monkeypatch.setattr(charts, name, lambda *arguments, name=name: found.append(name) or "data:,")

@@ -1,4 +1,4 @@
-"""L1 and L9: secrets stay out of the nodes' logs, and unpacked files have no setuid or setgid bits."""
+"""Secrets stay out of the nodes' logs, and unpacked files have no setuid or setgid bits (L1 and L9 of the security review)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Where the MUNGE key of a cluster comes from if nodes lie about their keys."""
+"""Tests of the source of a cluster's MUNGE key when nodes lie about their keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASTER, SECOND, THIRD = "bert-master", "bert-worker2", "bert-worker3"
 OLD, NEW = (base64.b64encode(bytes([number]) * 128).decode() for number in (1, 2))
 HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0}
 
-# A node's Python. It prints results in the format of the role's modules, with the key from a file or with lies about the key.
+# A node's Python, which prints results in the format of the role's modules, with the key from a file or with lies about the key.
 PYTHON = """\
 #!{python}
 import json, os, re, sys

@@ -128,7 +128,7 @@ def test_the_configuration_uses_no_host_keys_of_the_machine():
 
 
 class Trust(Project):
-    """Two hosts whose certificate authority is in AWS. Their addresses are in /etc/hosts."""
+    """Two hosts whose certificate authority is in AWS. The addresses of both hosts are in /etc/hosts."""
 
     cloud: LocalCloud
 
@@ -320,7 +320,7 @@ def test_a_rotation_that_was_interrupted_is_carried_on(trust: Trust) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.exhaustive
 def test_another_controller_follows_a_rotation(trust: Trust) -> None:
-    """The other controller has its own files, which contain the old authority."""
+    """The second controller has its own files, which contain the old authority."""
     saved = {name: (trust.directory / name).read_bytes() for name in os.listdir(trust.directory) if (trust.directory / name).is_file()}
     trust.run("deeplearning.cluster.rotate_authority", FRESH)
     for name, content in saved.items():

@@ -1,4 +1,4 @@
-"""M4: stopping a job uses systemd on each host, independently of the job's files and of the shared storage."""
+"""Stopping a job uses systemd on each host, independently of the job's files and the shared storage (M4 of the security review)."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_without_lustre_nothing_outside_reaches_the_nodes():
 
 
 def test_an_adopted_file_system_keeps_its_owner(hosts):
-    """The role reports that the login user cannot write there, and does not change the owner of the directory."""
+    """The role reports that the login user cannot write to the file system, and does not change the owner of the root directory."""
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
     refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)

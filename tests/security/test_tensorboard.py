@@ -1,4 +1,4 @@
-"""L15: only TensorBoard's own service may use TensorBoard's port, not a job that took the port first."""
+"""Only TensorBoard's own service may use TensorBoard's port, not a job that took the port first (L15 of the security review)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# Listens on a port. Its process name imitates how ss shows the process whose id is the argument.
+# Listens on a port. The process has a name that imitates how ss shows the process whose id is the argument.
 FOREIGN = """
 import ctypes, socket, sys, time
 ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""M5: no terminal control sequences reach the operator."""
+"""No terminal control sequences reach the operator (M5 of the security review)."""
 
 from __future__ import annotations
 

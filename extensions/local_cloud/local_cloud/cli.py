@@ -17,8 +17,8 @@ from .status import table
 
 BASHRC = Path(__file__).with_name("bashrc")
 WITHOUT_USER_NAMESPACE = (
-    "local-cloud: Hosts run without a user namespace, so root on a host is root on this machine. On hosts, run only what you would run "
-    "here as root. To use user namespaces on a machine that allows them, destroy the local cloud and start it again."
+    "local-cloud: Hosts run without a user namespace, so root on a host is root on this machine. On hosts, run only what you "
+    "would run as root on this machine. To use user namespaces on a machine that allows them, destroy the local cloud and start it again."
 )
 
 
@@ -84,7 +84,7 @@ def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
     program = os.environ.get("SHELL") or "bash"
     if Path(program).name != "bash":
-        print(f"local-cloud: This shell uses the local cloud in {cloud.home.folder}. Leave it with exit.", flush=True)
+        print(f"local-cloud: This shell uses the local cloud in {cloud.home.folder}. Leave the shell with exit.", flush=True)
         os.execvpe(program, [program], environment)
     os.execvpe(program, [program, "--rcfile", str(BASHRC), "-i"], environment)
 
@@ -123,7 +123,7 @@ HELP = {
     "shell": "open a shell in which AWS tools use the local cloud",
     "network": "print an address range that is unused on this machine, for the VPC of another cluster",
     "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
-    "image": "build the node image and the environments of frameworks",
+    "image": "build the node image and the framework environments",
 }
 
 
@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--relaunch",
                 action="store_true",
-                help="replace the instances of Auto Scaling groups whose hosts lack one of the environments",
+                help="in Auto Scaling groups, replace the instances whose hosts lack one of the environments",
             )
             command.add_argument(
                 "--hosts", action=argparse.BooleanOptionalAction, help="run instances as containers, or as entries in the API only"

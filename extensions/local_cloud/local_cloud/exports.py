@@ -1,4 +1,4 @@
-"""Exports EFS and FSx file systems to hosts while the API serves them."""
+"""Exports EFS and FSx file systems to hosts, as long as the file systems exist in the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Exports:
         self._thread.join()
 
     def update(self) -> None:
-        """Export new and changed file systems, and delete the data of deleted ones."""
+        """Export new and changed file systems, and delete the data of deleted file systems."""
         with CLOUD.lock:
             access = client_accesses()
             served = {identifier: (servers, access.get(identifier, OPEN)) for identifier, servers in served_file_systems().items()}
@@ -57,7 +57,8 @@ class Exports:
 def served_file_systems() -> dict[str, frozenset[str]]:
     """Return the servers of every file system, by the id of the file system. A file system that cannot be mounted has no servers.
 
-    Servers of EFS are the DNS names and addresses of available mount targets. The server of Lustre is `DNS name@tcp:mount name`.
+    The servers of an EFS file system are the DNS names and addresses of its available mount targets. The server of a Lustre file system is
+    `DNS name@tcp:mount name`.
     """
     efs = {
         file_system.file_system_id: frozenset(_servers(file_system.file_system_id, backend, region))

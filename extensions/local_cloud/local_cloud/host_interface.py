@@ -19,7 +19,7 @@ class HostSpec:
 
     instance_id: str
     network: str
-    """VPC id. Hosts of one VPC reach each other."""
+    """VPC id. Hosts in the same VPC can reach each other."""
     network_cidr: str
     private_ip: str
     public_ip: str | None
@@ -59,7 +59,7 @@ class HostInterface(Protocol):
         """Return the path of the host's Unix socket, which the server of the AWS API creates, or None if the host does not exist."""
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system from these servers only. The file system is created on first use.
+        """Let hosts mount the file system only from these servers. The file system is created on first use.
 
         `access` contains the allowed actions of clients, as `file_system_policies.client_access` returns them.
         """

@@ -29,7 +29,7 @@ API_ADDRESS = "127.0.0.2"
 
 
 class HostSockets:
-    """A thread that opens and closes sockets as hosts start and stop."""
+    """A thread that opens and closes sockets when hosts start and stop."""
 
     def __init__(self, hosts: HostInterface, api: Application) -> None:
         self._hosts = hosts
@@ -88,7 +88,7 @@ class HostSocket:
 
 
 def host_application(metadata: Application, api: Application, node_tasks: Application) -> Application:
-    """Return the application behind a host's socket: its metadata service, its tasks in EMR, and the AWS API without the control API."""
+    """Return the application behind a host's socket: the metadata service, the host's EMR tasks, and the AWS API except the control API."""
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("HTTP_HOST", "").partition(":")[0] == METADATA_ADDRESS:
@@ -112,7 +112,7 @@ def _listen(path: Path) -> socket.socket:
         listening.bind(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
-    # Root on a host is another user of this machine. The mode of the local cloud's home folder excludes other users.
+    # On this machine, root on a host is a different user. The mode of the local cloud's home folder excludes other users.
     os.chmod(path, 0o666)
     listening.listen(128)
     return listening

@@ -135,7 +135,7 @@ class CloudManager:
         return network
 
     def relaunch(self, environments: Collection[str]) -> list[str]:
-        """Terminate the instances of Auto Scaling groups whose hosts were created without one of the environments. Return their ids.
+        """In Auto Scaling groups, terminate the instances whose hosts were created without one of the environments. Return their ids.
 
         The groups launch replacements, whose hosts have the environments.
         """

@@ -1,4 +1,4 @@
-"""Local clouds and hosts for tests."""
+"""Functions and classes that give tests local clouds and hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
 
-# CIDR ranges for the VPCs of tests. Bare hosts and `make train` use other ranges.
+# CIDR ranges for the VPCs of tests. Bare hosts and `make train` use different ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
 Result = TypeVar("Result")
 
@@ -74,7 +74,7 @@ class BareHost:
 def bare_hosts(
     folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = (), *, with_fuse: bool = False
 ) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
-    """Boot hosts without an AWS API. `folder` contains their files and determines their network: use a new folder each time.
+    """Boot hosts without an AWS API. `folder` contains the hosts' files and determines the hosts' network: use a new folder each time.
 
     With `with_fuse`, the hosts have the device /dev/fuse, unless this machine forbids the use of FUSE in containers.
     """
@@ -175,7 +175,10 @@ class Control:
         self._ask("POST", "suspend", {"group": group, "process": process})
 
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
-        """Create a Capacity Block and return its id. Options: `start` (0) and `duration` (a day) in seconds, and `tags`."""
+        """Create a Capacity Block and return its id.
+
+        Options: `start` (default: 0) and `duration` (default: one day) in seconds, and `tags`.
+        """
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
@@ -281,7 +284,7 @@ class LocalCloud:
 def wait_until(condition: Callable[[], Result], timeout: float = 300.0, interval: float = 0.05) -> Result:
     """Poll the condition until it returns a true value, and return that value. Raises `TimeoutError`.
 
-    The default timeout allows for a machine under heavy load. A test that passes never waits that long.
+    The default timeout allows for a machine under heavy load. A test that passes never reaches this timeout.
     """
     deadline = time.monotonic() + timeout
     while not (result := condition()):

@@ -13,7 +13,7 @@ KINDS = {
 
 
 def damage(job, kind, everything=False):
-    """Damage the newest checkpoint, or all of them, and then kill the rank that writes checkpoints."""
+    """Damage the newest checkpoint, or all checkpoints, and then kill the rank that writes checkpoints."""
     job.wait_for_step()
     job.target = 0
     job.host.ssh(f"sudo pkill -STOP -f '/jobs/{job.name}/[c]ode/workload.py rank'")

@@ -40,7 +40,7 @@ def prepare(host):
 
 
 def restore(host):
-    """Undo the changes that a fault made, so that the host is healthy."""
+    """Undo the changes that a fault made, so that the host is healthy again."""
     host.ssh(
         f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "

@@ -1,4 +1,4 @@
-"""Faults that affect a whole host: loss, suspension, shutdown."""
+"""Faults that affect an entire host: loss, suspension, shutdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local_cloud.testing import wait_until
 
 
 def lose(job, number=None):
-    """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host takes its place."""
+    """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host replaces the removed host."""
     target = job.target if number is None else number
     job.target = target
     job.wait_for_step()
@@ -44,7 +44,7 @@ def suspend(job, number=None):
 
 
 def replace_later(job):
-    """After the judge has seen the job, replace the lost host with a new one that has the same address."""
+    """After the judge has examined the job, replace the lost host with a new host that has the same address."""
 
     def replace(host=job.host, number=job.target + 1):
         job.cluster.runtime.remove(host.name)

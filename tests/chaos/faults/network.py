@@ -1,4 +1,4 @@
-"""Faults of the network between hosts, made with nftables on one host."""
+"""Faults in the network between hosts, injected with nftables on one host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cut(job, kind):
 
 
 def cut_for(job, kind, seconds):
-    """Drop the traffic of a host for some seconds. The host itself restores the traffic, because it may not be reachable."""
+    """Drop the traffic of a host for some seconds. The host itself restores the traffic, because the host might not be reachable."""
     job.wait_for_step()
     job.strike(job.host, f"systemd-run --quiet --on-active={seconds} nft delete table {TABLE} && {apply(kind)}")
 

@@ -1,4 +1,4 @@
-"""Faults of single processes: signals, suspended processes, a memory limit, exits of the supervisor."""
+"""Faults in single processes: signals, suspended processes, a memory limit, exits of the supervisor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kill_in_each_attempt(job, count):
 
 
 def suspend_supervisor(job):
-    """Suspend a supervisor until the job continues without its host."""
+    """Suspend a supervisor until the job continues without the supervisor's host."""
     job.undo.callback(job.signal, job.target, "CONT", "supervisor")
     send(job, "STOP", "supervisor")
     job.wait_for_attempt(2)
@@ -64,7 +64,7 @@ def limit_memory(job):
 
 
 def has_unified_memory():
-    """Return whether hosts count out-of-memory kills with cgroup v2, which the collection needs to name this cause."""
+    """Return whether hosts use cgroup v2, which counts out-of-memory kills. The collection needs this count to identify the cause."""
     return subprocess.run(["mountpoint", "-q", MEMORY_CGROUPS], check=False).returncode != 0
 
 

@@ -1,4 +1,4 @@
-"""Faults of the shared storage: full, stalled, read-only. The shared storage of the suite's hosts is a small, separate file system."""
+"""Faults in the shared storage: full, stalled, read-only. The shared storage of the suite's hosts is a small, separate file system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fill(job, place, stays=False):
     job.strike(job.cluster.hosts[0], f"dd if=/dev/zero of={place}/fill bs=64k 2>/dev/null || true")
     if stays:
         return
-    # The disk may not have enough space for the verdict itself.
+    # The disk might not have enough space for the verdict itself.
     wait_until(lambda: not job.cluster.hosts[0].ssh(f"pgrep -f '/jobs/{job.name}/[c]ode'", check=False).stdout)
     job.undo.close()
 
@@ -36,7 +36,7 @@ def stall(job, seconds):
     job.undo.callback(subprocess.run, thaw, check=True)
     job.injected = time.time()
     subprocess.run(as_root("fsfreeze", "--freeze", job.cluster.storage), check=True)
-    time.sleep(seconds)  # the fault is a stall of this length
+    time.sleep(seconds)  # the storage hangs for this time
     job.undo.close()
 
 

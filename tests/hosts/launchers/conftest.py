@@ -1,4 +1,4 @@
-"""Faults that happen to jobs on real hosts, which every launcher has to survive."""
+"""Faults that every launcher has to survive, injected into jobs on real hosts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Endless(NamedTuple):
     """A job that trains indefinitely, with continuous communication between the processes on all hosts.
 
     C(variables) are the variables of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pkill -f) on
-    the host with the index C(victim): for the process that starts or leads the others there, and for a process that trains. C(training) is
-    a function that returns whether all processes are training. C(variant) is part of the job names if a file tests a launcher in several
-    ways.
+    the host with the index C(victim): for the process that starts or coordinates the other processes on that host, and for a process that
+    trains. C(training) is a function that returns whether all processes are training. C(variant) is part of the job names if a file tests a
+    launcher in several ways.
     """
 
     script: str

@@ -52,7 +52,7 @@ def test_ranks_talk_to_each_other_on_all_hosts_and_have_their_environment(cluste
 
 
 def test_without_the_choice_of_network_the_bridge_would_stop_it(cluster):
-    """The failure shows that the other tests depend on the choice of network."""
+    """The job fails, which shows that the other tests pass only because the launcher selects the network."""
     script = """
         from mpi4py import MPI
         MPI.COMM_WORLD.allreduce(1)

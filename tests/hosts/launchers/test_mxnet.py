@@ -162,13 +162,13 @@ def trusted(cluster):
 @pytest.mark.parametrize(
     ("launcher", "content", "hosts"),
     [
-        ("ssh", "addresses", 3),  # servers bind to the entries of the list, so the entries must be addresses
+        ("ssh", "addresses", 3),  # parameter servers bind to the entries of the list, so the entries must be addresses
         ("mpi", "names", 3),
         ("local", "names", 1),
     ],
 )
 def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(trusted, launcher, content, hosts):
-    """Users of the former stacks run `launch.py` in this way."""
+    """Users of the former CloudFormation stacks run `launch.py` in this way."""
     write_workers(trusted, content)
     expected = [host.private_ip for host in trusted.hosts] if content == "addresses" else [worker["name"] for worker in trusted.workers]
     assert trusted.read("/opt/deeplearning/workers").split() == expected

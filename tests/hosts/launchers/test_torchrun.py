@@ -41,7 +41,7 @@ def test_an_elastic_job_goes_on_without_a_host(cluster):
     assert [process["state"] for process in found["processes"]] == ["succeeded", "succeeded", "failed"]
     assert found["state"] == "succeeded"
     assert epochs(cluster, "elastic")[-1] == 30
-    # The remaining ranks continued after the last checkpoint.
+    # The remaining ranks continued from the last checkpoint.
     logs = [cluster.read(f"/efs/jobs/elastic/logs/agent{index}.log") for index in range(2)]
     for log in logs:
         assert re.search(r"^\[rank \d\] rank \d of 3 on ", log, re.MULTILINE)

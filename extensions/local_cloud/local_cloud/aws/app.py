@@ -55,7 +55,7 @@ class AwsApi:
 
     @property
     def capacity(self) -> Capacity:
-        """Return the limits for instance types and zones."""
+        """Return the capacity limits for instance types and zones."""
         return CLOUD.capacity
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

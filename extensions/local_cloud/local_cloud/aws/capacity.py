@@ -1,4 +1,4 @@
-"""Capacity of zones for instances, by type and market."""
+"""The number of instances that each zone has capacity for, by instance type and market."""
 
 from __future__ import annotations
 

@@ -23,6 +23,6 @@ class Clock:
             heapq.heappush(self._entries, (time.time() + seconds, self._number, action))
 
     def run_due(self) -> None:
-        """Make the calls that are due."""
+        """Make the delayed calls that are due."""
         while self._entries and self._entries[0][0] <= time.time():
             heapq.heappop(self._entries)[2]()

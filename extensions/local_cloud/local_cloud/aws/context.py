@@ -23,7 +23,7 @@ KEPT_DECISIONS = 100_000
 
 
 class CloudState:
-    """State in addition to moto's own. Reading and writing this state and moto's state requires `lock`."""
+    """State that moto does not keep. Reading and writing this state and moto's state requires `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

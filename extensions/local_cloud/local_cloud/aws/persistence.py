@@ -64,7 +64,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, PRIVATE_KEYS):
             pem = obj.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             return _private_key, (pem,)
-        if isinstance(obj, GeneratorType):  # further pages of a response, which moto keeps until they are requested
+        if isinstance(obj, GeneratorType):  # further pages of a response, which moto keeps until a client requests these pages
             return iter, ((),)
         return NotImplemented
 
@@ -96,14 +96,15 @@ def load(path: Path) -> None:
     """Replace the state with a snapshot.
 
     Raises `ForeignFile` if another user owns the file, because unpickling executes code. Raises `CloudError` if a different version of the
-    local cloud wrote it.
+    local cloud wrote the snapshot.
     """
     with CLOUD.lock:
         with path.open("rb") as file:
             check_owner(os.fstat(file.fileno()), path)
             if file.readline(len(FORMAT)) != FORMAT:
                 raise CloudError(
-                    "The state was written by another version. Delete this cloud (make clean, or local-cloud destroy) and start again."
+                    "The state was written by a different version. Delete this local cloud (make clean, or local-cloud destroy) and start "
+                    "again."
                 )
             state = _Unpickler(file).load()
         for service, accounts in state["backends"].items():

@@ -13,25 +13,25 @@ class Delays:
     """Durations of changes in seconds. 0 means that a change is immediate."""
 
     nat_gateway: float = 1.0
-    """From creation until the resource is available, and from deletion until it is deleted."""
+    """Time from creation until the resource is available, and from the start of the deletion until the resource no longer exists."""
     file_system: float = 0.5
     mount_target: float = 0.5
     file_system_policy: float = 0.2
-    """From a change of a policy until reads return the new policy."""
+    """Time from a policy change until reads return the new policy."""
     emr_cluster: float = 0.5
     """The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node."""
     launch_retry: float = 5.0
-    """Between two attempts of a group to launch instances."""
+    """Time between two attempts of a group to launch instances."""
     health_check: float = 1.0
-    """Between two health checks of running hosts."""
+    """Time between two health checks of running hosts."""
     group_health_check: float = 0.2
-    """Until a group detects that its instance is no longer running. On AWS, this takes minutes."""
+    """Time until a group detects that one of its instances is no longer running. On AWS, this takes minutes."""
     block_end: float = 1800.0
-    """From the termination of instances in a Capacity Block to the end of the block."""
+    """Time from the termination of instances in a Capacity Block to the end of the block."""
     clock_lag: float = 0.0
     """Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine."""
     forget: float = 600.0
-    """Until terminated instances and deleted NAT gateways are no longer listed."""
+    """Time until terminated instances and deleted NAT gateways are no longer listed."""
 
     def changed(self, changes: dict[str, float]) -> Delays:
         """Return a copy of these delays with the given values replaced. Raises `ValueError` for an unknown name or an invalid value."""
@@ -55,6 +55,6 @@ class Settings:
     """
     delays: Delays = field(default_factory=Delays)
     administrator: Credentials = field(default_factory=Credentials)
-    """The access key of the account's root user, who may do everything."""
+    """The access key of the account's root user, who has all permissions."""
     control_token: str = field(default_factory=secrets.token_urlsafe, repr=False)
     """The token of the control API."""

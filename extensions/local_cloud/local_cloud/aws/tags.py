@@ -7,7 +7,7 @@ from typing import Any
 
 RESERVED = "aws:"
 MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
-"""Names of parameters that contain tags. Filters have other names, so filtering by reserved tags is allowed."""
+"""Names of parameters that contain tags. Filters are in parameters with different names, so requests can filter by reserved tags."""
 
 
 def find_reserved(parameters: Any) -> str | None:

@@ -25,6 +25,6 @@ def overlaps(candidate: str, used: Iterable[str]) -> bool:
 
 
 def free_range(candidates: Iterable[str], used: Iterable[str]) -> str | None:
-    """Return the first candidate that does not overlap a used range, or None."""
+    """Return the first address range among the candidates that overlaps no used range, or None."""
     others = list(used)
     return next((candidate for candidate in candidates if not overlaps(candidate, others)), None)

@@ -10,7 +10,7 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# A separate device on the host, which replaces the machine's device there from boot on.
+# A separate device, which replaces the machine's device on the host from boot on.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 
@@ -18,15 +18,18 @@ PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; t
 def options(folder: Path) -> list[str]:
     """Return the `podman create` options for a host with FUSE. If the host needs a separate device, create it in `folder`.
 
-    The machine's device may be accessible only to root. In a user namespace, root on a host is another user of the machine and
-    needs a separate device.
+    The machine's device might be accessible only to root. In a user namespace, root on a host is a different user on the machine and needs
+    a separate device.
     """
     shared = stat.S_IMODE(DEVICE.stat().st_mode) & 0o006 == 0o006
     return [f"--device={DEVICE}", *([] if shared else [f"--volume={_own_device(folder)}:{OWN_DEVICE}"])]
 
 
 def works(podman: Podman, image: str, folder: Path, host_options: list[str]) -> bool:
-    """Return whether hosts with these options can open the device. A machine may have no such device, or forbid its use in containers."""
+    """Return whether hosts with these options can open the device.
+
+    A machine might not have the device, or might not allow containers to use the device.
+    """
     if not DEVICE.is_char_device():
         return False
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..private_files import open_private
 
 LABEL = "deeplearning.local-cloud"
-# Seconds. Slow commands, such as builds, have their own limit.
+# Seconds. Slow commands, such as builds, have their own time limit.
 TIMEOUT = 300.0
 
 

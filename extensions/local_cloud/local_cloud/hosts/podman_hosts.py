@@ -166,7 +166,7 @@ class PodmanHosts:
         return folder / SOCKET if folder.is_dir() else None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system from these servers only. Without servers, the file system cannot be mounted."""
+        """Let hosts mount the file system only from these servers. If `servers` is empty, the file system cannot be mounted."""
         self._file_systems.export(file_system_id, servers, access)
 
     def delete_file_system(self, file_system_id: str) -> None:
@@ -182,7 +182,8 @@ class PodmanHosts:
     def _wait_for_monitor(self, name: str) -> None:
         """Wait until podman's monitor of the host's previous run has ended. Raises `PodmanError`.
 
-        After a host has stopped, its monitor frees the host's resources. If this happens late, it also ends a host that is about to start.
+        After a host has stopped, its monitor frees the host's resources. A monitor that does so late also stops a host that is about to
+        start.
         """
         deadline = time.monotonic() + TIMEOUT
         while _is_monitored(name):
@@ -297,7 +298,10 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root on a host, another user of this machine, can read. The local cloud's home folder excludes other users."""
+    """Create a folder that root on a host can read, although this root is a different user on this machine.
+
+    The local cloud's home folder excludes other users.
+    """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 

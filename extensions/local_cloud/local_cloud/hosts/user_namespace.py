@@ -20,7 +20,7 @@ NETWORK_NAMESPACES = "/run/netns"
 
 
 def delegates_by_itself() -> bool:
-    """Return whether the container engine delegates the cgroup to the host, which it does with cgroup v2."""
+    """Return whether the container engine delegates the cgroup to the host. With cgroup v2, it does."""
     return UNIFIED.exists()
 
 
@@ -34,7 +34,7 @@ def delegate_control_group(pid: int) -> None:
 
 
 def share_network_namespaces() -> None:
-    """Let processes in other mount namespaces see the mounts of new network namespaces, as `ip netns` does.
+    """As `ip netns` does, let processes in other mount namespaces see the mounts of new network namespaces.
 
     podman monitors a host with a user namespace from another mount namespace, where podman frees the host's address after the host has
     stopped. Without this function, podman could not free the address on machines whose root file system is a private mount.

@@ -1,1 +1,1 @@
-"""The image of hosts, and the environments of frameworks that hosts share."""
+"""The image of hosts, and the framework environments that hosts share."""

@@ -70,7 +70,7 @@ class Hosts:
 
 
 class Account:
-    """Clients of one region, and methods that create and describe the resources that most tests need."""
+    """Clients for one region, and methods that create and describe the resources that most tests need."""
 
     def __init__(self, url: str, region: str = "us-east-1", keys: Credentials = ADMINISTRATOR, token: str | None = None) -> None:
         self.url, self.region = url, region

@@ -1,4 +1,4 @@
-"""Nodes of EMR clusters as hosts: their user, their files, and bootstrap actions that run from S3."""
+"""Hosts that are nodes of EMR clusters: their user, their files, and bootstrap actions from S3."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Emr:
         return identifier
 
     def ends(self, cluster: str, state: str) -> dict[str, str]:
-        """Wait until the cluster is in the state, and return the reason."""
+        """Wait until the cluster is in the given state, and return the reason for the state change."""
         wait_until(lambda: self.status(cluster)["State"] == state)
         reason: dict[str, str] = self.status(cluster)["StateChangeReason"]
         return reason

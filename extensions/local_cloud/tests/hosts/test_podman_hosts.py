@@ -91,7 +91,10 @@ def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
 
 
 def test_a_host_starts_after_the_monitor_of_its_previous_run_has_ended(hosts: Hosts) -> None:
-    """The monitor would end the host while it starts. Under load, it is that late."""
+    """A monitor that is still running stops the host while the host starts.
+
+    Under load, the monitor of a stopped host runs for some seconds.
+    """
     host = hosts.second
     hosts.runtime.stop(host.name)
     late = ["conmon", "-c", "import time; time.sleep(3)", hosts.runtime._name(host.name)]

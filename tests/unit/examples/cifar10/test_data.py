@@ -51,7 +51,7 @@ def test_a_named_directory_must_contain_the_data_set(data, staged, tmp_path):
 
 
 def test_images_are_shifted_and_mirrored_and_nothing_else(data):
-    places = np.indices((32, 32)).transpose(1, 2, 0) + 1  # row and column of each pixel, starting with 1
+    places = np.indices((32, 32)).transpose(1, 2, 0) + 1  # row and column of each pixel, starting at 1
     image = np.concatenate([places, np.full((32, 32, 1), 200)], axis=2).astype(np.uint8)
     seen = set()
     for result in data.augment(np.stack([image] * 500), np.random.default_rng(0)):

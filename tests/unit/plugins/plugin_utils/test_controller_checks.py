@@ -1,4 +1,4 @@
-"""Tests of the errors that the controller finds in the variables of a run, and of the checks that it leaves to the hosts."""
+"""Tests of the errors that the controller finds in the variables of a run, and of the checks that the controller leaves to the hosts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from unit.files import write
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Returns a function that runs git in a new repository with two commits, the branches main and work, and the tag v1 on the first."""
+    """Returns a function that runs git in a new repository.
+
+    The repository has two commits, the branches main and work, and the tag v1 on the first commit.
+    """
     folder = tmp_path / "repository"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))

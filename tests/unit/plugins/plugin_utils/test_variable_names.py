@@ -124,7 +124,7 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
         ({"replace_nodes"}, set(), {}, {"replace_nodes": "deeplearning_replace_nodes"}),
         ({"region", "confirm"}, set(), {}, {"confirm": "deeplearning_confirm", "region": "deeplearning_region"}),
         (set(), {"worker_count"}, {}, {"worker_count": "deeplearning_worker_count"}),
-        (set(), {"region", "state", "tags", "key_name", "instance_type", "vpc_id"}, {}, {}),  # common, so possibly the user's own
+        (set(), {"region", "state", "tags", "key_name", "instance_type", "vpc_id"}, {}, {}),  # a common name, possibly the user's own
         ({"instance_type"}, set(), {}, {"instance_type": "deeplearning_instance_type"}),
         ({"zone", "nodes", "hostname"}, {"instance_id"}, {}, {}),  # the inventory plugin sets these, not the user
         ({"worker_count"}, {"worker_count"}, {"deeplearning_worker_count": "{{ worker_count }}"}, {}),

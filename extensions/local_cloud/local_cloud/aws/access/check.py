@@ -60,7 +60,7 @@ EXPIRED_TOKEN = {
 
 
 def check(environ: Environ, call: Call) -> Refusal | None:
-    """Return the error of a refused request, or None for an allowed request."""
+    """Return the error for a refused request, or None for an allowed request."""
     kind = protocol(environ, call.service)
     try:
         made = signatures.claim(environ)

@@ -45,7 +45,10 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Permission:
-    """An action on a resource in a context. Condition keys are lowercase. The value of a multivalued key is a tuple."""
+    """An action on a resource, with the condition keys of the request.
+
+    Condition keys are lowercase. The value of a multivalued key is a tuple.
+    """
 
     action: str
     resource: str
@@ -149,7 +152,7 @@ def _matches_resource(pattern: str, value: str, permission: Permission) -> bool:
 
 
 def _matches_arn(pattern: str, value: str) -> bool:
-    """Return whether an ARN matches a pattern. In the first five parts, a wildcard does not match a colon."""
+    """Return whether an ARN matches a pattern. In the first five parts of an ARN, a wildcard does not match a colon."""
     patterns, values = pattern.split(":", 5), value.split(":", 5)
     return len(patterns) == len(values) and all(map(_matches_wildcards, patterns, values))
 

@@ -237,7 +237,7 @@ def _emr(call: Call, parameters: Parameters) -> Iterator[Permission]:
 
 
 def _emr_request_tags(tags: dict[str, str]) -> Context:
-    """Return the condition keys of tags in a request, including those that are specific to EMR."""
+    """Return the condition keys for the tags in a request, including those that are specific to EMR."""
     return request_tags(tags) | {f"elasticmapreduce:requesttag/{key.lower()}": value for key, value in tags.items()}
 
 
@@ -273,7 +273,8 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     if call.action in CREATED_BY_IAM:
         kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # Calls that add a role to an instance profile, or remove it, also contain RoleName. The resource of these calls is the profile.
+    # Calls that add a role to an instance profile, or remove it, also contain RoleName. For these calls, the resource is the instance
+    # profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):
@@ -297,9 +298,9 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
     """Yield the permissions for a session. If the request specifies no document, the session is a shell.
 
-    The caller's policy determines whether AWS checks permission for the document.
-    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". If a policy requires the
-    check and also allows the shell's document, AWS allows a session without a document, but the local cloud denies the session.
+    The caller's policy determines whether AWS checks permission for the document. Source: Systems Manager User Guide, "Enforce a session
+    document permission check for the AWS CLI". If a policy requires the document check and also allows the shell's document, AWS allows a
+    session without a document, but the local cloud does not.
     """
     document = parameters.get("DocumentName")
     checked = {"ssm:sessiondocumentaccesscheck": "true" if document else "false"}

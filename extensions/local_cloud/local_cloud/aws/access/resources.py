@@ -18,7 +18,8 @@ from ..emr.clusters import clusters
 from ..fsx.data_repository_associations import associations
 from .identities import PARTITION
 
-# By the prefix of EC2 ids. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"
+# The kind of EC2 resource, by the prefix of the resource id. Source: Service Authorization Reference, "Resource types defined by Amazon
+# EC2"
 EC2_KINDS = {
     "acl": "network-acl",
     "ami": "image",

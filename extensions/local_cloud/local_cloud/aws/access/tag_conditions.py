@@ -1,4 +1,4 @@
-"""Condition keys of tags in requests and on resources. Pure."""
+"""Condition keys for tags in requests and on resources. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Context = dict[str, str | tuple[str, ...]]
 
 
 def request_tags(tags: Mapping[str, str]) -> Context:
-    """Return the condition keys of tags in a request."""
+    """Return the condition keys for the tags in a request."""
     return {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()} | ({"aws:tagkeys": tuple(tags)} if tags else {})
 
 
 def resource_tags(tags: Mapping[str, str], prefix: str = "aws") -> Context:
-    """Return the condition keys of tags on a resource."""
+    """Return the condition keys for the tags on a resource."""
     return {f"{each}:resourcetag/{key.lower()}": value for key, value in tags.items() for each in {"aws", prefix}}
 
 

@@ -68,8 +68,8 @@ def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     """Change the given properties, and keep the desired capacity between minimum and maximum.
 
     The launch is tested only if the request changes how or where the group launches instances. According to the documentation, AWS tests
-    the caller's permissions to launch in the same cases. Other changes succeed even if a resource of the template, such as a key pair,
-    was deleted after the group was created.
+    the caller's permissions to launch instances in these cases, too. Other changes succeed even if a resource of the template, such as a
+    key pair, was deleted after the group was created.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
     """
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
@@ -115,7 +115,7 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def delete_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until they are terminated."""
+    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until its instances are terminated."""
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.instance_states and not self._get_bool_param("ForceDelete", False):
         if all(each.lifecycle_state == "Terminating" for each in group.instance_states):

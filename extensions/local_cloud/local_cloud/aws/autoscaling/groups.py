@@ -252,7 +252,7 @@ models.FakeAutoScalingGroup, models.InstanceState = Group, Member  # type: ignor
 
 
 def all_groups() -> list[Group]:
-    """Return the groups of all accounts and regions."""
+    """Return the groups in all accounts and regions."""
     return [
         group
         for _account, _region, backend in list(cast(Any, models.autoscaling_backends).iter_backends())

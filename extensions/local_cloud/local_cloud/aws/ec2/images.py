@@ -1,7 +1,7 @@
 """Deep Learning AMIs in every region.
 
 As on AWS, these AMIs belong to an Amazon account. To simulate a new release, assume a role in that account, such as
-`arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
+`arn:aws:iam::898082745236:role/release`, and register an image that has the name of an existing image, but with a later date.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FRAMEWORKS = (
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
-"""Frameworks: the part of the parameter's name, the title, the operating systems, and the architectures."""
+"""Frameworks: for each, its part of the parameter name, its title, its operating systems, and its architectures."""
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
 """The prefixes of image names, by architecture: for images without and with a framework."""
 Kind = tuple[str, str]
-"""A kind of image: the part of the parameter's name, and the architecture."""
+"""A kind of image: its part of the parameter name, and its architecture."""
 KINDS: dict[str, Kind] = {
     **{
         f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
@@ -82,7 +82,7 @@ class Release(Ami):
 
 @override(EC2Backend)
 def _load_amis(self: EC2Backend) -> None:
-    """Create the first release of each kind, and the later releases that Amazon's account contains."""
+    """Create the first release of each kind of image, and the later releases that Amazon's account contains."""
     for name in KINDS:
         Release(self, name, FIRST_RELEASE)
     for backend in _accounts(self.region_name):
@@ -95,7 +95,7 @@ def _load_amis(self: EC2Backend) -> None:
 def register_image(self: EC2Backend, name: str | None = None, description: str | None = None) -> Ami:
     """Register an image.
 
-    If Amazon's account registers an image whose name consists of the name of a kind and a date, the image becomes a release in all
+    If Amazon's account registers an image whose name consists of the name of a kind of image and a date, the image becomes a release in all
     accounts.
     """
     found = RELEASE_NAME.fullmatch(name or "")

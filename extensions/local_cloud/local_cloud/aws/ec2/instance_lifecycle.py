@@ -33,7 +33,7 @@ class InstanceLifecycle:
         self._next_health_check = 0.0
 
     def close(self) -> None:
-        """Finish the running actions and cancel the others. Hosts keep running."""
+        """Finish the actions that are running, and cancel all other actions. Hosts keep running."""
         self._workers.shutdown(cancel_futures=True)
         self._probes.shutdown(cancel_futures=True)
 
@@ -50,7 +50,7 @@ class InstanceLifecycle:
         self._submit(self._remove, instance)
 
     def poll(self) -> None:
-        """Update instances whose hosts have booted and, at intervals, those whose hosts are lost."""
+        """Update the instances whose hosts have booted and, at intervals, the instances whose hosts are lost."""
         with CLOUD.lock:
             pending = [each for each in instances() if each.state == "pending" and each.id in self._started]
         for instance, booted in zip(pending, self._ask(CLOUD.hosts.is_booted, pending)):
@@ -90,7 +90,7 @@ class InstanceLifecycle:
         self._workers.submit(in_turn)
 
     def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
-        """Call `question` for many instances in parallel. The result is None for calls that fail."""
+        """Call `question` for many instances in parallel. For a call that fails, the result is None."""
 
         def ask(instance: Any) -> bool | None:
             try:

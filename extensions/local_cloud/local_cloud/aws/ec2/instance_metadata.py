@@ -91,7 +91,7 @@ class InstanceMetadata:
         return {"meta-data": metadata, "dynamic": {"instance-identity": {"document": json.dumps(_identity(instance))}}}
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
-        """Return credentials of the role, assumed with the instance id as session name."""
+        """Return credentials for the role, which is assumed with the instance id as the session name."""
         known, now = self._credentials.get(role.arn), utcnow()
         renew = iso_8601_datetime_without_milliseconds(now + RENEWAL_MARGIN)
         if known is None or known["Expiration"] <= renew:

@@ -94,7 +94,7 @@ def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
 
 
 def launch(backend: EC2Backend, data: Data, subnet: Subnet, count: int = 1) -> Reservation:
-    """Launch `count` instances from checked data. Raises the same EC2 errors as `admit`."""
+    """Launch `count` instances from validated launch data. Raises the same EC2 errors as `admit`."""
     reservations = admit(backend, data, subnet, count)
     reservation = backend.run_instances(
         data["ImageId"], count, _user_data(data), data.get("SecurityGroups", []), **_arguments(backend, data, subnet)
@@ -116,7 +116,8 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
         "subnet_id": subnet.id,
         "key_name": data.get("KeyName"),
         "security_group_ids": data.get("SecurityGroupIds", []),
-        # moto identifies interfaces by device index, which interfaces on different cards may share, and requires an address for each.
+        # moto identifies interfaces by device index, which interfaces on different cards may share, and requires an address for each
+        # interface.
         "nics": [
             {**interface, "DeviceIndex": number, **({"PrivateIpAddress": NO_ADDRESS} if is_addressless(interface) else {})}
             for number, interface in enumerate(interfaces)

@@ -224,7 +224,7 @@ def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
 
 
 def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Filter services. moto reads the values of a filter from a key that no client sends."""
+    """Filter endpoint services. moto reads the values of a filter from a key that no client sends."""
     return moto_filter_services(names, [{**each, "Value": each["Values"]} for each in filters], services)
 
 

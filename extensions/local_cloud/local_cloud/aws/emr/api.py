@@ -135,7 +135,7 @@ def list_instances(self: Response) -> ActionResult:
 def list_bootstrap_actions(self: Response) -> ActionResult:
     actions = _cluster(self).request.get("BootstrapActions", [])
     scripts = [(action["Name"], action["ScriptBootstrapAction"]) for action in actions]
-    # A cluster has at most 16 bootstrap actions, which fit on one page
+    # A cluster has at most 16 bootstrap actions, so one page contains them all
     return ActionResult(
         {"BootstrapActions": [{"Name": name, "ScriptPath": script["Path"], "Args": script.get("Args", [])} for name, script in scripts]}
     )
@@ -235,7 +235,7 @@ def set_termination_protection(self: Response) -> EmptyResult:
 
 @override(Response)
 def terminate_job_flows(self: Response) -> EmptyResult:
-    """Terminate the clusters that are not protected. Raises `ValidationException` if any are protected."""
+    """Terminate the clusters that are not protected. Raises `ValidationException` if any of the clusters are protected."""
     wanted = _clusters(self)
     for cluster in wanted:
         if not cluster.protected:

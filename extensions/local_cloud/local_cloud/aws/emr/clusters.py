@@ -39,7 +39,7 @@ SERVICE_RULE_MISSING = "ServiceAccessSecurityGroup is missing ingress rule from 
 
 
 class Invalid(Exception):
-    """EMR cannot start the cluster as requested. EMR detects this only after RunJobFlow has returned."""
+    """EMR cannot start the cluster as requested. EMR detects the problem only after RunJobFlow has returned."""
 
 
 class Cluster:
@@ -276,7 +276,7 @@ class Cluster:
             self._run_steps()
 
     def _run_steps(self) -> None:
-        """End the running step when its time has elapsed, or start the next one. If no steps remain, the cluster waits or terminates."""
+        """End the running step when its time has elapsed, or start the next step. If no steps remain, the cluster waits or terminates."""
         step = next((each for each in self.steps if each.is_active), None)
         if step is None and not self.keeps_alive:
             self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
@@ -362,7 +362,7 @@ def clusters(backend: Any) -> dict[str, Cluster]:
 
 
 def reconcile_all() -> None:
-    """Reconcile the clusters of all accounts and regions."""
+    """Reconcile the clusters in all accounts and regions."""
     for _account, _region, backend in list(cast(Any, emr_backends).iter_backends()):
         for cluster in list(clusters(backend).values()):
             try:

@@ -1,8 +1,8 @@
-"""The instance controller of EMR, which runs on the nodes: it prepares the node and executes the bootstrap actions.
+"""The instance controller of EMR, which runs on each node, prepares the node, and executes the bootstrap actions.
 
-The instance controller gets its task from the local cloud through the socket of the host, reports the outcome there, and exits. The
-controller uses the credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR Management
-Guide, "Create bootstrap actions to install additional software" and "View log files".
+The instance controller gets its task from the local cloud through the socket of the host, reports the outcome through the same socket, and
+exits. The controller uses the credentials of the node's role to read scripts from S3 and to write logs to S3. Source of paths: Amazon EMR
+Management Guide, "Create bootstrap actions to install additional software" and "View log files".
 """
 
 from __future__ import annotations
@@ -160,7 +160,10 @@ def copy_object(source: str, destination: str) -> str:
 
 
 def save_logs(log_uri: str, number: int, logs: Path) -> None:
-    """Copy the logs of a bootstrap action to S3. As on EMR, the logs are lost if the role may not write to this location."""
+    """Copy the logs of a bootstrap action to S3.
+
+    In the same way as on EMR, the logs are lost if the role is not allowed to write to this location.
+    """
     for path in sorted(logs.iterdir()) if log_uri else ():
         packed = CONTROLLER / f"{path.name}.gz"
         packed.write_bytes(gzip.compress(path.read_bytes()))

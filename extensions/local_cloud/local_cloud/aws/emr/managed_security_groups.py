@@ -69,7 +69,10 @@ def _manage_own(backend: EC2Backend, subnet: Subnet) -> ManagedGroups:
 
 
 def lets_master_in(backend: EC2Backend, groups: ManagedGroups) -> bool:
-    """Return whether the service access security group has a rule for the master. If the cluster has no such group, return True."""
+    """Return whether the service access security group has a rule for the master.
+
+    If the cluster has no service access security group, return True.
+    """
     service = groups.service and backend.get_security_group_from_id(groups.service)
     return not service or any(
         rule.source_group.get("GroupId") == groups.master

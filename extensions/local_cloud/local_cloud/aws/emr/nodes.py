@@ -138,7 +138,7 @@ class InstanceGroup:
         return "BOOTSTRAPPING" if any(each.state == "BOOTSTRAPPING" for each in self.nodes) else "PROVISIONING"
 
     def shrink(self, chosen: list[str]) -> None:
-        """Terminate surplus nodes: the chosen EC2 instances first, then the newest ones."""
+        """Terminate surplus nodes: first the EC2 instances that the request selects, then the newest instances."""
         ordered = sorted(self.live, key=lambda node: (node.instance.id in chosen, node.created))
         for node in ordered[max(self.requested, self.replication) :]:
             node.end("USER_REQUEST", "Instance was terminated because of a resize request.")

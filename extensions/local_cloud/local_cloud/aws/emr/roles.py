@@ -26,7 +26,7 @@ def check_service_role(account: str, name: str, error: type[Exception]) -> None:
 
 
 def needs_tags(account: str, name: str) -> bool:
-    """Return whether the only policy of a service role is `SCOPED_POLICY`. Other policies may allow more."""
+    """Return whether the only policy of a service role is `SCOPED_POLICY`. Other policies might allow more."""
     found = _role(account, name)
     return bool(found) and not found.policies and [each.name for each in found.managed_policies.values()] == [SCOPED_POLICY]
 

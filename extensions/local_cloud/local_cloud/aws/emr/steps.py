@@ -1,4 +1,4 @@
-"""Steps of clusters, which run one after another and take time. The programs of the steps are not executed.
+"""Steps of clusters. The steps run one after the other and take time. The programs of the steps are not executed.
 
 A step fails only if its program is an S3 object that does not exist.
 """

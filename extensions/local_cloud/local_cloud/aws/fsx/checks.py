@@ -100,8 +100,8 @@ def _check_network(backend: FSxBackend, request: dict[str, Any]) -> None:
             text = f"The security group '{identifier}' does not exist in VPC '{subnet.vpc_id}'"
             raise fsx_error("InvalidNetworkSettings", text, InvalidSecurityGroupId=identifier)
         groups.append(group)
-    # A file system without security groups gets the VPC's default group, which permits all traffic between its members. moto omits that
-    # rule
+    # A file system without security groups gets the VPC's default group, which permits all traffic between its members. moto omits the rule
+    # for this traffic
     if groups and not all(any(_permits(rule, LNET_PORT) for rule in rules) for rules in _rules_of(groups)):
         text = (
             "The file system cannot be created because the default security group in the subnet provided or the provided security groups "

@@ -41,7 +41,7 @@ class Association(LifeCycle):
         return _folder(self.request.get("FileSystemPath", "/"))
 
     def change(self, policies: dict[str, Any]) -> None:
-        """Set the given policies and keep the others."""
+        """Set the given policies and keep all other policies."""
         self.request["S3"] = {**self.request.get("S3", {}), **policies}
         self.start_update(CLOUD.delays.file_system)
 

@@ -1,4 +1,4 @@
-"""Lookup of KMS keys for services that encrypt with them."""
+"""Lookup of KMS keys, for services that use KMS keys for encryption."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MODEL_NAMES = {
     "servicequotas": "service-quotas",
     "tagging": "resourcegroupstaggingapi",
 }
-"""botocore's names of services that have a different name in signatures."""
+"""botocore's names for services that have a different name in signatures."""
 READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -39,7 +39,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class Call:
-    """The service (by its name in signatures, such as ec2 or elasticfilesystem), region, and action of a request."""
+    """The service, region, and action of a request. The service has its name in signatures, such as ec2 or elasticfilesystem."""
 
     service: str
     region: str

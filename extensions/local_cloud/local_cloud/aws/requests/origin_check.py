@@ -22,7 +22,7 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         allowed = hosts or [f"{name}:{environ['SERVER_PORT']}" for name in NAMES]
         if environ.get("HTTP_HOST", "") not in allowed:
-            return _refuse(start, "403 Forbidden", f"Host: {environ.get('HTTP_HOST', '')!r} is not this cloud. Use {allowed[0]}.")
+            return _refuse(start, "403 Forbidden", f"Host: {environ.get('HTTP_HOST', '')!r} is not this local cloud. Use {allowed[0]}.")
         if "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none":
             return _refuse(start, "403 Forbidden", "Requests from web pages are refused.")
         environ.pop("HTTP_X_MOTO_ACCOUNT_ID", None)

@@ -84,7 +84,7 @@ def _above(place: str) -> Iterator[str]:
 
 
 class Watched(dict[str, Any]):
-    """A structure in a request. It records lookups in the structure itself, in nested structures, and in copies."""
+    """A structure in a request that records lookups in itself, in nested structures, and in copies."""
 
     def __init__(self, content: dict[str, Any], call: str, place: str) -> None:
         super().__init__({name: _watched(value, call, f"{place}.{name}".lstrip(".")) for name, value in content.items()})
@@ -188,7 +188,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, where parameters have different names than in botocore."""
+    """The query or the path of a request, in which parameters have different names than in botocore."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

@@ -17,7 +17,7 @@ from ..context import CLOUD
 from ..override import override
 
 UNLIMITED = 1_000_000.0
-"""The value of quotas that nobody has changed. It is so high that no test reaches it by accident."""
+"""The value of quotas that nobody has changed. This value is so high that no test reaches it by accident."""
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 
@@ -114,8 +114,8 @@ def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
 
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:
-    """Return the quotas of a service. For VPC, they include the quotas that moto defines. Raises `NoSuchResource`."""
-    names = {"ec2": "Amazon Elastic Compute CloudState (Amazon EC2)", "vpc": "Amazon Virtual Private CloudState (Amazon VPC)"}
+    """Return the quotas of a service. The quotas of Amazon VPC include those that moto defines. Raises `NoSuchResource`."""
+    names = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Virtual Private Cloud (Amazon VPC)"}
     if service not in names:
         raise NoSuchResource
     found = {each["QuotaCode"]: each for each in VPC_DEFAULT_QUOTAS if each["ServiceCode"] == service}

@@ -1,7 +1,7 @@
 """Checks the enumerations, ranges, lengths, and patterns of values against the API's models. SDKs check only some of these constraints.
 
-botocore contains the models. The module does not check S3 (requests are mostly data), the enumerations in OPEN_ENUMERATIONS, and patterns
-that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
+botocore contains the models. The module checks neither S3 requests, which are mostly data, nor the enumerations in OPEN_ENUMERATIONS, nor
+patterns that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from botocore.model import OperationModel
 
 OPEN_ENUMERATIONS = {"InstanceType"}
-"""Shapes to which AWS adds values before SDKs know the new values. `instance_type_offerings` checks the types."""
+"""Shapes to which AWS adds values before SDKs know the new values. `instance_type_offerings` checks instance types."""
 CODES = {"ec2": "InvalidParameterValue", "query": "ValidationError"}
 """The error code for each protocol. JSON protocols use USUAL_CODE."""
 USUAL_CODE = "ValidationException"
-# Notations of the models, and their Python equivalents: characters outside of the Basic Multilingual Plane, and Unicode classes.
+# Notations in the models, and their Python equivalents: characters outside of the Basic Multilingual Plane, and Unicode classes.
 SPELLINGS = (
     (r"\uD800\uDC00-\uDBFF\uDFFF", "\U00010000-\U0010ffff"),
     (r"\p{L}", r"\w"),

@@ -1,4 +1,4 @@
-"""VPC endpoints are checked, have network interfaces and routes, and take time to be deleted."""
+"""VPC endpoints: their requests are validated, they have network interfaces and routes, and their deletion takes time."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _roles(accounts: dict[str, Account]) -> None:
 
 
 class Emr:
-    """A client of EMR, with shortcuts for common calls."""
+    """A client for EMR, with shortcuts for common calls."""
 
     def __init__(self, account: Account) -> None:
         self.account, self.client = account, account.client("emr")
@@ -61,7 +61,7 @@ class Emr:
         return str(self.describe(cluster)["Status"]["State"])
 
     def reached(self, cluster: str, state: str) -> dict[str, Any]:
-        """Wait until the cluster is in the state, and return the reason for the state change."""
+        """Wait until the cluster is in the given state, and return the reason for the state change."""
         wait_until(lambda: self.state(cluster) == state)
         found: dict[str, Any] = self.describe(cluster)["Status"]["StateChangeReason"]
         return found
@@ -77,7 +77,7 @@ class Emr:
         return {each["InstanceGroupType"]: each for each in self.client.list_instance_groups(ClusterId=cluster)["InstanceGroups"]}
 
     def nodes(self, cluster: str, role: str, state: str = "RUNNING") -> list[str]:
-        """Return the ids of the EC2 instances of a role that are in the given state."""
+        """Return the ids of the EC2 instances in instance groups with this role that are in the given state."""
         found = self.client.list_instances(ClusterId=cluster, InstanceGroupTypes=[role], InstanceStates=[state])["Instances"]
         return [each["Ec2InstanceId"] for each in found]
 

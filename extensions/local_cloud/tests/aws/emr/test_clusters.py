@@ -402,7 +402,10 @@ def test_security_groups_of_the_request(account: Account, emr: Emr, subnet: str)
 
 
 def test_a_service_group_of_the_request_lets_the_master_in(account: Account, emr: Emr, subnet: str) -> None:
-    """Since release 5.30.0, the service access security group must allow the master. EMR adds this rule only to groups that it creates."""
+    """Since release 5.30.0, the service access security group must allow traffic from the master.
+
+    EMR adds this rule only to groups that it creates.
+    """
     vpc = account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
     master, slave, service = (
         account.ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"] for name in ("master", "slave", "service")

@@ -1,4 +1,4 @@
-"""Tests of accounting for the time that a job's hosts spend. Each moment of each host must be in exactly one bucket."""
+"""Tests of accounting for the time that a job's hosts spend. Each moment of each host must be assigned to exactly one bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOTH = {"a": None, "b": None}
 
 
 def measure(attempts, entries=(), created=0.0, end=100.0, hosts=()):
-    """Return the result for entries, which are pairs of a time and a step, or of a time and a dictionary."""
+    """Return the result for progress entries. Each entry is a pair of a time and a step, or of a time and a dictionary."""
     meter = Meter(created, end, attempts, hosts)
     for time, entry in entries:
         meter.add(time, entry if isinstance(entry, dict) else {"step": entry})

@@ -46,7 +46,10 @@ def test_no_jobs_slice_is_inside_that_of_another():
 
 
 def in_states(*states, processes):
-    """Return records of processes. C(service:state) and C(spare:state) describe services and spares, and a state alone a worker."""
+    """Return records of processes.
+
+    C(service:state) and C(spare:state) describe services and spares, and a state without a prefix describes a worker.
+    """
     parts = [state.rpartition(":")[::2] for state in states]
     return [{"name": f"rank{n}", "state": state, "part": part or "worker", "processes": processes} for n, (part, state) in enumerate(parts)]
 
@@ -575,7 +578,7 @@ def test_the_newest_attempt_is_that_with_the_highest_number(job):
 
 @pytest.mark.parametrize("forged", [None, {}, {"rule": "same_hosts", "decided": 1.0, "action": "stop"}])
 def test_an_attempt_counts_only_if_the_one_before_it_was_restarted(job, forged):
-    """Otherwise, an empty directory would hide the attempt that runs."""
+    """Otherwise, an empty directory would hide the attempt that is running."""
     write(job.following, {**DECISION, "action": "restart"})
     for number in (2, 1023, 1024, 1025):
         os.makedirs(job.of_attempt(number).status)

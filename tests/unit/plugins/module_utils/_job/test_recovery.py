@@ -28,7 +28,7 @@ HOSTS = ("w1", "w2", "w3")
 
 
 def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False):
-    """`attempts` are causes of attempts without progress, or pairs of a cause and whether there was progress."""
+    """Each of `attempts` is the cause of a failure without progress, or a pair: the cause, and whether there was progress."""
     policy = policy or Policy(3, 3)
     made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
     return recovery.decide(Situation(made, HOSTS, available, policy, checkpoint, has_older))
@@ -124,7 +124,7 @@ def test_a_new_checkpoint_resets_the_count_of_restarts():
 
 
 def test_a_job_has_a_limited_number_of_attempts():
-    """Numbers beyond the limit would not be read, so the job would seem to have ended."""
+    """Attempt numbers beyond the limit would not be read, so the job would seem to have ended."""
     attempts = [progressed(EXIT)] * recovery.ATTEMPTS_LIMIT
     policy = Policy(3, 3, [], [3])
     assert decide(*attempts[1:], policy=policy)[:2] == ("restart", "restart_exit_code")
@@ -233,7 +233,7 @@ def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
 
 
 def test_the_documentation_has_the_rows_of_the_table():
-    """The rows in the documentation have the same order and the same actions as in the table."""
+    """The rows in the documentation have the same order and the same actions as the rows of the decision table."""
     rows = re.findall(r"^\| \d+ \| `([a-z_]+)` \|.*\| (stop|restart)", DOCS.read_text(), re.MULTILINE)
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]
 

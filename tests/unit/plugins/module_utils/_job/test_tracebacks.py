@@ -1,4 +1,4 @@
-"""Tests of finding the error of a script in the log of the script."""
+"""Tests of finding a script's error in the script's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts and programs for tests of launchers."""
+"""Descriptions of hosts and programs, as input for tests of launchers."""
 
 from __future__ import annotations
 

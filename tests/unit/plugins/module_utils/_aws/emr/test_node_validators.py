@@ -16,7 +16,7 @@ IMAGE = {"ImageId": "ami-1", "Name": "al2023-ami-2023.5", "RootDeviceName": "/de
 
 
 class Emr:
-    """A stub of EMR that lists the instance types of a release, one type per page."""
+    """A stub of EMR that lists the instance types that a release supports, one type per page."""
 
     def __init__(self, *types):
         self.types = types

@@ -155,7 +155,7 @@ def test_a_cluster_has_nodes_once_they_have_numbers(found, expected):
     ],
 )
 def test_an_alternative_is_in_use_by_what_templates_and_groups_say(alternative, expected):
-    """The cluster no longer has subnet-old, so it is ignored. The alternative may contain zones that the group does not use."""
+    """The cluster no longer has subnet-old, so this subnet is ignored. The alternative may contain zones that the group does not use."""
     assert capacity.is_in_use(alternative, [template(), group("subnet-a", "subnet-old"), *SUBNETS]) is expected
 
 

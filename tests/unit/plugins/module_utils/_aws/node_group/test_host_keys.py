@@ -20,7 +20,7 @@ NOW = BOOT.replace("AAAAboot", "AAAAnow")
 
 
 class Console:
-    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the latest output."""
+    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the latest console output."""
 
     region = "us-east-1"
 

@@ -92,7 +92,7 @@ NODES = Found(Address("nodes", "workers"), "", {"numbers": (1, 2, 3)})
     ],
 )
 def test_the_vcpus_of_a_later_replacement(monkeypatch, options, found, in_use, count):
-    """The other validator checks the nodes that this run launches."""
+    """A different validator checks the nodes that this run launches."""
     monkeypatch.setattr(account.capacity, "choices", lambda *_: [None])
     monkeypatch.setattr(account.capacity, "is_in_use", lambda *_: in_use)
     given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, **options}
@@ -126,7 +126,7 @@ def test_quotas_that_cannot_be_read_are_unknown(error):
 
 
 class CrowdedCloud:
-    """An account that owns two VPCs and uses a third one that another account shares with it."""
+    """An account that owns two VPCs and uses a third VPC, which a different account shares with this account."""
 
     region = "us-east-1"
 

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from gpu_tools import kernel_log
 
 NODE = Node("ubuntu")
-# The pid 4194999 in messages is above Linux's maximum, so no process has it.
+# The pid 4194999 in messages is above Linux's maximum, so no process has this id.
 
 
 def verdicts(*lines):

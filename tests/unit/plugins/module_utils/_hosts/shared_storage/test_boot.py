@@ -129,7 +129,7 @@ def test_boot_mounts_a_bucket_and_changes_nothing_in_it(host):
 
 
 def test_boot_takes_tls_where_its_client_is(host):
-    """A host on which the client is installed later keeps its first entry, because a mount point must have only one."""
+    """A host on which the client is installed later keeps its first fstab entry, because a mount point must have only one entry."""
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
     for with_client in (False, True):

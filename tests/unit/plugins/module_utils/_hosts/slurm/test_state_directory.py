@@ -37,7 +37,7 @@ def test_storage_must_be_mounted(path, mounted, found):
 
 @pytest.fixture
 def storage(monkeypatch):
-    """A folder in a directory that nobody else can write to, and this user's name, which replaces the name of Slurm's user."""
+    """A folder in a directory that only this user can write to. The name of this user replaces the name of Slurm's user."""
     me = pwd.getpwuid(os.getuid()).pw_name
     monkeypatch.setattr(state_directory, "USER", me)
     folder = Path(tempfile.mkdtemp(dir=Path.home()))

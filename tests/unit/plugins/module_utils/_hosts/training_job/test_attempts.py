@@ -106,7 +106,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, program):
-    """Returns a function that starts a job. Its processes are killed after the test."""
+    """Returns a function that starts a job. The job's processes are killed after the test."""
     jobs = []
 
     def start(script, **changes):
@@ -256,7 +256,7 @@ def test_hosts_on_which_nothing_runs_are_not_missed(job):
 
 
 def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
-    """The scheduler of MXNet would move to a host that has no unit for it."""
+    """The scheduler of MXNet would move to a host that has no unit for the scheduler."""
     options = {"workers": 0, "servers": 1}
     running = job("import time\ntime.sleep(600)\n", launcher="mxnet", launcher_options=options, min_hosts=1, heartbeat_timeout=3)
     wait_until(lambda: len(running.records(1)) == 4)
@@ -291,7 +291,7 @@ def test_an_operator_stops_all_attempts(job):
 
 
 def test_an_operator_stops_a_job_between_two_attempts(job):
-    """While one supervisor is suspended and the other one waits for it, an operator stops the job."""
+    """While one supervisor is suspended and the other supervisor waits for it, an operator stops the job."""
     script = "if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"
     running = job(trains(script))
     wait_until(lambda: "rank1" in running.records(1))
@@ -305,7 +305,7 @@ def test_an_operator_stops_a_job_between_two_attempts(job):
 
 
 def test_a_job_reaches_its_time_limit_between_two_attempts(job):
-    """One supervisor is suspended, so the other one waits for it, but not longer than the time limit."""
+    """One supervisor is suspended, so the other supervisor waits for it, but not longer than the time limit."""
     running = job(trains("if rank == 1:\n    time.sleep(600)\nsys.exit(3)\n"), time_limit=5, heartbeat_timeout=600)
     wait_until(lambda: "rank1" in running.records(1))
     os.killpg(running.started[1].pid, signal.SIGSTOP)
@@ -396,7 +396,7 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
 
 
 def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypatch):
-    """The job has changed the decision after it was written."""
+    """The job has changed a decision that had already been written."""
     running = job("raise SystemExit(3)", hosts=1, restarts=1)
     running.wait()
     spec = json.loads((running.units["rank0"] / "spec.json").read_text())
@@ -425,7 +425,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
 
 
 def test_an_attempt_whose_decision_is_not_valid_counts_as_one_without_progress(job):
-    """The numbers of the attempts in messages are right, and a job that deletes its decisions gets no more restarts."""
+    """The attempt numbers in messages are right, and a job that deletes its decisions gets no more restarts."""
     script = """
         if attempt > 1:
             (folder.parent / "status" / ("next" if attempt == 2 else f"attempt{attempt - 1}/next")).write_text("{}")
@@ -540,7 +540,7 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
 
 @pytest.mark.parametrize("is_directory", [True, False])
 def test_what_was_set_aside_before_is_kept(tmp_path, is_directory):
-    """Another job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
+    """A different job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
     for _time in range(3):
         if is_directory:
             (tmp_path / "7").mkdir()

@@ -114,7 +114,7 @@ def test_a_job_with_active_units_stays_whatever_its_files_say(job, tmp_path):
 
 
 def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
-    """The job has created directories for attempts that never took place, and a verdict."""
+    """The job has created a verdict, and directories for attempts that never took place."""
     hidden = job("hidden", 90)
     (hidden / "status/attempt1024").mkdir()
     attempt = hidden / "status/attempt3"

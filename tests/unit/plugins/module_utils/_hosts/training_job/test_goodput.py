@@ -41,7 +41,7 @@ class Job:
         for record in records:
             path = self.status(attempt) / f"{record['name']}.json"
             path.write_text(json.dumps(record))
-            os.utime(path, (0, 0))  # the time of the last change counts as a heartbeat
+            os.utime(path, (0, 0))  # the time of the file's last change counts as a heartbeat
 
     def decide(self, attempt, failure, decided, started=10.0, hosts="ab", action="restart", **more):
         document = {"action": action, "rule": "same_hosts", "decided": START + decided, "started": START + started, "failure": failure}
@@ -150,7 +150,7 @@ def test_a_host_that_left_an_elastic_job_is_idle_in_older_attempts_too(job):
 
 
 def test_hosts_that_a_decision_only_plans_with_are_hosts_of_the_job_once_they_have_a_process(job):
-    """A job with the launcher `command` may run only on its first host, and continue on a different host."""
+    """A job with the launcher `command` may run on its first host only, and later continue on a different host."""
     failure = job.record("a", "lost", heartbeat=30)
     job.add(1, job.record("a", heartbeat=30))
     job.decide(1, failure, 40, hosts="bc", missing=["a"])

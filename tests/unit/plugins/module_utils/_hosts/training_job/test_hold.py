@@ -1,4 +1,4 @@
-"""Tests of the program that holds a host for a job. tests/hosts/test_slurm.py runs it on hosts."""
+"""Tests of the program that holds a host for a job. tests/hosts/test_slurm.py runs the program on hosts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_first_host_is_lost_if_its_last_record_is_old(job, scontrol, first, 
 
 
 def test_the_program_runs_without_ansible(tmp_path):
-    """With an empty directory, the program reports that there is no job. All modules that it imports are in its archive."""
+    """If the directory is empty, the program reports that there is no job. The archive contains all modules that the program imports."""
     program = tmp_path / "hold.zip"
     program.write_bytes(systemd.program(queue.PROGRAM, hold))
     command = [sys.executable, "-I", "-S", str(program), "hold", str(tmp_path)]

@@ -81,7 +81,7 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
 
 
 class Readings:
-    """A stub of running checks. Of all checks, only the storage check runs for each mount."""
+    """A stub that replaces the function that runs checks. The storage check is the only check that runs for each mount."""
 
     def __init__(self, *findings):
         self._findings = [Finding(check, severity, "is broken.") for check, severity in findings]

@@ -132,7 +132,7 @@ def test_a_job_cannot_need_more_hosts_than_it_has(paths):
 
 @pytest.mark.parametrize("launcher", ["deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"])
 def test_each_attempt_has_its_own_rendezvous(paths, launcher):
-    """No port of an earlier attempt appears in the command or the environment of a later one."""
+    """No port of an earlier attempt appears in the command or the environment of a later attempt."""
     params = parameters(launcher=launcher)
     specification.check(params)
     found = []

@@ -26,7 +26,7 @@ SHOWN_HOSTS = "\n".join(HOSTS)
 
 
 class Slurm:
-    """Answers Slurm's commands. `own` and `waiting` are what squeue shows, and `hosts` what sinfo shows."""
+    """Answers Slurm's commands. `own` and `waiting` contain what squeue shows, and `hosts` contains what sinfo shows."""
 
     def __init__(self, own="", waiting="", hosts=SHOWN_HOSTS, errors=()):
         self.outputs = {"--user=root": own, "--states=PENDING": waiting, "--Node": hosts}

@@ -55,7 +55,10 @@ def program(pid, parent=1, rank=-1, is_python=True):
 
 
 def test_a_rank_is_its_first_python_process():
-    """mpirun starts a shell, which starts Python, which starts data loaders. The data loaders have lower process ids after a wrap."""
+    """mpirun starts a shell, which starts Python, which starts data loaders.
+
+    The data loaders have lower process ids, because the ids have wrapped around.
+    """
     mpi = [program(20, rank=-1, is_python=False), program(21, 20, 3, is_python=False), program(30, 21, 3), program(5, 30, 3)]
     assert {rank: found.pid for rank, found in stacks.ranks([], mpi).items()} == {3: 30}
     assert {rank: found.pid for rank, found in stacks.ranks([2, 3], mpi).items()} == {3: 30}
@@ -145,7 +148,7 @@ def test_py_spy_is_used_if_it_is_installed(spec, running, tmp_path):
 
 
 def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
-    """Only files of this attempt are copied. Links are not copied, because they could name a file that the reader of the folder must not
+    """Only files of this attempt are copied. Links are not copied, because a link could name a file that the reader of the folder must not
     see.
     """
     running(UNREGISTERED)

@@ -1,4 +1,4 @@
-"""Tests that check whose last log lines appear in the message about a failed job."""
+"""Tests that check which process's last log lines appear in the message about a failed job."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DESTINATION = "s3://results/team/digits/"
 
 
 class Unit:
-    """The state of a unit, and the recorded commands. Starting the unit calls `run`."""
+    """A stub of systemd: the state of a unit, and the recorded commands. Starting the unit calls `run`."""
 
     def __init__(self):
         self.is_in, self.specs, self.stops, self.run = "inactive", [], 0, lambda: None
@@ -184,7 +184,7 @@ def test_bad_input_is_refused(unit, paths, params, message):
 
 @pytest.mark.parametrize("state", ["running", "waiting", None])
 def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
-    """The export's unit stays active, and its state file may have been deleted."""
+    """The export's unit stays active, and the export's state file might have been deleted."""
     unit.is_in = "active"
     if state:
         write(paths, state, began=1.0, heartbeat=time.time() - 61)
@@ -245,7 +245,7 @@ def test_the_user_of_a_job_owns_its_logs(tmp_path, monkeypatch, module):
 
 
 def test_the_owner_of_the_logs_does_not_choose_the_user(tmp_path, module):
-    """Root on one node can give the logs to any user of another node, such as the login user."""
+    """Root on one node can make any user of a different node, such as the login user, the owner of the logs."""
     os.makedirs(tmp_path / "digits/logs")
     with pytest.raises(call.ExportError, match=rf"_user: .*/logs belongs to uid {os.getuid()}, but user 'deeplearning' has uid"):
         call.job_user(module, Paths(str(tmp_path / "digits")))

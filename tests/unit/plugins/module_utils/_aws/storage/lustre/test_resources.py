@@ -66,7 +66,7 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
 
 
 def test_another_run_has_another_token():
-    """FSx may respond to the token of a deleted resource with that resource."""
+    """If a request contains the client token of a deleted resource, FSx may return the deleted resource."""
     runs = [SimpleNamespace(cluster="bert", run_id=run_id) for run_id in ("a", "a", "b")]
     first, again, other = (lustre_resources._token(run, {"FileSystemPath": "/train"}) for run in runs)
     assert first == again != other
