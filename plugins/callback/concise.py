@@ -50,11 +50,14 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
 # Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
+# The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
+ARGUMENTS, ARGUMENTS_TITLE = "Validating arguments against arg spec", "Check the types of the variables"
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4
 # These modules change a job's files, but not the configuration of a host. The summary says whether the job was started or stopped.
 JOB = "deeplearning.cluster.training_job"
+JOB_WAIT = f"{JOB}_wait"
 REPORT = f"{JOB}_report"
 JOB_FILES = {f"{JOB}_export", REPORT}
 COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", changes.DELETE: "COLOR_DIFF_REMOVE"}
@@ -90,6 +93,7 @@ class Totals:
     run_hosts: set[str] = field(default_factory=set)
     stop_hosts: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
+    job_is_over: bool = False
 
 
 def concise(method: Callable[..., None]) -> Callable[..., None]:
@@ -202,6 +206,7 @@ class CallbackModule(DefaultCallback):
         if isinstance(result.task, TaskInclude):
             return
         made = changes.changes_of(result.result)
+        self._totals.job_is_over |= is_end_of_job(result.task.action, result.result)
         if result.task.action in constants._ACTION_DEBUG:
             for text in filter(None, map(self._message, items(result.result))):
                 self._add(result, "messages", text)
@@ -259,7 +264,8 @@ class CallbackModule(DefaultCallback):
         tasks.
         """
         events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
-        events.name, events.is_check = clean_line(result.task_name), result.task.check_mode is True
+        name = clean_line(result.task_name)
+        events.name, events.is_check = ARGUMENTS_TITLE if name.startswith(ARGUMENTS) else name, result.task.check_mode is True
         self._hosts.add(result.host.get_name())
         return events
 
@@ -324,10 +330,7 @@ class CallbackModule(DefaultCallback):
         for text, hosts in events.messages:
             self._show_message(events, text, hosts)
         self._show_failures(events)
-        # Errors that are only a consequence of an earlier failure are shown last.
-        for text, hosts in sorted(events.unreachable, key=lambda entry: failures.is_consequence(entry[0])):
-            who = host_names(hosts, self._hosts)
-            self._show_error(f"{who} {'is' if len(hosts) == 1 else 'are'} unreachable: {text}", constants.COLOR_UNREACHABLE)
+        self._show_unreachable(list(events.unreachable))
 
     def _show_changed(self, events: TaskEvents, name: str, hosts: list[str]) -> None:
         who, verb = self._who(events, hosts), "would change" if events.is_check else "changed"
@@ -358,6 +361,21 @@ class CallbackModule(DefaultCallback):
     def _show_error(self, text: str, color: str) -> None:
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
 
+    def _show_unreachable(self, groups: list[tuple[str, list[str]]]) -> None:
+        """Show why hosts are unreachable. Of a host that SSH reaches through an unreachable host, only that is shown, after the cause."""
+        unreachable = {host for _text, hosts in groups for host in hosts}
+        behind: dict[str, list[str]] = {}
+        for text, hosts in groups:
+            other = failures.other_host(text)
+            if other in unreachable:
+                behind.setdefault(other, []).extend(hosts)
+                continue
+            self._show_error(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}", constants.COLOR_UNREACHABLE)
+        for other, hosts in behind.items():
+            them = "it" if len(hosts) == 1 else "them"
+            told = f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, because SSH reaches {them} through {other}."
+            self._show_error(told, constants.COLOR_UNREACHABLE)
+
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
         rest = len(lines) - limit
         more = [f"... ({rest} more lines, -v shows them)" if rest > 1 else "... (1 more line, -v shows it)"] if rest > 0 else []
@@ -385,8 +403,8 @@ class CallbackModule(DefaultCallback):
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
         """Yield the summary lines with their colors. A playbook run that only displays information has no summary."""
         totals = self._totals
-        # A failed job may have run on only some of the hosts.
-        ran = "started the job on" if is_failed else "ran the job on"
+        # A failed job may have run on only some of the hosts. Without the end of the job, it is still running.
+        ran = "ran the job on" if totals.job_is_over and not is_failed else "started the job on"
         verbs = {"changed": totals.hosts, ran: totals.run_hosts, "stopped the job on": totals.stop_hosts}
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
@@ -401,6 +419,15 @@ class CallbackModule(DefaultCallback):
             yield f"Plan: {'; '.join(plan) or 'nothing to change'}", None
         elif totals.provisions or parts:
             yield f"Done in {seconds}: {done}.", None
+
+
+def is_end_of_job(action: str, result: Mapping[str, Any]) -> bool:
+    """Return whether a task has waited until the end of a job. After Ctrl-C, a user can leave the job running."""
+    return action == JOB_WAIT and not result.get("interrupted")
+
+
+def _are(hosts: list[str]) -> str:
+    return "is" if len(hosts) == 1 else "are"
 
 
 def count_hosts(hosts: set[str]) -> str:

@@ -23,6 +23,7 @@ description:
   - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and
     C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
     C(public_ip). With V(session_manager), nodes also have C(proxy_command).
+  - The variable C(deeplearning_inventory_file) of the group C(all) is the path of the file, for messages.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
     host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
@@ -119,8 +120,11 @@ from ansible.utils.display import Display
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     NO_CREDENTIALS,
+    REJECTED,
     ClusterError,
     connection_advice,
+    error_code,
+    rejection,
     sdk_problem,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
@@ -130,6 +134,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_ser
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import short_path
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -208,6 +213,7 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
         self.inventory.set_variable("all", "deeplearning_region", region)
         self.inventory.set_variable("all", "deeplearning_node_service", self.get_option("node_service"))
+        self.inventory.set_variable("all", "deeplearning_inventory_file", short_path(path))
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         if self.get_option("private_key_file"):
             self.inventory.set_variable("all", "deeplearning_private_key_file", self._private_key_file())
@@ -255,6 +261,8 @@ class InventoryModule(AWSInventoryBase):
         except (ValueError, ClusterError) as error:
             raise AnsibleParserError(str(error)) from None
         except (BotoCoreError, ClientError) as error:
+            if error_code(error) in REJECTED:
+                raise AnsibleParserError(rejection(error, region)) from None
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
 
     def _client(self, path: str, region: str, service: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: former_nodes_info
 version_added: 0.2.0
-short_description: Lists the instances that have left a cluster
+short_description: Lists the instances that have left a cluster, and those that are running
 description:
   - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
@@ -71,6 +71,12 @@ instance_ids:
   type: list
   elements: str
   sample: [i-0123456789abcdef0]
+running_instance_ids:
+  description: Ids of the nodes that are running now, sorted.
+  returned: success
+  type: list
+  elements: str
+  sample: [i-0123456789abcdef1]
 nodes:
   description: The instances by Auto Scaling group, in the order in which they left the group.
   returned: success
@@ -117,10 +123,13 @@ def main() -> None:
     since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
     try:
         cloud = AwsClient(module, module.params["cluster"])
-        nodes = NODE_SERVICES[module.params["node_service"]].former(cloud, since, module.params["instance_ids"])
+        service = NODE_SERVICES[module.params["node_service"]]
+        nodes = service.former(cloud, since, module.params["instance_ids"])
+        running = sorted(each["InstanceId"] for each in service.instances(cloud) if service.group_of(cloud.cluster, each))
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    module.exit_json(changed=False, instance_ids=sorted({node["instance_id"] for node in nodes}), nodes=nodes)
+    left = sorted({node["instance_id"] for node in nodes})
+    module.exit_json(changed=False, instance_ids=left, running_instance_ids=running, nodes=nodes)
 
 
 if __name__ == "__main__":

@@ -498,7 +498,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, some
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, no_job, some
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import (
     ALWAYS,
     ENDED,
@@ -532,15 +532,18 @@ def main() -> None:
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         if params["attempt"] is not None and not 1 <= params["attempt"] <= records.newest_attempt(paths).attempt:
-            raise NoProcessError("attempt: job {name} has no attempt {attempt}. Run status.yml to list its attempts.".format(**params))
+            message = (
+                "attempt: job {name} has no attempt {attempt}. To list its attempts, run: "
+                "ansible-playbook deeplearning.cluster.status -e training_job_name={name}"
+            )
+            raise NoProcessError(message.format(**params))
         found = watch(paths, params, complete)
         problems = found.pop("problems")
         module.exit_json(changed=False, jobs=[found], problems=some(problems))
     except NoProcessError as error:
         module.fail_json(msg=str(error))
     except FileNotFoundError:
-        message = "job {!r} does not exist in {}. To list the jobs, run the playbook deeplearning.cluster.status."
-        module.fail_json(msg=message.format(params["name"], params["directory"]))
+        module.fail_json(msg=no_job(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
         module.fail_json(msg="job {!r} in {} cannot be read: {}".format(params["name"], params["directory"], error))
 

@@ -30,8 +30,9 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice, login_of
 
 display = Display()
 
@@ -88,6 +89,7 @@ class NodeAction(ActionBase):
 
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
+    _variables: Mapping[str, Any] = {}
 
     def __init_subclass__(cls, module: str, **options: Any) -> None:
         """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
@@ -97,7 +99,7 @@ class NodeAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         gc.freeze()  # speeds up garbage collection for the same reason as in execute_watched
         refuse_injected_facts()
-        variables = task_vars or {}
+        self._variables = variables = task_vars or {}
         own = self._task.args.get("timeout")  # the module's own timeout
         self._host = str(variables.get("inventory_hostname", ""))
         self._limit = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT)) + (int(own) if str(own).isdecimal() else 0)
@@ -141,10 +143,18 @@ class NodeAction(ActionBase):
             ) from None
         except AnsibleConnectionFailure as error:
             message = clean(str(error)).rstrip()
-            advice = login_advice(message, self._ssh("remote_user"), self._ssh("private_key_file"))
+            login = login_of(self._host, node_table(self._variables), self._variable)
+            advice = login_advice(message, login._replace(user=self._ssh("remote_user"), key_file=self._ssh("private_key_file")))
             raise AnsibleConnectionFailure(f"{message.rstrip('.')}.\n{advice}" if advice else message) from None
         except AnsibleError as error:
             raise AnsibleError(clean(str(error))) from None
+
+    def _variable(self, name: str) -> Any:
+        """Return the value of a variable of the host, or None if the variable is not set or cannot be evaluated."""
+        try:
+            return self._templar.template(self._variables.get(name))
+        except AnsibleError:
+            return None
 
     def _ssh(self, option: str) -> str | None:
         """Return an option of the connection, or None if the connection has no such option."""

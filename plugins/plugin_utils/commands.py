@@ -66,14 +66,14 @@ def _join(options: Iterable[tuple[str, str]]) -> str:
 def _inventories() -> Iterator[tuple[str, str]]:
     sources = context.CLIARGS.get("inventory") or ()
     if list(sources) != list(constants.DEFAULT_HOST_LIST):
-        yield from (("-i", source if "," in source else _path(source)) for source in sources)
+        yield from (("-i", source if "," in source else short_path(source)) for source in sources)
 
 
 def _variables(given: tuple[str, ...], *, names: Collection[str] | None = None, without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield the variable files and the variables that `-e` sets: only those in `names`, if specified, and none of those in `without`."""
     for text in given:
         if text.startswith("@"):
-            yield "-e", f"@{_path(text[1:])}"
+            yield "-e", f"@{short_path(text[1:])}"
             continue
         values = yaml_load(str(text)) if text[:1] == "{" else parse_kv(text)  # Ansible itself accepts only these two formats
         for name in values if names is None else names:
@@ -106,6 +106,6 @@ def _without_secrets(name: str, value: Any) -> Any:
     return value
 
 
-def _path(path: str) -> str:
+def short_path(path: str) -> str:
     """Return the relative or the absolute path, whichever is shorter."""
     return min(os.path.relpath(path), os.path.abspath(path), key=len)

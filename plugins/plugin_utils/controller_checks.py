@@ -280,6 +280,12 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
     prefix, options = "python_environment_", of_role("python_environment_", given)
     name, requirements = options.get("name"), options.get("requirements")
     if not name:
+        if requirements:
+            shown = "the value" if requirements is UNKNOWN else repr(requirements)
+            yield (
+                f"{prefix}requirements: {shown} has no effect, because {prefix}name is empty. Specify a name for the environment with "
+                f"{prefix}name, for example {prefix}name: training, or remove {prefix}requirements."
+            )
         return
     if name is not UNKNOWN:
         yield from refusal(f"{prefix}name: {name!r}: ", lambda: check_name(name))

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
+import itertools
 import os
 import re
+import shlex
 import stat
 import subprocess
 import tarfile
 import tempfile
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
@@ -53,6 +56,11 @@ ESCAPES = "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40."
 
 SUBMODULE, LINK, EXECUTABLE = "160000", "120000", "100755"
 SUBMODULE_DEPTH = 5
+
+# The maximum number of files among which a similar name is searched for.
+FILES_LIMIT = 10000
+# The least similarity of two names, from 0 to 1. All names of Python files are somewhat similar, because they have the same end.
+SIMILAR = 0.7
 
 
 class Code(NamedTuple):
@@ -95,11 +103,12 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
             ) from None
         except (GitError, OSError) as error:
             told = clean_line(str(error)).replace(repository, shown).rstrip(".")
+            test = f"To test it, run: git ls-remote {shlex.quote(shown)}"
             raise AnsibleActionFail(
                 f"repository: {shown!r} cannot be used on the controller: {told}. "
-                "Correct the repository, or make it readable for git on the controller."
+                f"Correct the repository, or make it readable for git on the controller. {test}"
             ) from None
-        check_script(arguments.get("script"), root, f"repository {shown!r}")
+        check_script(arguments.get("script"), root, f"repository {shown!r} (training_job_repository)")
         yield Code(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
 
 
@@ -115,26 +124,73 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
     if source:
         root = find(source, bases)
         if root is None or not os.path.isdir(root):
-            raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller. Specify the path of an existing directory.")
-        check_script(script, root, f"source {source!r}")
+            raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller{_searched(source, bases, os.path.isdir)}")
+        check_script(script, root, f"{root} (training_job_source)")
         return root, kept(root, exclude)
     if not script:  # without a source or a script, the job runs a command that exists on the hosts
         return os.curdir, []
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
-        raise AnsibleActionFail(
-            f"script: {script!r} is not a file on the controller (searched in {', '.join(bases)}). Specify the path of an existing file."
-        )
+        raise AnsibleActionFail(f"script: {script!r} is not a file on the controller{_searched(script, bases, os.path.isfile)}")
     return os.path.dirname(path), [os.path.basename(path)]
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
-    """Raise AnsibleActionFail if a script is specified but is not in the directory."""
-    if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(
-            f"script: {script!r} is not a file in {place}. Specify the relative path of an existing file, or remove "
-            f"training_job_{place.split()[0]}."
-        )
+    """Raise AnsibleActionFail if a script is specified but is not in the directory. `place` is the directory's name for the message."""
+    if not script or (not os.path.isabs(script) and os.path.isfile(os.path.join(root, script))):
+        return
+    files = list(itertools.islice(_files(root), FILES_LIMIT))
+    problem, wanted = f"is not a file in {place}", script
+    if os.path.isabs(script):
+        problem, wanted = f"is an absolute path, but must be relative to {place}", os.path.relpath(script, root)
+    close = [wanted] if wanted in files else similar(wanted, files)
+    if close:
+        advice = f"Did you mean {' or '.join(map(repr, close))}?"
+    elif files:
+        advice = f"Specify the relative path of one of its files, for example {min(files, key=_likely_script)!r}."
+    else:
+        advice = "It contains no files. Add the script to it."
+    raise AnsibleActionFail(f"script: {script!r} {problem}. {advice}")
+
+
+def _likely_script(path: str) -> tuple[bool, int, str]:
+    return not path.endswith(".py"), path.count(os.sep), path
+
+
+def _files(root: str) -> Iterator[str]:
+    """Yield the relative paths of the files in a directory, without those that are no code."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not matches(name, LEFT_OUT))
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names))
+
+
+def similar(path: str, paths: Iterable[str]) -> list[str]:
+    """Return at most three of the paths that are similar to a path: first those whose last part is the same."""
+    known = list(paths)
+    same = [each for each in known if os.path.basename(each) == os.path.basename(path)]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(path, known, cutoff=SIMILAR)]))[:3]
+
+
+def _names(folder: str) -> list[str]:
+    """Return the names of a folder's entries, or nothing if the folder cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _searched(path: str, bases: Sequence[str], is_right: Callable[[str], bool]) -> str:
+    """Return the end of a message about a path that was not found: where it was searched for, and what to do."""
+    expanded = os.path.expanduser(path)
+    places = list(dict.fromkeys(os.path.abspath(base) for base in bases))
+    where = "" if os.path.isabs(expanded) else f" (searched in {', '.join(places)})"
+    folders = dict.fromkeys(os.path.dirname(os.path.join(place, expanded)) for place in places)
+    beside = {name: os.path.join(folder, name) for folder in folders for name in _names(folder)}
+    right = [name for name, each in beside.items() if is_right(each)]
+    close = [beside[name] for name in difflib.get_close_matches(os.path.basename(expanded), right, cutoff=SIMILAR)]
+    kind = "directory" if is_right is os.path.isdir else "file"
+    advice = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Specify the path of an existing {kind}."
+    return f"{where}. {advice}"
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:

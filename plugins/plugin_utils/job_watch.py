@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import with_run_options
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
 
@@ -54,7 +55,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
     if answer.get("failed"):
-        return answer
+        return {**answer, "msg": with_run_options(str(answer["msg"]))} if "msg" in answer else answer
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
     if name and len(answer["jobs"]) != 1:
         return refusal(host, module, f"the result contains {len(answer['jobs'])} jobs instead of only {name}")

@@ -95,7 +95,7 @@ def _rewritten(task: Any, message: Any) -> Any:
 
 @lru_cache(maxsize=None)
 def _variables() -> dict[str, str]:
-    return {option.name: option.variable for option in OPTIONS if option.name not in NOT_VARIABLES}
+    return {"region": "deeplearning_region", **{option.name: option.variable for option in OPTIONS if option.name not in NOT_VARIABLES}}
 
 
 @lru_cache(maxsize=None)

@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 NEW_EFS = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
 NEW_LUSTRE = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
-ENVIRONMENT = ("requirements", "location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
+ENVIRONMENT = ("location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
 
 OF_JOB = (
     Rule(

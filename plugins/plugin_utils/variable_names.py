@@ -43,6 +43,7 @@ INVENTORY = (
     "instance_id",
     "instance_type",
     "inventory_error",
+    "inventory_file",
     "mounts",
     "node_service",
     "nodes",

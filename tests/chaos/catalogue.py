@@ -358,8 +358,8 @@ JOB_FAULTS = (
     bug("key", "KeyError", "KeyError"),
     bug("zero", "ZeroDivisionError", "ZeroDivisionError"),
     bug("memory", "MemoryError", "MemoryError"),
-    bug("name", "NameError", "NameError, which is certain to occur again", 1, "would occur again"),
-    bug("import", "ModuleNotFoundError", "a missing module", 1, "would occur again"),
+    bug("name", "NameError", "NameError, which is certain to occur again", 1, "The same error would end each attempt"),
+    bug("import", "ModuleNotFoundError", "a missing module", 1, "The same error would end each attempt"),
     JobFault(
         "bug_exit",
         "script",

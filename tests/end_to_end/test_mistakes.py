@@ -29,6 +29,8 @@ SCRIPTS = {
     "imports.py": "import transformerz\n",
     "syntax.py": "def train(:\n    pass\n",
     "silent.py": "import sys\nsys.exit(3)\n",
+    "options.py": "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--batch')\nparser.parse_args()\n",
+    "no-such-package.txt": "no-such-package==1.0\n",
     "killed.py": "import os\nos.kill(os.getpid(), 9)\n",
     "no-archive.tar": "some text\n",
 }
@@ -88,13 +90,19 @@ ACCOUNT = (
     Mistake(
         "a wrong secret key",
         "provision",
-        ("validate the provided access credentials", "get-caller-identity"),
+        ("AWS does not accept the credentials in us-east-1 (", "AWS_ACCESS_KEY_ID", "get-caller-identity"),
         environment={"AWS_SECRET_ACCESS_KEY": "wrong"},
     ),
     Mistake(
         "an endpoint that nothing listens on", "provision", ("http://127.0.0.1:9",), environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     ),
     Mistake("a region that does not exist", "provision", ("us-east-9", "us-east-1"), inventory={"region": "us-east-9"}),
+    Mistake(
+        "a region that does not exist as a variable",
+        "validate",
+        ("deeplearning_region: 'us-east-9'", "us-east-1"),
+        {"deeplearning_region": "us-east-9"},
+    ),
     Mistake("a key pair that does not exist", "validate", ("key_name", "my-keyy"), {"deeplearning_key_name": "my-keyy"}),
     Mistake(
         "an image parameter that does not exist",
@@ -121,17 +129,22 @@ HOSTS = (
     Mistake(
         "another private key",
         "configure",
-        ("private_key_file", "key_name"),
+        ("Set private_key_file in", "key pair 'local-cloud'", "because SSH reaches them through demo-master"),
         inventory={"private_key_file": "{{ other_key }}"},
         environment={"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},  # do not reuse a connection from an earlier run
     ),
     Mistake(
         "another login user",
         "configure",
-        ("ec2-user", "login_user", "SSH reaches this node through the master"),
+        ("ec2-user", "Set user: ubuntu in", "demo-worker3 are unreachable, because SSH reaches them through demo-master"),
         inventory={"user": "ec2-user"},
     ),
-    Mistake("a cluster that does not exist", "status", ("nosuch", "us-east-1", "provision"), inventory={"cluster": "nosuch"}),
+    Mistake(
+        "a cluster that does not exist",
+        "status",
+        ("cluster: 'nosuch'", "in this region: demo.", "deeplearning.cluster.provision"),
+        inventory={"cluster": "nosuch"},
+    ),
     Mistake(
         "a Python that is not on the hosts",
         "train",
@@ -142,7 +155,7 @@ HOSTS = (
     Mistake(
         "jobs that are not on shared storage",
         "train",
-        ("/home/ubuntu/jobs", "this host's own disk", "Specify a directory on shared storage"),
+        ("/home/ubuntu/jobs", "this host's own disk", "Specify a directory on shared storage, for example /efs/jobs"),
         job("ends.py", training_job_directory="/home/ubuntu/jobs"),
     ),
     Mistake(
@@ -160,8 +173,13 @@ HOSTS = (
     Mistake("a pattern that matches no host", "train", ("demo-worker9", "demo-worker2"), job("ends.py", training_job_hosts="demo-worker9")),
 )
 CODE = (
-    Mistake("a script that is not there", "train", ("trian.py", "not a file"), job("trian.py")),
-    Mistake("a folder that is not there", "train", ("nowhere", "not a directory"), job("ends.py", training_job_source="nowhere")),
+    Mistake("a script that is not there", "train", ("'fial.py' is not a file in", "Did you mean 'fails.py'?"), job("fial.py")),
+    Mistake(
+        "a folder that is not there",
+        "train",
+        ("'nowhere' is not a directory", f"searched in {REPOSITORY}"),
+        job("ends.py", training_job_source="nowhere"),
+    ),
     Mistake(
         "a repository that is not there",
         "train",
@@ -182,10 +200,16 @@ CODE = (
     Mistake(
         "an exit status without a word",
         "train",
-        ("exit status 3", "Nothing was printed before the exit. Search silent.py", "completed no checkpoint"),
+        ("exit status 3", "It has printed nothing to", "Search silent.py", "completed no checkpoint"),
         job("silent.py"),
     ),
-    Mistake("a process that is killed", "train", ("SIGKILL", "has run out of memory", "journalctl"), job("killed.py")),
+    Mistake("a process that is killed", "train", ("SIGKILL", "training_job_restarts is 3", "journalctl", "OOM killer"), job("killed.py")),
+    Mistake(
+        "arguments that the script does not have",
+        "train",
+        ("unrecognized arguments: --epoch 3", "Correct training_job_arguments", "After 1 attempt"),
+        job("options.py", training_job_arguments=["--epoch", 3]),
+    ),
     Mistake(
         "a command that is not there",
         "train",
@@ -210,7 +234,7 @@ DATA = (
     Mistake(
         "an archive that is none",
         "dataset",
-        ("no-archive.tar", "cannot be unpacked"),
+        ("/scripts/no-archive.tar cannot be unpacked", "dataset_unpack: false"),
         {"dataset_source": "{{ scripts }}/no-archive.tar", "dataset_unpack": True},
     ),
     Mistake(
@@ -250,13 +274,35 @@ JOBS = (
     ),
     Mistake("stop without a name", "stop", ("training_job_name",)),
     Mistake("a job that does not exist is stopped", "stop", ("nope-1",), {"training_job_name": "nope-1"}),
-    Mistake("logs of a job that does not exist", "logs", ("nope-1",), {"training_job_name": "nope-1"}),
+    Mistake(
+        "logs of a job that does not exist",
+        "logs",
+        ("training_job_name: there is no job 'nope-1'", "done-1", "deeplearning.cluster.status"),
+        {"training_job_name": "nope-1"},
+    ),
     Mistake("logs of a rank that does not exist", "logs", ("done-1", "9"), {"training_job_name": "done-1", "rank": 9}),
     Mistake(
         "requirements that are not there",
         "train",
         ("req.txt",),
         job("ends.py", python_environment_name="mine", python_environment_requirements="req.txt"),
+    ),
+    Mistake(
+        "requirements that cannot be installed",
+        "train",
+        ("no-such-package==1.0", "could not install the requirements", "python_environment_requirements"),
+        job(
+            "ends.py",
+            python_environment_name="mine",
+            python_environment_requirements="{{ scripts }}/no-such-package.txt",
+            python_environment_index_url="file:///nowhere",
+        ),
+    ),
+    Mistake(
+        "requirements without the name of an environment",
+        "train",
+        ("python_environment_requirements: 'req.txt' has no effect", "python_environment_name"),
+        job("ends.py", python_environment_requirements="req.txt"),
     ),
     Mistake(
         "arguments that are one string",

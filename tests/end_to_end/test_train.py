@@ -226,6 +226,9 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     while "0" in on_master(on_all).split():
         assert time.monotonic() < deadline, "the job never ran everywhere"
     assert "endless running" in playbook("status.yml").output
+    predicted = " ".join(playbook("train.yml", "--check", "-e", json.dumps(job)).output.split())
+    assert "Job endless has already started, so this run would start nothing." in predicted
+    assert "would start these processes" not in predicted
     refused = playbook("provision.yml", "-e", "deeplearning_replace_nodes=true", "-e", "deeplearning_root_volume_size=120", status=2)
     assert "Nodes cannot be replaced while endless runs" in refused.output
     for mode in (["--check"], []):

@@ -331,7 +331,7 @@ def test_no_credentials(run, definition, monkeypatch, tmp_path):
 
 def test_a_region_that_is_not_enabled(cloud, run, definition):
     cloud.control.set_faults([{"service": "ec2", "code": "AuthFailure", "status": 401, "message": "not able to validate"}])
-    with pytest.raises(ModuleFailed, match=r"does not accept the credentials in us-east-1.*enable this region.*not able to validate"):
+    with pytest.raises(ModuleFailed, match=r"does not accept the credentials in us-east-1 \(AuthFailure\).*Sign in again"):
         run("cluster", **definition)
 
 

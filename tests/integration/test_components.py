@@ -231,6 +231,9 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     # The group does not replace nodes by itself, so no scaling activity mentions this node
     groups = cloud.client("autoscaling")
     wait_until(lambda: run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost])
+    running = run("former_nodes_info", cluster=name, days=10)["running_instance_ids"]
+    assert running == sorted(numbers(cloud, name)), "those that have left are not running"
+    assert lost not in running
     activities = groups.describe_scaling_activities(AutoScalingGroupName=f"{name}-workers")["Activities"]
     assert not [each for each in activities if each["Description"].startswith("Terminating")]
     run("cluster", **definition)

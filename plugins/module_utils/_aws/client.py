@@ -30,7 +30,7 @@ from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_a
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import ALWAYS_ENABLED, valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
 # AWS is eventually consistent. For a while, API calls that refer to a new resource may fail with these error codes.
@@ -63,7 +63,16 @@ IN_USE = (
     "ScalingActivityInProgress",
 )
 # Error codes for invalid credentials, and for valid credentials in a region that the account has not enabled.
-ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
+REJECTED = (
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "OptInRequired",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+)
 
 # Error codes for throttled API calls. AWS does not execute a throttled call.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
@@ -437,19 +446,25 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
     """Fail the module with a single message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(msg=NO_CREDENTIALS, **result)
-    if error_code(error) in ACCESS_REFUSED:
-        module.fail_json_aws(
-            error,
-            msg=f"AWS does not accept the credentials in {module.region}. "
-            "If other regions accept these credentials, enable this region for the account first",
-            **result,
-        )
+    if error_code(error) in REJECTED:
+        module.fail_json(msg=rejection(error, module.region), **result)
     if error_code(error) in DENIED:
         module.fail_json(msg=denial(error), **{**camel_dict_to_snake_dict(error.response), **result})  # type: ignore[attr-defined]
     if isinstance(error, ClientError):
         module.fail_json_aws(error, **result)
     module.fail_json(msg=f"{error}{connection_advice(error)}", **result)
     raise AssertionError("fail_json returned")
+
+
+def rejection(error: BaseException, region: str) -> str:
+    """Return a message about credentials that AWS does not accept, with the code of its error, and what to do."""
+    key = os.environ.get("AWS_ACCESS_KEY_ID")
+    where = f" The environment variable AWS_ACCESS_KEY_ID sets the access key {key}." if key else ""
+    enable = "" if region in ALWAYS_ENABLED else f" If other regions accept these credentials, enable {region} for the account."
+    return (
+        f"AWS does not accept the credentials in {region} ({error_code(error)}).{where} Sign in again, or correct the keys.{enable} To see "
+        "where the keys come from, run: aws configure list. To test the credentials, run: aws sts get-caller-identity"
+    )
 
 
 def denial(error: Any) -> str:
@@ -462,14 +477,7 @@ def denial(error: Any) -> str:
 
 
 def connection_advice(error: Exception) -> str:
-    """Return advice for an unreachable AWS endpoint or for rejected credentials, or an empty string for any other error."""
-    if error_code(error) in (*ACCESS_REFUSED, "ExpiredToken", "SignatureDoesNotMatch"):
-        key = os.environ.get("AWS_ACCESS_KEY_ID")
-        where = f" AWS_ACCESS_KEY_ID is set to {key} in the environment." if key else ""
-        return (
-            f".{where} Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. "
-            "To test the credentials, run: aws sts get-caller-identity"
-        )
+    """Return advice for an unreachable AWS endpoint, or an empty string for any other error."""
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):

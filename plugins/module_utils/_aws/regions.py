@@ -15,6 +15,29 @@ except ImportError:
     Loader = None
 
 
+# The regions that are enabled in all accounts, because AWS opened them before 20 March 2019. Source: "Enable or disable AWS Regions in your
+# account" in the AWS Account Management reference.
+ALWAYS_ENABLED = (
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ca-central-1",
+    "eu-central-1",
+    "eu-north-1",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "sa-east-1",
+    "us-east-1",
+    "us-east-2",
+    "us-west-1",
+    "us-west-2",
+)
+
+
 @dataclass(frozen=True)
 class Partition:
     """A group of regions with its own ARN prefix and DNS suffix, such as `aws-cn` with `amazonaws.com.cn`."""

@@ -758,4 +758,6 @@ def describe_failure(process: Record, found: Cause | None = None) -> str:
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
     if why.get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
         text += f" ({why['what']}: {why['message']})" if why.get("message") else f" ({why['what']})"
+    elif why.get("message") == recovery.NOT_BY_OOM_KILLER:
+        text += f" ({recovery.NOT_BY_OOM_KILLER})"
     return text[:SENTENCE_LIMIT]

@@ -8,6 +8,7 @@ The functions are pure: they depend only on what is known about the attempts. Th
 
 from __future__ import annotations
 
+import re
 from typing import Callable, NamedTuple, Sequence
 
 # Why an attempt ended.
@@ -51,7 +52,17 @@ WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 
 # Exceptions that a script raises again, regardless of the hosts, the data and the checkpoint.
-CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError", "NameError", "UnboundLocalError")
+MISSING_MODULE = "ModuleNotFoundError"
+CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
+
+# The name of a script's error about its arguments, which the script reports again too.
+USAGE = "usage"
+
+# The end of a cause such as `SyntaxError at train.py, line 3`.
+PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
+
+# Follows the description of a process that was killed by SIGKILL, if the kernel's own count shows who did not do it.
+NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
 
 # Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
 # because ranks that wait for a lost message are at the same place each time.
@@ -263,13 +274,15 @@ def _what(situation: Situation) -> str:
     return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
 
 
-def _in_brackets(cause: Cause) -> str:
-    return "" if cause.kind == NOT_STARTED else f" ({cause.what[:DETAIL_LIMIT]})"
+def _place(cause: Cause) -> str:
+    """Return the place of an error in the script, such as `line 3 of train.py`, or an empty string if it is unknown."""
+    found = PLACE.search(cause.what[:DETAIL_LIMIT])
+    return f"line {found['line']} of {found['file']}" if found else ""
 
 
 def _correction(cause: Cause) -> str:
     """Return what to do about an error that recurs, or an empty string if the description of the error already says so."""
-    return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else " Correct the script or its data."
+    return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else f" Correct {_place(cause) or 'the script'} or its data."
 
 
 def _numbers(situation: Situation) -> str:
@@ -314,7 +327,7 @@ TABLE: Sequence[Rule] = (
         "no_restarts_left",
         STOP,
         lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts,
-        lambda situation: f"{_count(situation.policy.restarts)} in a row completed no checkpoint (training_job_restarts).",
+        lambda situation: _used_up(situation.policy.restarts),
     ),
     Rule(
         "too_many_attempts",
@@ -331,8 +344,8 @@ TABLE: Sequence[Rule] = (
     Rule(
         "certain_error",
         STOP,
-        lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in CERTAIN_ERRORS,
-        lambda situation: f"{_what(situation)} would occur again. Correct the script or its environment.",
+        lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in (*CERTAIN_ERRORS, USAGE),
+        lambda situation: f"The same error would end each attempt.{_certain_correction(situation.cause)}",
     ),
     Rule(
         "error_came_back",
@@ -361,8 +374,7 @@ TABLE: Sequence[Rule] = (
         STOP,
         _repeats,
         lambda situation: (
-            f"The same error{_in_brackets(situation.cause)} ended attempts {_numbers(situation)}, with no new checkpoint in between."
-            f"{_correction(situation.cause)}"
+            f"The same error ended attempts {_numbers(situation)}, with no new checkpoint in between.{_correction(situation.cause)}"
         ),
     ),
     Rule(
@@ -388,5 +400,21 @@ TABLE: Sequence[Rule] = (
 )
 
 
-def _count(restarts: int) -> str:
-    return "1 restart" if restarts == 1 else f"{restarts} restarts"
+def _used_up(restarts: int) -> str:
+    if not restarts:
+        return "training_job_restarts is 0, so a job is not restarted."
+    last = "the last restart" if restarts == 1 else f"each of the last {restarts} restarts"
+    return (
+        f"training_job_restarts is {restarts}, and {last} ended without a new checkpoint. Correct the cause, save checkpoints more often, "
+        "or increase training_job_restarts."
+    )
+
+
+def _certain_correction(cause: Cause) -> str:
+    """Return what to do about an error that does not depend on the data and the checkpoint.
+
+    A missing module is not necessarily an error of the script. The failure message explains it.
+    """
+    if cause.name == MISSING_MODULE:
+        return ""
+    return " Correct training_job_arguments." if cause.name == USAGE else f" Correct {_place(cause) or 'the script'}."

@@ -14,7 +14,11 @@ HEAD = "Traceback (most recent call last):"
 FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})')
 ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*))?")
 
-MESSAGE_LIMIT = 300
+# The message of argparse or Click about wrong arguments: the usage in the first lines, and the error in the last line.
+USAGE = "usage: "
+USAGE_ERROR = re.compile(r"(?:.{1,500}?: error|.{0,500}?\bError): (?P<message>.+)")
+
+MESSAGE_LIMIT, USAGE_LINES = 300, 100
 
 
 class ScriptError(NamedTuple):
@@ -51,6 +55,14 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     path = frame["path"][len(inside) :] if frame["path"].startswith(inside) else os.path.basename(frame["path"])
     kind, message = error["kind"].rpartition(".")[2], (error["message"] or "")[:MESSAGE_LIMIT]
     return ScriptError(kind, f"{path[-MESSAGE_LIMIT:]}, line {frame['line']}", message)
+
+
+def usage_error(lines: Sequence[str]) -> str:
+    """Return what is wrong with the arguments of a script, or an empty string if the log does not end with such a message."""
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    found = USAGE_ERROR.fullmatch(last.rstrip())
+    is_usage = found is not None and any(USAGE in line.lower() for line in lines[-USAGE_LINES:])
+    return found["message"][:MESSAGE_LIMIT] if found and is_usage else ""
 
 
 def _error(lines: Sequence[str], prefix: str) -> re.Match[str] | None:

@@ -67,15 +67,16 @@ def unreachable_text(result: Mapping[str, Any]) -> str:
     """Return why a host is unreachable, as one line."""
     message = PREFIX.sub("", str(result.get("msg") or "no reason given"))
     lines = list(dict.fromkeys(filter(None, (line.strip() for line in clean(SSH.sub("", message)).splitlines()))))
-    if is_consequence(message):
+    if other_host(message):
         *told, advice = (line for line in lines if not CLOSED.search(line))
         lines = [f"{'; '.join(told).rstrip('.')}.", advice] if told else [advice]
     return re.sub(r"(?<=[^.])\n", "; ", "\n".join(lines)).replace("\n", " ")
 
 
-def is_consequence(message: str) -> bool:
-    """Return whether a host may be unreachable only because another host is unreachable."""
-    return THROUGH_ANOTHER in message
+def other_host(message: str) -> str:
+    """Return the host or the service through which SSH reaches an unreachable host, or an empty string if SSH connects directly."""
+    found = THROUGH_ANOTHER.search(message)
+    return found[1] if found else ""
 
 
 def shortened(text: str, limit: int = LINES) -> list[str]:

@@ -53,5 +53,5 @@ IAM_ACTIONS = IamActions(
 
 # The actions that the inventory needs
 NODES = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"))
-FORMER_NODES = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
+FORMER_NODES = IamActions(reads=(*NODES.reads, "autoscaling:DescribeScalingActivities"))
 HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

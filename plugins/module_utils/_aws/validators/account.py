@@ -88,11 +88,15 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
     used = sum(sizes.get(name, 0) * number for name, number in others.items())
     if used + count * each <= quota.value:
         return None
-    free = max(quota.value - used, 0)
+    others_use = f", and other instances use {used} of them" if used else ""
+    request = (
+        f"aws service-quotas request-service-quota-increase --region {cloud.region} --service-code ec2 --quota-code {quota.code} "
+        f"--desired-value {used + count * each}"
+    )
     return (
-        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, "
-        f"but only {free:.0f} of the {quota.value:.0f} in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
-        "Request an increase in Service Quotas, or launch fewer or smaller nodes."
+        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, but the quota '{quota.name}' "
+        f"({quota.code}) in {cloud.region} allows {quota.value:.0f}{others_use}. Launch fewer nodes (worker_count) or smaller ones, or "
+        f"request an increase: {request}"
     )
 
 

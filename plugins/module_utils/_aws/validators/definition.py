@@ -86,7 +86,10 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
     """Check the ranges from which SSH is allowed. Large public ranges are accepted only if the definition explicitly allows them."""
     if needed and not cidrs:
-        yield "ssh_cidrs: missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."
+        yield (
+            "ssh_cidrs: no address range is set. Specify the address ranges from which SSH is allowed to reach the master, for example "
+            "203.0.113.0/24."
+        )
     parsed: list[Any] = []
     for cidr in cidrs:
         try:

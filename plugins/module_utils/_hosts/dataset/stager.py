@@ -452,7 +452,9 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))
-        tools.unpack(os.path.join(where.download, path), where.unpacked)
+        source = spec["source"].partition("?")[0]
+        shown = source if os.path.basename(source) == path else f"{path} of {source}"
+        tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
         if not os.path.dirname(path):
             unpacked.drop_description(where.unpacked)
         unpacked.move(where.unpacked, where.data, os.path.dirname(path))

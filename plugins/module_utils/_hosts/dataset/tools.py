@@ -106,15 +106,16 @@ def digest(path: str, algorithm: str) -> str:
     return total.hexdigest()
 
 
-def unpack(archive: str, folder: str) -> None:
+def unpack(archive: str, folder: str, shown: str) -> None:
     """Unpack an archive into a new folder, which replaces any existing one, and check the contents. Raises DataError, OSError.
 
+    `shown` is the archive's name for messages.
     The unpacked files are neither setuid nor setgid, and links stay inside the folder. If the archive is rejected, the folder is deleted.
     """
     _delete(folder)
     os.makedirs(folder)
     try:
-        _unpack(archive, folder)
+        _unpack(archive, folder, shown)
         unpacked.check(folder, os.path.basename(archive))
     except BaseException:
         _delete(folder)
@@ -129,20 +130,20 @@ def _delete(folder: str) -> None:
         shutil.rmtree(folder)
 
 
-def _unpack(archive: str, folder: str) -> None:
+def _unpack(archive: str, folder: str, shown: str) -> None:
     if archive.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(archive) as file:
                 file.extractall(folder)
         except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise DataError(f"dataset_unpack: {os.path.basename(archive)} cannot be unpacked: {error}. {ADVICE}") from error
+            raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
     with start(command) as process:
         _output, errors = process.communicate()
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
-        raise DataError(f"dataset_unpack: {os.path.basename(archive)} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
+        raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
 
 
 def _size(path: str) -> int:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import stat
 import tempfile
 from typing import Any
@@ -179,4 +178,5 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specifi
         for step in build_steps(params["installer"], interpreter.path, place.path, file, uv, scratch):
             status, output, errors = module.run_command(step.argv, environ_update=environment)
             if status != 0:
-                raise RefusalError(f"{socket.gethostname()} {describe_failure(step, output + errors)}")
+                # Without the name of this host, because the other hosts report the same failure.
+                raise RefusalError(describe_failure(step, output + errors))

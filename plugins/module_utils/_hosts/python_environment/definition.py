@@ -23,6 +23,13 @@ ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)
 #: and the reason.
 LAST_LINES = 12
 
+# The last step of a build, and what to do if it fails.
+REQUIREMENTS = "install the requirements"
+CORRECTION = (
+    "Correct the file of python_environment_requirements. If the packages exist, check python_environment_index_url and "
+    "python_environment_find_links."
+)
+
 
 class Interpreter(NamedTuple):
     """The Python interpreter that creates an environment."""
@@ -123,7 +130,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
     """
     if installer == "pip":
         install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
-        return [Step("create a virtual environment", [python, "-m", "venv", path]), Step("install the requirements", install)]
+        return [Step("create a virtual environment", [python, "-m", "venv", path]), Step(REQUIREMENTS, install)]
     steps: list[Step] = []
     if uv is None:
         own = os.path.join(scratch, "uv")
@@ -133,7 +140,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
     steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
     # The users of an environment cannot write to it. Without --compile-bytecode, Python would compile the modules again at every import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
-    steps.append(Step("install the requirements", install))
+    steps.append(Step(REQUIREMENTS, install))
     return steps
 
 
@@ -153,7 +160,8 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
 def describe_failure(step: Step, output: str) -> str:
     """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
-    return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:]])
+    advice = [CORRECTION] if step.purpose == REQUIREMENTS else []
+    return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:], *advice])
 
 
 def missing(status: int, report: Mapping[str, Any], errors: str) -> str:

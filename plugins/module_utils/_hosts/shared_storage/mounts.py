@@ -330,6 +330,12 @@ def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
     return found
 
 
+def mount_points(mountinfo: str) -> set[str]:
+    """Return all mount points in the text of /proc/self/mountinfo."""
+    lines = (line.partition(" - ")[0].split() for line in mountinfo.splitlines())
+    return {_unescape(fields[4]) for fields in lines if len(fields) > 5}
+
+
 def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 

@@ -54,14 +54,17 @@ INVALID = "invalid"
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
 
+# The exit status of a script after a message about its arguments. Source: ArgumentParser.error() in the documentation of argparse.
+USAGE_STATUS = 2
+
 # Text in the error messages of scripts when a disk is full or a user has reached a disk quota.
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
-def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
+def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int | None) -> Cause:
     """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
 
-    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed.
+    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
     """
     if kind:
         return {"kind": kind, "what": (record.get("reason") or kind)[: recovery.WHAT_LIMIT]}
@@ -76,10 +79,19 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int) -> Cause:
     name = found.get("signal") or (_signal(code) if code else "")
     if name:
         result: Cause = {"kind": recovery.SIGNAL, "what": f"signal {name}", "name": name}
+        if name == "SIGKILL" and oom_kills == 0:
+            result["message"] = recovery.NOT_BY_OOM_KILLER
     elif error:
         kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
         what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
         result = {"kind": kind, "what": what, "name": error.kind, "message": error.message}
+    elif code == USAGE_STATUS and tracebacks.usage_error(lines):
+        result = {
+            "kind": recovery.SCRIPT_ERROR,
+            "what": "wrong arguments",
+            "name": recovery.USAGE,
+            "message": tracebacks.usage_error(lines),
+        }
     else:
         result = {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
@@ -95,8 +107,8 @@ def _signal(code: int) -> str:
         return ""
 
 
-def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
-    """Return how many processes in this unit the kernel's OOM killer has killed, or 0 if the kernel does not count them.
+def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
+    """Return how many processes in this unit the kernel's OOM killer has killed, or None if the kernel does not count them.
 
     Source: `memory.events` in the kernel's cgroup v2 documentation.
     """
@@ -104,9 +116,41 @@ def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") 
         with open(cgroups, encoding="utf-8") as file:
             own = next(line.rstrip("\n") for line in file if line.startswith("0::/"))[len("0::/") :]
         with open(os.path.join(root, own, "memory.events"), encoding="ascii") as file:
-            return int(dict(line.split() for line in file).get("oom_kill", 0))
-    except (OSError, ValueError, StopIteration):
-        return 0
+            return int(dict(line.split() for line in file)["oom_kill"])
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None
+
+
+def machine_oom_kills(path: str = "/proc/vmstat") -> int | None:
+    """Return how many processes on this host the kernel's OOM killer has killed, or None if the kernel does not count them."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+class OomKills(NamedTuple):
+    """How many processes in this unit and on this host the kernel's OOM killer has killed. None stands for an unknown number."""
+
+    unit: int | None
+    machine: int | None
+
+
+def count_oom_kills() -> OomKills:
+    """Return the kernel's current counts."""
+    return OomKills(oom_kills(), machine_oom_kills())
+
+
+def oom_kills_since(before: OomKills) -> int | None:
+    """Return how many processes in this unit the OOM killer has killed since an earlier count, or None if that is unknown.
+
+    If the kernel counts only for the whole host, the number is known only if it is 0.
+    """
+    now = count_oom_kills()
+    if now.unit is not None and before.unit is not None:
+        return now.unit - before.unit
+    return 0 if now.machine is not None and now.machine == before.machine else None
 
 
 def adopt_descendants() -> None:

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, RUNNING, SUCCEEDED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, PENDING, QUEUED, RUNNING, SUCCEEDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
@@ -33,6 +33,7 @@ SLOW_SHOWN = 5
 # Patterns for the last log line of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
 # or as a shell reports it (status 128 + 9), or with an exit status.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+SIGNAL = re.compile(r"\bkilled by signal (SIG[A-Z0-9]+)")
 KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
     "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
@@ -309,7 +310,7 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         return
     if MADE_NO_PROGRESS in how:
         yield f"The stacks of all processes are in {clean_line(Paths(found['directory'], found.get('attempt', 1)).stacks)} on the cluster."
-    missing = MISSING_MODULE.match(failure["lines"][-1]) if failure["lines"] else None
+    missing = MISSING_MODULE.search(failure["lines"][-1]) if failure["lines"] else None
     advice = _advice(found, missing)
     if advice:
         yield advice
@@ -325,29 +326,50 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     how, host = clean_line(failure["how"]), clean_line(failure["host"])
     if missing:
         return (
-            f"If {missing.group(1)!r} is a package, install it with python_environment_name and python_environment_requirements. If "
-            f"{missing.group(1)!r} is your own module, add its file to the job's code (training_job_source or training_job_repository)."
+            f"If {missing.group(1)!r} is a package, add it to a requirements file, and set python_environment_requirements to the path of"
+            f" the file and python_environment_name to a name. If {missing.group(1)!r} is your own module, add its file to the job's code"
+            " (training_job_source or training_job_repository)."
         )
     if OUT_OF_MEMORY in how:
         return f"To use less memory, {LESS_MEMORY}"
     if KILLED.search(how):
-        # Without capital letters, journalctl ignores the case of the pattern.
-        check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
-        return f"Usually, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
-    if not failure["lines"] and EXIT_STATUS.search(how) and "gone" not in failure:
+        return _kill_advice(how, host)
+    found_signal = SIGNAL.search(how)
+    if found_signal and found_signal[1] in recovery.OWN_SIGNALS:
+        return (
+            f"{found_signal[1]} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script "
+            'in the log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
+        )
+    if found_signal:
+        find = f"To find it, run sudo journalctl --since '-1 hour' on {host}."
+        return f"The script itself, a user or another program on {host} has sent {found_signal[1]}. {find}"
+    if _is_silent(found) and EXIT_STATUS.search(how):
         return _silence_advice(found)
     return ""
 
 
+def _kill_advice(how: str, host: str) -> str:
+    """Return a sentence about who has sent SIGKILL to a process."""
+    if recovery.NOT_BY_OOM_KILLER in how:
+        return (
+            f"The script itself, a user, or a program such as earlyoom or systemd-oomd has sent SIGKILL on {host}. To find it, run "
+            f"sudo journalctl --since '-1 hour' on {host}."
+        )
+    # Without capital letters, journalctl ignores the case of the pattern.
+    check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
+    return f"Usually, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+
+
 def _silence_advice(found: JobStatus) -> str:
     script = clean_line(os.path.basename(found.get("script") or "")) or "the script"
-    return f"Nothing was printed before the exit. Search {script} for calls such as sys.exit, or print the reason there."
+    return f"Search {script} for calls such as sys.exit, and print the reason there."
 
 
 def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -> str:
     """Return a sentence about how to continue a job that has ended without success."""
     if found.get("has_checkpoint") is False:
-        return "The job has completed no checkpoint, so it cannot be continued. Start a new job instead."
+        again = "To start a new job, run the same command again, with a new name if you set training_job_name."
+        return f"The job has completed no checkpoint, so it cannot be continued. {again}"
     start = "To continue from the newest checkpoint," + ("" if "has_checkpoint" in found else " if there is one,")
     if again:
         return f"{start} run: {again}"
@@ -374,6 +396,19 @@ def failure_cause(found: JobStatus) -> str:
 def failure_sentence(found: JobStatus) -> str:
     """Return a sentence about the process that made a job fail: its host, how it ended, and the location of its log."""
     failure = found["failure"]
-    lines = failure["lines"] and "gone" not in failure
-    rest = "The end of {}:".format(failure["log"]) if lines else "The logs are in " + Paths(found["directory"]).logs
-    return clean_line(f"{failure_cause(found)} {rest}")
+    if failure["lines"] and "gone" not in failure:
+        rest = "The end of {}:".format(failure["log"])
+    elif COULD_NOT_BE_STARTED in failure["how"]:
+        rest = ""
+    elif _is_silent(found):
+        rest = "It has printed nothing to {}.".format(failure["log"])
+    else:
+        rest = "The logs are in {}".format(Paths(found["directory"]).logs)
+    return clean_line(f"{failure_cause(found)} {rest}".rstrip())
+
+
+def _is_silent(found: JobStatus) -> bool:
+    """Return whether the process that made a job fail has ended by itself and has printed nothing."""
+    failure, how = found["failure"], found["failure"]["how"]
+    has_ended = failure.get("state", FAILED) == FAILED and bool(EXIT_STATUS.search(how) or SIGNAL.search(how))
+    return has_ended and not failure["lines"] and "gone" not in failure

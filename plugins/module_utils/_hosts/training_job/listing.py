@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import time
@@ -20,6 +21,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 LISTING_LIMIT = 1 << 25
 # Maximum number of skipped files to name.
 PROBLEMS_LIMIT = 20
+# Maximum number of jobs to suggest in a message.
+SHOWN_JOBS = 5
 
 
 def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -75,3 +78,26 @@ def some(problems: list[str]) -> list[str]:
     shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
     rest = len(problems) - len(shown)
     return [*shown, f"{rest} more job files are skipped"] if rest else shown
+
+
+def no_job(name: str, directory: str) -> str:
+    """Return a message about a job that does not exist, with the names of similar jobs, or otherwise of the newest jobs."""
+    jobs = names_of_jobs(directory)
+    similar = difflib.get_close_matches(name, jobs, n=SHOWN_JOBS)
+    there = f"Did you mean {' or '.join(similar)}?" if similar else f"The newest jobs are {', '.join(jobs[:SHOWN_JOBS])}."
+    return (
+        f"training_job_name: there is no job {name!r} in {directory}. {there if jobs else 'There are no jobs yet.'} To list the jobs, run: "
+        "ansible-playbook deeplearning.cluster.status"
+    )
+
+
+def names_of_jobs(directory: str) -> list[str]:
+    """Return the names of the jobs in a directory, newest first."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [
+                (entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in entries if records.JOB_NAME.fullmatch(entry.name)
+            ]
+    except OSError:
+        return []
+    return [name for _changed, name in sorted(found, reverse=True)]

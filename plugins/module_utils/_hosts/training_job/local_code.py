@@ -12,11 +12,14 @@ import os
 import pwd
 import shutil
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mount_points, mounted_at
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 # The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"
+
+# The default mount point of the cluster's file system.
+MOUNT_POINT = "/efs"
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -108,6 +111,17 @@ def mount_point(path: str) -> str:
 
 def is_shared(mount: str) -> bool:
     """Return whether shared storage is mounted at a mount point."""
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        found = mounted_at(file.read(), mount)
+    found = mounted_at(_mount_table(), mount)
     return found is not None and found.is_shared
+
+
+def shared_mounts() -> list[str]:
+    """Return the mount points of the shared storage, sorted. A mount of any kind at the default mount point counts as shared storage."""
+    table = _mount_table()
+    found = {place: mounted_at(table, place) for place in mount_points(table)}
+    return sorted(place for place, entry in found.items() if entry and (entry.is_shared or place == MOUNT_POINT))
+
+
+def _mount_table() -> str:
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return file.read()

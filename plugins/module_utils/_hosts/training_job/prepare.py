@@ -96,10 +96,10 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
+        example = next((f", for example {os.path.join(mount, 'jobs')}" for mount in local_code.shared_mounts()), "")
         raise RefusalError(
-            "directory: {!r} is on this host's own disk. Specify a directory on shared storage, or remove this option.".format(
-                params["directory"]
-            )
+            f"directory: {params['directory']!r} is on this host's own disk. Specify a directory on shared storage{example}, or remove "
+            "this option."
         )
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)

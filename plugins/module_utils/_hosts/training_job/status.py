@@ -10,7 +10,7 @@ import time
 from typing import Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     AttemptStatus,
     Failure,
@@ -144,6 +144,8 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
             how += f", because rank {found.rank} {cause}"
         else:
             how = f"{cause} {records.OUT_OF_MEMORY}" if records.OUT_OF_MEMORY in how else cause
+    if process.get("cause", {}).get("message") == recovery.NOT_BY_OOM_KILLER:
+        how += f" ({recovery.NOT_BY_OOM_KILLER})"
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 

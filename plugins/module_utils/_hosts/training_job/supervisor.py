@@ -321,7 +321,7 @@ class Supervisor:
         self.spec = spec
         self.paths = Paths(spec["directory"], spec["attempt"])
         self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", self.path]
-        self.oom_kills = attempts.oom_kills()
+        self.oom_kills = attempts.count_oom_kills()
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
 
     def run(self) -> int:
@@ -509,7 +509,7 @@ class Supervisor:
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:
             found = cast(Record, {**self.watch.record, "state": state, **how})
-            how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills() - self.oom_kills)
+            how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)

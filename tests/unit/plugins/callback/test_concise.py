@@ -21,7 +21,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.callback import concise
 from ansible_collections.deeplearning.cluster.plugins.callback.concise import JOB, CallbackModule
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import PROXY, login_advice
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import PROXY, Login, login_advice
 
 CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
 CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
@@ -112,23 +112,28 @@ def test_its_name_is_that_of_the_file():
 
 
 @pytest.mark.parametrize(
-    ("check", "changed", "summary"),
+    ("check", "changed", "waited", "summary"),
     [
         (
             False,
             [("ansible.builtin.copy", {}, "h1"), (JOB, {"state": "started"}, "h1"), (JOB, {}, "h2")],
+            [{"changed": False}],
             "changed 1 host, ran the job on 2 hosts",
         ),
-        (False, [(JOB, {"state": "stopped"}, "h1"), (f"{JOB}_report", {}, "h2")], "stopped the job on 1 host"),
-        (True, [(JOB, {"state": "prepared"}, "h1")], "job to run on 1 host"),
-        (True, [("ansible.builtin.copy", {}, "h1"), ("ansible.builtin.copy", {}, "h2")], "2 hosts to change"),
+        (False, [(JOB, {}, "h1")], [{"interrupted": "leave"}], "started the job on 1 host"),
+        (False, [(JOB, {}, "h1")], [], "started the job on 1 host"),
+        (False, [(JOB, {"state": "stopped"}, "h1"), (f"{JOB}_report", {}, "h2")], [], "stopped the job on 1 host"),
+        (True, [(JOB, {"state": "prepared"}, "h1")], [], "job to run on 1 host"),
+        (True, [("ansible.builtin.copy", {}, "h1"), ("ansible.builtin.copy", {}, "h2")], [], "2 hosts to change"),
     ],
 )
-def test_the_summary_tells_a_job_from_a_change_of_hosts(monkeypatch, check, changed, summary):
+def test_the_summary_tells_a_job_from_a_change_of_hosts(monkeypatch, check, changed, waited, summary):
     monkeypatch.setattr(concise.context, "CLIARGS", {"check": check})
     callback = CallbackModule()
     for action, arguments, host in changed:
         callback._changed_hosts(SimpleNamespace(action=action, args=arguments)).add(host)
+    callback._totals.job_is_over = any(concise.is_end_of_job(f"{JOB}_wait", result) for result in waited)
+    assert not concise.is_end_of_job(JOB, {})
     lines = [line for line, _color in callback._summary(is_failed=False)]
     assert [re.sub(r"in \d+ s", "in # s", line) for line in lines] == [f"Plan: {summary}" if check else f"Done in # s: {summary}."]
 
@@ -289,12 +294,15 @@ def test_errors_of_a_playbook_are_shown_without_their_results(project):
     assert len(lines) == 4
 
 
-def test_of_unreachable_hosts_the_cause_is_first(project):
-    behind = f"kex_exchange_identification: closed\nClosed {PROXY}.\n{login_advice(f'Closed {PROXY}', None, None)}"
+def test_of_hosts_behind_an_unreachable_host_only_that_is_shown(project):
+    behind = f"kex_exchange_identification: closed\nClosed {PROXY}.\n{login_advice(f'Closed {PROXY}', Login(through='h2'))}"
     silent = task("Connect", {"when": "inventory_hostname != 'h3'"}, silence="{{ behind if inventory_hostname == 'h1' else 'timed out' }}")
     lines = project.run(play("Reach", silent, vars={"behind": behind}), status=4)
     assert lines[1] == "  h2 is unreachable: timed out"
-    assert lines[2].startswith("  h1 is unreachable: SSH reaches this node through the master or through Session Manager, and that")
+    assert lines[2] == "  h1 is unreachable, because SSH reaches it through h2."
+    reached = task("Connect", {"when": "inventory_hostname == 'h1'"}, silence="{{ behind }}")
+    lines = project.run(play("Reach", reached, vars={"behind": behind}), status=4)
+    assert lines[1].startswith("  h1 is unreachable: SSH reaches this node through h2, and that connection was closed. Check that both")
 
 
 def test_unreachable_hosts_are_one_line(project):

@@ -75,11 +75,16 @@ def test_all_findings_come_at_once(errors, tmp_path):
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
         {**job(), "python_environment_name": UNKNOWN, "python_environment_requirements": UNKNOWN},
-        {**job(), "python_environment_requirements": "not used"},
     ],
 )
 def test_what_is_good_or_not_known_is_not_refused(errors, values):
     assert errors(**values) == []
+
+
+@pytest.mark.parametrize(("value", "shown"), [("req.txt", "'req.txt'"), (UNKNOWN, "the value")])
+def test_requirements_without_the_name_of_an_environment_are_refused(errors, value, shown):
+    (found,) = errors(**job(), python_environment_requirements=value)
+    assert found.startswith(f"python_environment_requirements: {shown} has no effect, because python_environment_name is empty. Specify")
 
 
 @pytest.mark.parametrize(

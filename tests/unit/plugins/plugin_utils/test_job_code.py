@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tarfile
 
@@ -87,9 +88,10 @@ def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
         (
             {"repository": "file:///nowhere/x.git"},
             "^repository: 'file:///nowhere/x.git' cannot be used on the controller: '/nowhere/x.git' does not appear to be a git"
-            " repository. Correct the repository, or make it readable for git on the controller.$",
+            " repository. Correct the repository, or make it readable for git on the controller. To test it, run: git ls-remote"
+            " file:///nowhere/x.git$",
         ),
-        ({"script": "other.py"}, "script: 'other.py' is not a file in repository"),
+        ({"script": "other.py"}, r"script: 'other.py' is not a file in repository '.*' \(training_job_repository\)."),
         ({"source": "src"}, "source and repository: both are set"),
         ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository: 'https://localhost:1/x.git' cannot be used"),
     ],
@@ -149,11 +151,28 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
     [
         ({"script": "none.py"}, "script: 'none.py' is not a file on the controller"),
         ({"script": "project"}, "script: 'project' is not a file"),
-        ({"script": "train.py", "source": "none"}, "source: 'none' is not a directory"),
-        ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Specify the relative path of an existing file, or remove training_job_source"),
+        (
+            {"script": "train.py", "source": "none"},
+            "source: 'none' is not a directory on the controller (searched in {0}). Specify the path",
+        ),
+        ({"script": "train.py", "source": "projekt"}, "(searched in {0}). Did you mean '{0}/project'?"),
+        (
+            {"script": "train.py", "source": "/nowhere/at/all"},
+            "'/nowhere/at/all' is not a directory on the controller. Specify the path of",
+        ),
+        ({"script": "project/trian.py"}, "is not a file on the controller (searched in {0}). Did you mean '{0}/project/train.py'?"),
+        ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in {0}/project (training_job_source). Specify the"),
+        ({"script": "none.py", "source": "project"}, "Specify the relative path of one of its files, for example 'train.py'."),
+        ({"script": "trian.py", "source": "project"}, "Did you mean 'train.py'?"),
+        ({"script": "model.py", "source": "project"}, "Did you mean 'src/model.py'?"),
+        ({"script": "{0}/project/src/model.py", "source": "project"}, "is an absolute path, but must be relative to {0}/project (training"),
+        ({"script": "{0}/project/src/model.py", "source": "project"}, "Did you mean 'src/model.py'?"),
+        ({"script": "/etc/passwd", "source": "project"}, "'/etc/passwd' is an absolute path, but must be relative to {0}/project"),
+        ({"script": "train.py", "source": "empty"}, "is not a file in {0}/empty (training_job_source). It contains no files."),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):
-    with pytest.raises(AnsibleActionFail, match=message), job_code.job_code(arguments, [str(project)]):
+    (project / "empty").mkdir()
+    given = {name: value.format(project) for name, value in arguments.items()}
+    with pytest.raises(AnsibleActionFail, match=re.escape(message.format(project))), job_code.job_code(given, [str(project)]):
         pass

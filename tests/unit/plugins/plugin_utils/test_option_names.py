@@ -32,6 +32,7 @@ PLAY = SimpleNamespace(_role=None)
         "<private_subnet_ids>: a subnet is in a, which is missing from <zones>. Add the zone to <zones>, or remove the subnet.",
         "first line\n<efs>: false\n<tags>: 51 tags exceed the limit.",
         "To apply them, set <replace_nodes>: true and run again while no job is running.",
+        "<region>: 'us-east-9' is not an AWS region.",
         "these options have no effect: <read_buckets>, <write_buckets>. Check the role",
         "parameters are mutually exclusive: <image_id>|<image_framework>",
         "<emr_task_count>: task nodes require at least one core node. Set <emr_core_count> to at least 1.",

@@ -38,7 +38,7 @@ def test_variables_of_a_job(variables, unused):
 
 
 def test_variables_of_an_environment():
-    options = {"python_environment_requirements": "requirements.txt", "python_environment_installer": "uv"}
+    options = {"python_environment_directory": "/data/environments", "python_environment_installer": "uv"}
     assert names(of_job(options)) == list(options)
     assert list(of_job({**options, "python_environment_name": "bert"})) == []
     with_python = {"python_environment_name": "bert", "training_job_python": "/opt/pytorch/bin/python"}

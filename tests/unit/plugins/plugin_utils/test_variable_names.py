@@ -113,7 +113,8 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     monkeypatch.setattr(InventoryModule, "get_option", lambda _self, name: {"connection_path": "session_manager"}.get(name, "x"))
     node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2, "tags": {tag.key: "true" for tag in TAGS}})
     names = {name for name in InventoryModule()._variables(node, None) if name.startswith("deeplearning_")}
-    of_the_cluster = {f"deeplearning_{name}" for name in ("cluster", "inventory_error", "node_service", "nodes", "region", "ssh_directory")}
+    names_of_cluster = ("cluster", "inventory_error", "inventory_file", "node_service", "nodes", "region", "ssh_directory")
+    of_the_cluster = {f"deeplearning_{name}" for name in names_of_cluster}
     assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}
 

@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     connection_advice,
     denial,
     outcome_is_unknown,
+    rejection,
 )
 from botocore.exceptions import ClientError, EndpointConnectionError
 
@@ -45,8 +46,21 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert connection_advice(error) == ". Check the network connection and the region name."
     assert connection_advice(ValueError("other")) == ""
+
+
+def test_rejected_credentials_are_named(monkeypatch):
     refused = ClientError({"Error": {"Code": "AuthFailure", "Message": "no"}}, "DescribeInstances")
-    assert "Sign in again, or correct the keys" in connection_advice(refused)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0")
+    assert rejection(refused, "us-east-1") == (
+        "AWS does not accept the credentials in us-east-1 (AuthFailure). The environment variable AWS_ACCESS_KEY_ID sets the access key "
+        "AKIA0. Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. To test the credentials, run: "
+        "aws sts get-caller-identity"
+    )
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    assert rejection(refused, "af-south-1").startswith(
+        "AWS does not accept the credentials in af-south-1 (AuthFailure). Sign in again, or correct the keys. If other regions accept "
+        "these credentials, enable af-south-1 for the account. To see"
+    )
 
 
 @pytest.mark.parametrize(

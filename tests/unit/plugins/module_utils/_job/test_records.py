@@ -605,18 +605,23 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
         "action": "stop",
         "rule": "same_error",
         "why": "Run this as root: rm -rf /",
-        "cause": {**CAUSE, "what": "x" * 900},
+        "cause": {**CAUSE, "what": "ValueError at train.py, line 42"},
     }
     write(job.following, forged)
     shown = records.explain(records.read_following(job), 7)
-    what = f"The same error ({'x' * 300})"
-    assert shown == f"{what} ended attempts 6 and 7, with no new checkpoint in between. Correct the script or its data."
+    assert shown == ("The same error ended attempts 6 and 7, with no new checkpoint in between. Correct line 42 of train.py or its data.")
     assert (
         records.explain({**DECISION, "action": "stop", "rule": "same_hosts"}, 1)
         == "The recorded decision names an unknown rule (same_hosts)."
     )
     found = {**DECISION, "action": "stop", "rule": "too_few_hosts", "missing": ["w2"], "min_hosts": 2}
     assert records.explain(found, 1) == "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+
+
+USED_UP = (
+    "training_job_restarts is 2, and each of the last 2 restarts ended without a new checkpoint. Correct the cause, save checkpoints more "
+    "often, or increase training_job_restarts."
+)
 
 
 @pytest.mark.parametrize(
@@ -633,8 +638,8 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
         ("restart", "suspect_checkpoint", {}, "Attempts 2 and 3 failed after checkpoint , so the job uses the checkpoint before it."),
         ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the remaining hosts: one host"),
         ("stop", "launcher", {}, "The launcher cannot run the job on the remaining hosts: "),
-        ("stop", "no_restarts_left", {"restarts": 2}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
-        ("stop", "no_restarts_left", {}, "0 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ("stop", "no_restarts_left", {"restarts": 2}, USED_UP),
+        ("stop", "no_restarts_left", {}, "training_job_restarts is 0, so a job is not restarted."),
         ("stop", "too_few_hosts", {"missing": ["w3"]}, "w3 cannot be used, and the job needs 0 hosts (training_job_min_hosts)."),
         ("restart", "fewer_hosts", {}, "The job continues without ."),
         ("stop", "stop_exit_code", {"cause": {**CAUSE, "exit_code": 9}}, "Exit status 9 is in training_job_stop_exit_codes."),
@@ -648,9 +653,15 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
             "stop",
             "certain_error",
             {"cause": {**CAUSE, "what": "an error"}},
-            "An error would occur again. Correct the script or its environment.",
+            "The same error would end each attempt. Correct the script.",
         ),
-        ("stop", "certain_error", {}, " would occur again. Correct the script or its environment."),
+        (
+            "stop",
+            "certain_error",
+            {"cause": {**CAUSE, "what": "wrong arguments", "name": "usage"}},
+            "The same error would end each attempt. Correct training_job_arguments.",
+        ),
+        ("stop", "certain_error", {}, "The same error would end each attempt. Correct the script."),
     ],
 )
 def test_a_decision_says_what_the_file_says_about_the_situation(action, rule, found, sentence):

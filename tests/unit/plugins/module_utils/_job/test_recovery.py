@@ -13,6 +13,7 @@ DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
 
 ERROR = Cause(recovery.SCRIPT_ERROR, "ValueError at train.py, line 42", "w2", 1, "ValueError")
 OTHER_LINE = ERROR._replace(what="ValueError at train.py, line 50")
+ARGUMENTS = Cause(recovery.SCRIPT_ERROR, "wrong arguments", "w1", 2, recovery.USAGE)
 SYNTAX = Cause(recovery.SCRIPT_ERROR, "SyntaxError at train.py, line 3", "w1", 1, "SyntaxError")
 EXIT = Cause(recovery.EXIT_STATUS, "exit status 3", "w2", 3)
 KILL = Cause(recovery.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
@@ -50,6 +51,7 @@ def test_the_first_failure_is_followed_by_a_restart(cause):
         ([OPERATOR], "operator"),
         ([LIMIT], "time_limit"),
         ([SYNTAX], "certain_error"),
+        ([ARGUMENTS], "certain_error"),
         ([ERROR, ERROR], "same_error"),
         ([EXIT, EXIT], "same_error"),
         ([CRASH, CRASH], "same_error"),
@@ -81,17 +83,29 @@ def test_what_may_succeed_is_started_again(attempts):
     assert decide(*attempts)[:2] == ("restart", "same_hosts")
 
 
+USED_UP = (
+    "training_job_restarts is {} ended without a new checkpoint. Correct the cause, save checkpoints more often, or increase "
+    "training_job_restarts."
+)
+
+
 @pytest.mark.parametrize(
     ("attempts", "options", "why"),
     [
         ([KILL], {}, "The job continues on the same hosts."),
         ([OPERATOR], {}, "An operator stopped the job."),
         ([LIMIT], {}, "The job reached its time limit."),
-        ([KILL, KILL], {"policy": Policy(1, 3)}, "1 restart in a row completed no checkpoint (training_job_restarts)."),
-        ([KILL] * 3, {"policy": Policy(2, 3)}, "2 restarts in a row completed no checkpoint (training_job_restarts)."),
+        ([KILL, KILL], {"policy": Policy(1, 3)}, USED_UP.format("1, and the last restart")),
+        ([KILL] * 3, {"policy": Policy(2, 3)}, USED_UP.format("2, and each of the last 2 restarts")),
         ([EXIT], {"policy": Policy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),
         ([EXIT], {"policy": Policy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
-        ([SYNTAX], {}, "SyntaxError at train.py, line 3 would occur again. Correct the script or its environment."),
+        ([ARGUMENTS], {}, "The same error would end each attempt. Correct training_job_arguments."),
+        (
+            [ERROR, ERROR],
+            {},
+            "The same error ended attempts 1 and 2, with no new checkpoint in between. Correct line 42 of train.py or its data.",
+        ),
+        ([SYNTAX], {}, "The same error would end each attempt. Correct line 3 of train.py."),
         ([LOST], {"available": ("w1",), "policy": Policy(3, 1)}, "The job continues without w2, w3."),
         ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without this host."),
         (
@@ -102,7 +116,7 @@ def test_what_may_succeed_is_started_again(attempts):
         (
             [KILL, EXIT, EXIT],
             {},
-            "The same error (exit status 3) ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
+            "The same error ended attempts 2 and 3, with no new checkpoint in between. Correct the script or its data.",
         ),
     ],
 )

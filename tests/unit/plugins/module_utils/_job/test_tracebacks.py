@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import ScriptError, script_error
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import ScriptError, script_error, usage_error
 
 CODE = "/efs/jobs/digits/code"
 
@@ -94,3 +94,23 @@ def test_a_hostile_log_takes_no_long_time():
 def test_a_frame_whose_line_another_process_continues_is_no_exception():
     lines = ['  File "/c/train.py", line 4Traceback (most recent call last):', "ValueError: x"]
     assert script_error(lines, "/c") == ScriptError("ValueError", "train.py, line 4", "x")
+
+
+USAGE = "usage: train.py [-h] --epochs EPOCHS\ntrain.py: error: the following arguments are required: --epochs\n"
+CLICK = "Usage: train.py [OPTIONS]\nTry 'train.py --help' for help.\n\nError: No such option: --epoch\n\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (USAGE, "the following arguments are required: --epochs"),
+        (tagged(USAGE, "[rank 3] "), "the following arguments are required: --epochs"),
+        (CLICK, "No such option: --epoch"),
+        ("usage: see the documentation\nValueError: x\n", ""),
+        ("train.py: error: no usage\n", ""),
+        (USAGE + "and more\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_message_about_wrong_arguments_ends_the_log(log, message):
+    assert usage_error(log.splitlines()) == message

@@ -10,10 +10,11 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
     LINES,
     failure_text,
     items_text,
+    other_host,
     shortened,
     unreachable_text,
 )
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import Login, login_advice
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,15 @@ def test_a_host_is_unreachable_in_one_line():
     )
     assert unreachable_text({}) == "no reason given"
     refused = "a@192.0.2.1: Permission denied (publickey)."
-    advised = unreachable_text({"msg": f"{refused}\n{login_advice(refused, 'a', None)}"})
+    advised = unreachable_text({"msg": f"{refused}\n{login_advice(refused, Login('a'))}"})
     assert advised.startswith(f"{refused} The login used user 'a' with")
+    assert other_host(advised) == ""
     said = said.replace("kex", "kex_exchange_identification")
-    assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, 'a', None)}"}) == (
-        "jump: timed out. SSH reaches this node through the master or through Session Manager, and that connection was closed. "
-        "If the master is unreachable too, solve the master's problem first."
+    assert unreachable_text({"msg": f"jump: timed out\n{said}.\n{login_advice(said, Login(through='jump'))}"}) == (
+        "jump: timed out. SSH reaches this node through jump, and that connection was closed. "
+        "Check that both are running and accept SSH connections."
     )
+    assert other_host(login_advice(said, Login(through="jump"))) == "jump"
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_shown():

@@ -61,7 +61,11 @@ def test_ssh_cidrs(cidrs, anywhere, message):
 @pytest.mark.parametrize(
     ("cidrs", "finding"),
     [
-        ([], "missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."),
+        (
+            [],
+            "no address range is set. Specify the address ranges from which SSH is allowed to reach the master, for example "
+            "203.0.113.0/24.",
+        ),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
             "11.0.0.0/8, 12.0.0.0/32 would open SSH to more internet addresses than a /8 contains. "
@@ -192,7 +196,7 @@ MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
             ["network_cidr: '10.0.0.0/8' is too large, because the largest VPC is a /16. "],
         ),
         (definition.NetworkCidr(), {}, []),
-        (definition.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: missing. "]),
+        (definition.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: no address range is set. "]),
         (definition.SshCidrs(), {"ssh_cidrs": [], "master_public_address": False}, []),
         (definition.SshCidrs(), {"ssh_cidrs": [], "security_group_ids": {"ssh": "sg-1"}}, []),
         (definition.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"]}, ["ssh_cidrs: 0.0.0.0/0 would open SSH"]),

@@ -140,7 +140,7 @@ def test_a_broken_archive_is_an_error_and_never_half_a_data_set(server, stage, t
             archive.writestr("a", os.urandom(5000))
         content = written.getvalue()
     server.content = content[:1000] + b"garbage" + content[1007:] if name.endswith("zip") else content[:2500]
-    assert f"{name} cannot be unpacked" in stage(server.url(name), unpack=True)["error"]
+    assert f"dataset_unpack: {server.url(name)} cannot be unpacked" in stage(server.url(name), unpack=True)["error"]
     assert not (tmp_path / "datasets/set").exists()
 
 

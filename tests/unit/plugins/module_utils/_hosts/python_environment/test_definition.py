@@ -53,4 +53,5 @@ def test_a_failure_ends_with_the_last_lines():
     step = environments.Step("install the requirements", ["pip"])
     text = environments.describe_failure(step, "".join(f"line {number}\n\n" for number in range(40)))
     assert text.splitlines()[0] == "could not install the requirements:"
-    assert text.splitlines()[1:] == [f"line {number}" for number in range(28, 40)]
+    assert text.splitlines()[1:] == [*(f"line {number}" for number in range(28, 40)), environments.CORRECTION]
+    assert environments.CORRECTION not in environments.describe_failure(environments.Step("create a virtual environment", ["python"]), "x")

@@ -205,6 +205,13 @@ def test_an_access_point_is_not_mounted_in_the_clear():
         mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
 
 
+def test_all_mount_points_are_listed():
+    assert mounts.mount_points("90 22 0:45 / /efs rw - nfs4 x rw\n91 22 0:46 / /my\\040data rw - tmpfs tmpfs rw\nbroken\n") == {
+        "/efs",
+        "/my data",
+    }
+
+
 def test_mounted_at_takes_the_topmost():
     assert mounts.mounted_at(MOUNTINFO, "/data") is None
     assert mounts.mounted_at(MOUNTINFO + "93 90 0:47 / /efs rw - tmpfs tmpfs rw\n", "/efs").kind == "tmpfs"

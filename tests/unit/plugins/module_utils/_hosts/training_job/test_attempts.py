@@ -154,7 +154,8 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
     assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
     first, second = found["attempts"]
-    assert (first["cause"], first["action"]) == ("rank 1 on worker2 was killed by signal SIGKILL", "restart")
+    assert first["cause"].startswith("rank 1 on worker2 was killed by signal SIGKILL")
+    assert first["action"] == "restart"
     assert second["state"] == "succeeded"
     lines = formatting.attempt_table(found)
     assert "attempt 1 failed on 2 hosts" in lines[0]
@@ -210,9 +211,9 @@ def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job)
     assert (found["state"], found["attempt"]) == ("failed", 2)
     message = formatting.failure_message(found, "run {}".format)
     assert (
-        f"the job was not restarted again. The same error (ValueError at train.py, line {line}) ended attempts 1 and 2, with no new"
-        in message
-    )
+        "the job was not restarted again. The same error ended attempts 1 and 2, with no new checkpoint in between. Correct "
+        f"line {line} of train.py or its data."
+    ) in message
 
 
 def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
@@ -220,7 +221,25 @@ def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert "ModuleNotFoundError at train.py, line 1 would occur again." in formatting.failure_message(found, "run {}".format)
+    message = formatting.failure_message(found, "run {}".format)
+    assert "The same error would end each attempt.\nIf 'nothing_like_it' is a package, add it to a requirements file" in message
+
+
+def test_wrong_arguments_stop_the_first_attempt(job):
+    script = """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--epochs", required=True)
+        parser.parse_args()
+    """
+    running = job(textwrap.dedent(script))
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    message = formatting.failure_message(found, "run {}".format)
+    assert "train.py: error: the following arguments are required: --epochs" in message
+    assert "The same error would end each attempt. Correct training_job_arguments." in message
+    assert "(wrong arguments: the following arguments are required: --epochs)" in found["attempts"][0]["cause"]
 
 
 def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
@@ -246,7 +265,7 @@ def test_restarts_end_when_none_is_left(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 3)
-    assert found["attempts"][-1]["why"] == "2 restarts in a row completed no checkpoint (training_job_restarts)."
+    assert found["attempts"][-1]["why"].startswith("training_job_restarts is 2, and each of the last 2 restarts ended without a new")
 
 
 def test_hosts_on_which_nothing_runs_are_not_missed(job):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, OUT_OF_MEMORY
 
 
@@ -146,6 +147,7 @@ NEXT = (
     "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "
     "run train -e training_job_name=digits-2 -e training_job_resume=digits",
 )
+ANEW = "To start a new job, run the same command again, with a new name if you set training_job_name."
 LOGS = "/efs/jobs/digits/logs"
 
 
@@ -153,10 +155,21 @@ LOGS = "/efs/jobs/digits/logs"
     ("how", "more", "steps"),
     [
         ("was stopped", {}, NEXT),
-        ("ended with exit status 3", {}, ("Nothing was printed before the exit. Search the script for", NEXT[1])),
-        ("ended with exit status 3", {"script": "/src/train.py"}, ("Nothing was printed before the exit. Search train.py for", NEXT[1])),
+        ("ended with exit status 3", {}, ("Search the script for calls such as sys.exit", NEXT[1])),
+        ("ended with exit status 3", {"script": "/src/train.py"}, ("Search train.py for calls such as sys.exit", NEXT[1])),
         ("was killed by signal SIGKILL", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         ("ended with exit status 137", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        (
+            f"was killed by signal SIGKILL ({recovery.NOT_BY_OOM_KILLER})",
+            {},
+            ("The script itself, a user, or a program such as earlyoom", *NEXT),
+        ),
+        (
+            "was killed by signal SIGTERM",
+            {},
+            ("The script itself, a user or another program on w2 has sent SIGTERM.", *NEXT),
+        ),
+        ("was killed by signal SIGSEGV", {}, ("SIGSEGV comes from an error in compiled code", *NEXT)),
         (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
         (
             "could not be started: No such file or directory: 'nope'",
@@ -174,19 +187,22 @@ def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
     failure = {"name": "rank1", "host": "w2", "how": how, "log": f"{LOGS}/rank1.log", "lines": []}
     found = {"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure, **more}
     first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
-    assert first == f"job digits stopped: rank 1 on w2 {how}. The logs are in {LOGS}"
+    ended = how.startswith(("ended", "was killed"))
+    place = f" It has printed nothing to {LOGS}/rank1.log." if ended else "" if "not be started" in how else f" The logs are in {LOGS}"
+    assert first == f"job digits stopped: rank 1 on w2 {how}.{place}"
     assert len(rest) == len(steps)
     assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
-    assert ("journalctl" in rest[0]) == ("137" in how or "SIGKILL" in how)
+    assert ("journalctl" in rest[0]) == ("137" in how or "SIGKILL" in how or "SIGTERM" in how)
 
 
-def test_a_missing_module_is_installed_or_added_to_the_code():
-    lines = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'transformerz'"]
+@pytest.mark.parametrize("tag", ["", "[rank1]: "])
+def test_a_missing_module_is_installed_or_added_to_the_code(tag):
+    lines = ["Traceback (most recent call last):", f"{tag}ModuleNotFoundError: No module named 'transformerz'"]
     failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
     assert rest[2].startswith(
-        "If 'transformerz' is a package, install it with python_environment_name and python_environment_requirements."
+        "If 'transformerz' is a package, add it to a requirements file, and set python_environment_requirements to the path of the file and"
     )
     assert rest[3:] == ["To read all logs, run: run logs -e training_job_name=digits"]
 
@@ -238,7 +254,7 @@ def test_the_summary_contains_the_goodput():
     [
         ({}, "To continue from the newest checkpoint, if there is one, run: AGAIN"),
         ({"has_checkpoint": True}, "To continue from the newest checkpoint, run: AGAIN"),
-        ({"has_checkpoint": False}, "The job has completed no checkpoint, so it cannot be continued. Start a new job instead."),
+        ({"has_checkpoint": False}, f"The job has completed no checkpoint, so it cannot be continued. {ANEW}"),
     ],
 )
 def test_a_job_is_continued_only_from_a_checkpoint(known, line):

@@ -54,3 +54,12 @@ def test_a_directory_that_is_not_for_copies_is_refused(tmp_path, monkeypatch, di
 
 def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
     assert local_code.mount_point("/proc/none/such") == "/proc"
+
+
+def test_the_mount_points_of_shared_storage_are_found(monkeypatch):
+    table = "90 22 0:45 / /lustre rw - lustre x rw\n91 22 0:46 / /scratch rw - ext4 /dev/sdb rw\n92 22 0:47 / /data rw - nfs4 x rw\n"
+    monkeypatch.setattr(local_code, "_mount_table", lambda: table)
+    assert local_code.shared_mounts() == ["/data", "/lustre"]
+    assert [local_code.is_shared(mount) for mount in ("/data", "/scratch", "/nowhere")] == [True, False, False]
+    table += "93 22 0:48 / /efs rw - ext4 /dev/sdc rw\n"
+    assert local_code.shared_mounts() == ["/data", "/efs", "/lustre"]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, supervisor, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
 from local_cloud.testing import wait_until
 
 
@@ -157,10 +157,11 @@ def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
     ("groups", "events", "count"),
     [
         ("0::/deeplearning.slice/x.service\n", "low 0\noom 1\noom_kill 2\n", 2),
-        ("0::/deeplearning.slice/x.service\n", "low 0\n", 0),
-        ("0::/deeplearning.slice/x.service\n", "no numbers", 0),
-        ("0::/other.service\n", "oom_kill 2\n", 0),
-        ("12:memory:/deeplearning.slice/x.service\n", "oom_kill 2\n", 0),
+        ("0::/deeplearning.slice/x.service\n", "low 0\noom_kill 0\n", 0),
+        ("0::/deeplearning.slice/x.service\n", "low 0\n", None),
+        ("0::/deeplearning.slice/x.service\n", "no numbers", None),
+        ("0::/other.service\n", "oom_kill 2\n", None),
+        ("12:memory:/deeplearning.slice/x.service\n", "oom_kill 2\n", None),
     ],
 )
 def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(tmp_path, groups, events, count):
@@ -168,7 +169,42 @@ def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(t
     (tmp_path / "deeplearning.slice" / "x.service").mkdir(parents=True)
     (tmp_path / "deeplearning.slice" / "x.service" / "memory.events").write_text(events)
     assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
-    assert attempts.oom_kills(str(tmp_path / "nowhere"), str(tmp_path)) == 0
+    assert attempts.oom_kills(str(tmp_path / "nowhere"), str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(("text", "count"), [("nr_free 7\noom_kill 3\n", 3), ("oom_kill\n", None), ("nr_free 7\n", None)])
+def test_the_kernel_counts_the_kills_on_the_whole_host(tmp_path, text, count):
+    (tmp_path / "vmstat").write_text(text)
+    assert attempts.machine_oom_kills(str(tmp_path / "vmstat")) == count
+    assert attempts.machine_oom_kills(str(tmp_path / "nowhere")) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "since"),
+    [
+        ((1, 5), (1, 6), 0),
+        ((0, 5), (2, 7), 2),
+        ((None, 5), (None, 5), 0),
+        ((1, 5), (None, 5), 0),
+        ((None, 5), (None, 6), None),
+        ((None, None), (None, None), None),
+    ],
+)
+def test_the_kills_since_an_earlier_count(monkeypatch, before, now, since):
+    monkeypatch.setattr(attempts, "count_oom_kills", lambda: attempts.OomKills(*now))
+    assert attempts.oom_kills_since(attempts.OomKills(*before)) == since
+
+
+@pytest.mark.parametrize(("since", "message"), [(0, recovery.NOT_BY_OOM_KILLER), (None, None)])
+def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, since, message):
+    spec = make_spec("")
+    (tmp_path / "status").mkdir(exist_ok=True)
+    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: since)
+    watched.finished(-9)
+    assert record(tmp_path)["cause"].get("message") == message
+    told = records.describe_failure(record(tmp_path))
+    assert told.endswith("was killed by signal SIGKILL" + (f" ({message})" if message else ""))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +220,7 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
     watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    monkeypatch.setattr(attempts, "oom_kills", lambda: watched.oom_kills + kills)
+    monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: kills)
     watched.finished(code)
     assert record(tmp_path).get("reason") == reason
 
