@@ -65,25 +65,31 @@ def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Pr
     assert "/usr/bin/python3" not in done.stdout, "a module has run"
 
 
+# Further faults that the roles repair
+MORE_DAMAGE = [
+    ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),
+    ("ssh_trust", "echo '# edited' | sudo tee -a /etc/ssh/sshd_config.d/40-deeplearning.conf"),
+    ("ssh_trust", "sudo rm /etc/ssh/deeplearning/user_ed25519-cert.pub"),
+    ("ssh_trust", "sudo rm /etc/ssh/ssh_known_hosts"),
+    ("ssh_trust", "sudo chown root /etc/ssh/deeplearning/user_ed25519"),
+    ("shared_storage", "sudo chown root /efs"),
+    ("worker_metadata", "sudo chown root /opt/deeplearning/workers"),
+    ("worker_metadata", "sudo rm /etc/profile.d/deeplearning.sh"),
+    ("worker_metadata", "sudo sed -i /EFS_MOUNT/d /etc/environment"),
+]
+
+
 @pytest.mark.parametrize(
     ("role", "damage"),
     [
         ("ssh_trust", "sudo chmod 600 /etc/ssh/deeplearning/authority.pub"),
-        ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),
-        ("ssh_trust", "echo '# edited' | sudo tee -a /etc/ssh/sshd_config.d/40-deeplearning.conf"),
         ("ssh_trust", "sudo rm /etc/ssh/deeplearning/user_ed25519 /etc/ssh/deeplearning/user_ed25519.pub"),
-        ("ssh_trust", "sudo rm /etc/ssh/deeplearning/user_ed25519-cert.pub"),
-        ("ssh_trust", "sudo rm /etc/ssh/ssh_known_hosts"),
         ("ssh_trust", "sudo truncate -s 0 /etc/ssh/deeplearning/revoked_keys"),
-        ("ssh_trust", "sudo chown root /etc/ssh/deeplearning/user_ed25519"),
         ("shared_storage", "sudo umount /efs"),
         ("shared_storage", "sudo sed -i '/ \\/efs /d' /etc/fstab"),
-        ("shared_storage", "sudo chown root /efs"),
-        ("worker_metadata", "sudo chown root /opt/deeplearning/workers"),
-        ("worker_metadata", "sudo rm /etc/profile.d/deeplearning.sh"),
         ("worker_metadata", "sudo sed -i /deeplearning-worker2/d /etc/hosts"),
-        ("worker_metadata", "sudo sed -i /EFS_MOUNT/d /etc/environment"),
         ("worker_metadata", "sudo touch /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg && sudo truncate -s 0 $_"),
+        *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in MORE_DAMAGE),
     ],
 )
 def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project, role: str, damage: str) -> None:

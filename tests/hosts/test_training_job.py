@@ -204,6 +204,7 @@ def test_processes_of_a_job_share_memory_on_a_host_and_with_nobody_else(cluster)
         assert host.ssh("sudo ls /dev/shm /run/deeplearning/shm/share | grep -v :").stdout.strip() == ""
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_ignores_sigterm_is_killed(cluster):
     script = """
         import pathlib, signal, os, time
@@ -291,6 +292,7 @@ def test_the_time_limit_ends_the_job(cluster):
     assert cluster.processes("/efs/jobs/limited/code") == []
 
 
+@pytest.mark.exhaustive
 def test_a_killed_agent_leaves_no_worker(cluster):
     assert cluster.train("killed", "import time\ntime.sleep(600)\n", wait=False).returncode == 0
     wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/killed/code")) == 3)
@@ -453,6 +455,7 @@ def test_stale_metadata_is_refused(cluster):
     assert cluster.hosts[0].ssh("ls /efs/jobs/stale/status", check=False).stdout == ""
 
 
+@pytest.mark.exhaustive
 def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
     playbook = cluster.playbook("dead", "import time\ntime.sleep(600)\n", heartbeat_timeout=15)
     command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]

@@ -123,7 +123,12 @@ def test_below_the_minimum_is_nothing(cloud, run, definition, name):
 @pytest.mark.parametrize(
     ("more", "capacity", "expected"),
     [
-        ({"placement": "cluster", "zones": ZONES}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1b", "on-demand")),
+        pytest.param(
+            {"placement": "cluster", "zones": ZONES},
+            {P4D: {"us-east-1a": 0}},
+            (P4D, "us-east-1b", "on-demand"),
+            marks=pytest.mark.exhaustive,
+        ),
         ({"alternatives": [{"instance_type": "g5.48xlarge"}]}, {P4D: {"us-east-1a": 4}}, ("g5.48xlarge", "us-east-1a", "on-demand")),
         pytest.param(
             {"market": "spot", "alternatives": [{"market": "on-demand"}]},
@@ -131,7 +136,12 @@ def test_below_the_minimum_is_nothing(cloud, run, definition, name):
             (P4D, "us-east-1a", "on-demand"),
             marks=pytest.mark.exhaustive,
         ),
-        ({"alternatives": [{"market": "spot"}]}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1a", "spot")),
+        pytest.param(
+            {"alternatives": [{"market": "spot"}]},
+            {P4D: {"us-east-1a": 0}},
+            (P4D, "us-east-1a", "spot"),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["zone", "type", "spot first", "spot last"],
 )

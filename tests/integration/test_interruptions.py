@@ -146,7 +146,7 @@ def interrupt(cloud, repository):
     return run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expected, interrupt, number):
     name = f"asked-{number.value}"
     options = dict(DEFINITION, cluster=name, wait_timeout=900, capacity_timeout=900, network_cidr="10.0.0.0/16")

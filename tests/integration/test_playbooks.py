@@ -151,7 +151,7 @@ def test_a_cluster_without_storage_has_no_job_to_continue(cloud: LocalCloud, pla
     [
         ("nope", "there is no job nope in {directory}. Specify a job that has ended"),
         ("waits", "job waits has not ended. Specify a job that has ended"),
-        ("done", ""),
+        pytest.param("done", "", marks=pytest.mark.exhaustive),
         ("newest", ""),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     assert f"There are no jobs in {jobs}.\n" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("before", [None, "Host *\n    Compression yes\n"])
+@pytest.mark.parametrize("before", [pytest.param(None, marks=pytest.mark.exhaustive), "Host *\n    Compression yes\n"])
 def test_ssh_knows_the_hosts_on_request(cloud: LocalCloud, repository: Path, tmp_path: Path, before: str | None) -> None:
     directory, home = tmp_path / "my clusters", tmp_path / "home"
     config = home / ".ssh/config"

@@ -103,7 +103,7 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     assert numbers(cloud, name) == {}
 
 
-@pytest.mark.parametrize(("playbook", "left"), [("provision", [1, 2]), ("destroy", [])])
+@pytest.mark.parametrize(("playbook", "left"), [("provision", [1, 2]), pytest.param("destroy", [], marks=pytest.mark.exhaustive)])
 def test_a_cluster_that_another_controller_has_configured(cloud, run, definition, name, play, playbook, left):
     run("cluster", **definition)
     run("ssh_authority", cluster=name)

@@ -151,7 +151,7 @@ def test_a_bootstrap_action_that_fails_ends_the_cluster(emr: Emr) -> None:
         emr.log(cluster, instance, 2, "stdout")
 
 
-@pytest.mark.parametrize(("path", "profile"), [("missing", "nodes"), ("second", "powerless")])
+@pytest.mark.parametrize(("path", "profile"), [pytest.param("missing", "nodes", marks=pytest.mark.exhaustive), ("second", "powerless")])
 def test_a_script_that_the_node_cannot_read_ends_the_cluster(emr: Emr, path: str, profile: str) -> None:
     cluster = emr.run((path,), profile=profile)
     reason = emr.ends(cluster, "TERMINATED_WITH_ERRORS")
