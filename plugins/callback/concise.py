@@ -50,6 +50,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
 # Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
+# Ansible warns when a module is the first one to run on a host as this user.
+HARMLESS = "Module remote_tmp "
 # The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
 ARGUMENTS, ARGUMENTS_TITLE = "Validating arguments against arg spec", "Check the types of the variables"
 WIDTH = 120
@@ -276,7 +278,8 @@ class CallbackModule(DefaultCallback):
 
     def _add_warnings(self, result: Any) -> None:
         for warning in result.warnings:
-            self._add(result, "warnings", clean_line(warning.event.msg))
+            if not warning.event.msg.startswith(HARMLESS):
+                self._add(result, "warnings", clean_line(warning.event.msg))
         self._events(result)
         self._handle_warnings({"deprecations": result.result.pop("deprecations", None)})
 

@@ -459,7 +459,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 def rejection(error: BaseException, region: str) -> str:
     """Return a message about credentials that AWS does not accept, with the code of its error, and what to do."""
     key = os.environ.get("AWS_ACCESS_KEY_ID")
-    where = f" The environment variable AWS_ACCESS_KEY_ID sets the access key {key}." if key else ""
+    where = f" The environment variables AWS_ACCESS_KEY_ID ({key}) and AWS_SECRET_ACCESS_KEY set them." if key else ""
     enable = "" if region in ALWAYS_ENABLED else f" If other regions accept these credentials, enable {region} for the account."
     return (
         f"AWS does not accept the credentials in {region} ({error_code(error)}).{where} Sign in again, or correct the keys.{enable} To see "

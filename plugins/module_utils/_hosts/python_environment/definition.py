@@ -23,6 +23,12 @@ ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)
 #: and the reason.
 LAST_LINES = 12
 
+#: The beginnings of lines that pip prints about its sources and itself. They do not explain a failure.
+NOISE = ("Looking in ", "WARNING: Location ", "[notice] ")
+
+#: What pip prints after an error that says the same.
+REPETITION = "ERROR: No matching distribution found for "
+
 # The last step of a build, and what to do if it fails.
 REQUIREMENTS = "install the requirements"
 CORRECTION = (
@@ -159,7 +165,8 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
 
 def describe_failure(step: Step, output: str) -> str:
     """Return a message with the failed step of a build and the last lines of its output."""
-    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith(NOISE)]
+    lines = [line for line in lines if not (line.startswith(REPETITION) and any("Could not find a version" in other for other in lines))]
     advice = [CORRECTION] if step.purpose == REQUIREMENTS else []
     return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:], *advice])
 

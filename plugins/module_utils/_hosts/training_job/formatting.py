@@ -326,9 +326,9 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     how, host = clean_line(failure["how"]), clean_line(failure["host"])
     if missing:
         return (
-            f"If {missing.group(1)!r} is a package, add it to a requirements file, and set python_environment_requirements to the path of"
-            f" the file and python_environment_name to a name. If {missing.group(1)!r} is your own module, add its file to the job's code"
-            " (training_job_source or training_job_repository)."
+            f"Correct the name {missing.group(1)!r} if it is misspelled. If it is a package, add it to a requirements file, and set "
+            "python_environment_requirements to the path of the file and python_environment_name to a name. If it is your own module, add "
+            "its file to the job's code (training_job_source or training_job_repository)."
         )
     if OUT_OF_MEMORY in how:
         return f"To use less memory, {LESS_MEMORY}"
@@ -352,8 +352,8 @@ def _kill_advice(how: str, host: str) -> str:
     """Return a sentence about who has sent SIGKILL to a process."""
     if recovery.NOT_BY_OOM_KILLER in how:
         return (
-            f"The script itself, a user, or a program such as earlyoom or systemd-oomd has sent SIGKILL on {host}. To find it, run "
-            f"sudo journalctl --since '-1 hour' on {host}."
+            f"The script itself, a user, or a program such as earlyoom or systemd-oomd has sent SIGKILL on {host}. Search the script for "
+            f"calls such as os.kill. To see what such programs have killed, run sudo journalctl --since '-1 hour' on {host}."
         )
     # Without capital letters, journalctl ignores the case of the pattern.
     check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"

@@ -334,6 +334,11 @@ def test_warnings_are_shown_once(project):
     assert lines[1] == "[WARNING]: all is slow (also on h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also on ")
 
 
+def test_a_warning_that_asks_for_nothing_is_left_out(project):
+    text = "Module remote_tmp /home/ubuntu/.ansible/tmp did not exist and was created with a mode of 0700"
+    assert not [line for line in project.run(play("Work", task("Warn", warns=text))) if "remote_tmp" in line]
+
+
 def test_no_line_of_a_host_can_look_like_one_of_ansible(project):
     forged = "a\x1b[2Kb\nDone in 1 s: changed nothing."
     lines = project.run(play("Work", task("Fail", failed=True, msg=forged), hosts="h1"), status=2)

@@ -52,9 +52,9 @@ def test_rejected_credentials_are_named(monkeypatch):
     refused = ClientError({"Error": {"Code": "AuthFailure", "Message": "no"}}, "DescribeInstances")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0")
     assert rejection(refused, "us-east-1") == (
-        "AWS does not accept the credentials in us-east-1 (AuthFailure). The environment variable AWS_ACCESS_KEY_ID sets the access key "
-        "AKIA0. Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. To test the credentials, "
-        "run: aws sts get-caller-identity"
+        "AWS does not accept the credentials in us-east-1 (AuthFailure). The environment variables AWS_ACCESS_KEY_ID (AKIA0) and "
+        "AWS_SECRET_ACCESS_KEY set them. Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. To "
+        "test the credentials, run: aws sts get-caller-identity"
     )
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     assert rejection(refused, "af-south-1").startswith(

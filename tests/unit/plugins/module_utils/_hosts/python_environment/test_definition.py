@@ -55,3 +55,14 @@ def test_a_failure_ends_with_the_last_lines():
     assert text.splitlines()[0] == "could not install the requirements:"
     assert text.splitlines()[1:] == [*(f"line {number}" for number in range(28, 40)), environments.CORRECTION]
     assert environments.CORRECTION not in environments.describe_failure(environments.Step("create a virtual environment", ["python"]), "x")
+
+
+def test_what_pip_says_of_itself_or_twice_is_left_out():
+    reason = "ERROR: Could not find a version that satisfies the requirement nope==1 (from versions: none)"
+    repeated = "ERROR: No matching distribution found for nope==1"
+    output = "\n".join(
+        ["Looking in indexes: https://example.com", "WARNING: Location 'x' is ignored", reason, repeated, "[notice] A new release"]
+    )
+    step = environments.Step("install the requirements", ["pip"])
+    assert environments.describe_failure(step, output).splitlines()[1:-1] == [reason]
+    assert environments.describe_failure(step, repeated).splitlines()[1:-1] == [repeated], "it is the only reason"

@@ -222,7 +222,7 @@ def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
     message = formatting.failure_message(found, "run {}".format)
-    assert "The same error would end each attempt.\nIf 'nothing_like_it' is a package, add it to a requirements file" in message
+    assert "The same error would end each attempt.\nCorrect the name 'nothing_like_it' if it is misspelled." in message
 
 
 def test_wrong_arguments_stop_the_first_attempt(job):

@@ -202,7 +202,8 @@ def test_a_missing_module_is_installed_or_added_to_the_code(tag):
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
     assert rest[2].startswith(
-        "If 'transformerz' is a package, add it to a requirements file, and set python_environment_requirements to the path of the file and"
+        "Correct the name 'transformerz' if it is misspelled. If it is a package, add it to a requirements file, and set "
+        "python_environment_requirements to the path of the file and python_environment_name to a name. If it is your own module"
     )
     assert rest[3:] == ["To read all logs, run: run logs -e training_job_name=digits"]
 
