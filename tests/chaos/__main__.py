@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401  (the environment of everything that tests start)
+import conftest  # noqa: F401  # pylint: disable=unused-import  (the environment of everything that tests start)
 
 from . import checks, runner
 from .catalogue import HEALTH_FAULTS, JOB_FAULTS, JobFault

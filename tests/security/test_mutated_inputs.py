@@ -320,7 +320,7 @@ def test_damaged_archives_of_data(tmp_path, kind, name, seed):
     path, folder = tmp_path / name, tmp_path / "unpacked/here"
     path.write_bytes(mutated_bytes(archive(kind), random.Random(f"{kind} {seed}")))
     with contextlib.suppress(DataError):
-        tools.unpack(str(path), str(folder))
+        tools.unpack(str(path), str(folder), path.name)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "unpacked"])
     assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
 

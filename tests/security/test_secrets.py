@@ -31,7 +31,7 @@ def test_unpacked_files_are_without_setuid_and_setgid_bits(tmp_path):
             member = tarfile.TarInfo(f"folder/{name}")
             member.mode = mode
             archive.addfile(member, io.BytesIO(b""))
-    tools.unpack(str(tmp_path / "set.tar"), str(tmp_path / "here"))
+    tools.unpack(str(tmp_path / "set.tar"), str(tmp_path / "here"), "set.tar")
     modes = {name: os.stat(tmp_path / "here/folder" / name).st_mode & 0o7777 for name in ("tool", "other", "text")}
     assert modes == {"tool": 0o755, "other": 0o711, "text": 0o644}
 

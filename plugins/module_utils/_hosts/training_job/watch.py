@@ -83,7 +83,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
         names = ", ".join(process["name"] for process in processes)
         option = "rank" if str(asked).isdecimal() else "process"
         ranks = ", ".join(str(rank) for process in processes for rank in process["ranks"][:8]) if option == "rank" else names
-        raise NoProcessError("{}: job {} has no {} {!r}. Specify one of {}.".format(option, params["name"], option, asked, ranks))
+        raise NoProcessError("{0}: job {1} has no {0} {2!r}. Specify one of {3}.".format(option, params["name"], asked, ranks))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}
