@@ -114,7 +114,7 @@ class CloudManager:
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
 
     def _with_network(self, setup: Setup) -> Setup:
-        """Return the setup with a range for a VPC. Raises `CloudError` if no range is free."""
+        """Return the settings with an unused CIDR block for the VPC added. Raises `CloudError` if no range is free."""
         if setup.network:
             return setup
         if self.home.state_file.exists():

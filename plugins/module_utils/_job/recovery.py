@@ -413,7 +413,7 @@ def _used_up(restarts: int) -> str:
 def _certain_correction(cause: Cause) -> str:
     """Return what to do about an error that does not depend on the data and the checkpoint.
 
-    A missing module is not necessarily an error of the script. The failure message explains it.
+    A missing module is not necessarily caused by an error in the script. The failure message explains it.
     """
     if cause.name == MISSING_MODULE:
         return ""

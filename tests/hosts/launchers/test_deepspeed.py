@@ -1,4 +1,4 @@
-"""The launcher deepspeed on two hosts with two processes each: ZeRO without GPUs, and faults."""
+"""The deepspeed launcher on two hosts with two processes each: ZeRO without GPUs, and jobs with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher jax on two hosts with two processes each: distributed computation, and faults."""
+"""The jax launcher on two hosts with two processes each: a distributed computation, and jobs with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher mxnet on three real hosts with two parameter servers: the example, and faults."""
+"""The mxnet launcher on three real hosts with two parameter servers: the example script, and jobs with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher tensorflow on two hosts: a script for each strategy, the example with parameter servers, and faults."""
+"""The tensorflow launcher on two hosts: a script for each strategy, the example with parameter servers, and jobs with faults."""
 
 from __future__ import annotations
 

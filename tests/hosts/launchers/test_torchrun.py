@@ -1,4 +1,4 @@
-"""The launcher torchrun on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and faults."""
+"""The torchrun launcher on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and jobs with faults."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, or None if the current certificate meets the terms for at least `renew_days` more days."""
+    """Return why a new certificate is needed, or None if the current one meets the requirements and is valid for `renew_days` more days."""
     if certificate is None or public_key is None:
         return "the certificate or its key does not exist"
     try:

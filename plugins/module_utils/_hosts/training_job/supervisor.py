@@ -68,7 +68,7 @@ POLL_INTERVAL = 2.0
 # first might not be the first failure.
 POLLS_OF_FAILURE = 2
 
-# Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request for stacks one heartbeat late.
+# Seconds to wait for the stacks of all processes if the job hangs. A supervisor may see the request for stack traces one heartbeat late.
 STACKS_TIMEOUT = 30.0
 
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.

@@ -1,4 +1,4 @@
-"""Tests of deriving Slurm's nodes from host variables."""
+"""Tests that Slurm's nodes are derived from host variables."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class InstanceMetadata:
         return HTTPStatus.OK, token
 
     def _tree(self, instance: Any) -> Tree:
-        """Return the metadata as nested dictionaries. A value that is expensive to compute is a function."""
+        """Return the metadata as nested dictionaries. For a value that is expensive to compute, they contain a function."""
         hostname = f"ip-{instance.private_ip.replace('.', '-')}.ec2.internal"
         metadata: Tree = {
             "ami-id": instance.image_id,
