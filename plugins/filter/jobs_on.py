@@ -64,7 +64,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, STANDBY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
 # In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
@@ -101,7 +101,7 @@ def _former_name(host: str) -> str:
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
     """Return whether the job is new and has processes that have not started. It is unknown on which hosts these processes will run."""
-    processes, expected = _processes(job), job.get("process_count")
+    processes, expected = [each for each in _processes(job) if each.get("part") != STANDBY], job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
     return any(_is_recent(moment) for moment in (job.get("created"), *(each["started"] for each in processes if "started" in each)))

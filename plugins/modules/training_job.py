@@ -267,7 +267,16 @@ options:
   min_hosts:
     description:
       - Minimum number of hosts with which the job is restarted if hosts are lost. With fewer hosts, the job has fewer training processes.
-      - V(0) means all of the job's hosts.
+      - V(0) means all of the job's hosts, without the O(spares).
+    type: int
+    default: 0
+    version_added: 0.2.0
+  spares:
+    description:
+      - Number of O(hosts), those with the highest numbers, that do not run the job but wait. If the job is restarted because another host
+        is lost, a spare takes its place, so the number of training processes does not change.
+      - A spare that is lost does not disturb the job.
+      - Not possible with O(queue).
     type: int
     default: 0
     version_added: 0.2.0

@@ -223,7 +223,7 @@ jobs:
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: Number of processes in the job. The number is V(0) until a process has started.
+      description: Number of processes in the job, without those on standby. The number is V(0) until a process has started.
       type: int
     processes:
       description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -250,6 +250,7 @@ jobs:
           description:
             - V(worker) if the job waits for the process to end. V(service) if the process, such as a parameter server, ends with the job.
               V(spare) if an elastic job can continue without the process.
+              V(standby) if the process waits to take the place of another process in a later attempt.
           type: str
         host:
           description: Name of the host that runs the process.
@@ -263,7 +264,7 @@ jobs:
           type: str
           choices: [running, succeeded, failed, stopped, lost]
         processes:
-          description: Number of processes in the job.
+          description: Number of processes in the attempt, without those on standby.
           type: int
         started:
           description: When the process started, in seconds since 1970.

@@ -52,16 +52,21 @@ def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:
 
 def lines(specs: Iterable[Spec]) -> list[str]:
     """Return one line per process with its name, host and command."""
-    return [
-        f"{spec['name']} on {spec['host']}: " + (shlex.join(spec["argv"]) or f"runs the commands that {spec['lead']} sends")
-        for spec in specs
-    ]
+    return [f"{spec['name']} on {spec['host']}: {_description(spec)}" for spec in specs]
+
+
+def _description(spec: Spec) -> str:
+    if spec["part"] == records.STANDBY:
+        return "waits to take the place of a process on a lost host"
+    return shlex.join(spec["argv"]) or f"runs the commands that {spec['lead']} sends"
 
 
 def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the script of each host, keyed by host name."""
+    """Return the script of each host that runs processes, keyed by host name. Processes on standby are left out."""
     by_host: dict[str, list[Spec]] = {}
     for spec in specs:
+        if spec["part"] == records.STANDBY:
+            continue
         by_host.setdefault(spec["host"], []).append(spec)
     return {host: script(own, params) for host, own in by_host.items()}
 

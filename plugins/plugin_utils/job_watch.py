@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths, participants
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
@@ -209,4 +209,4 @@ class JobWatch:
 
 def missing_ranks(found: JobStatus) -> int:
     """Return the number of processes of the job that have not written a record yet."""
-    return max(1, found["process_count"]) - len(found["processes"])
+    return max(1, found["process_count"]) - len(participants(found["processes"]))

@@ -1,8 +1,9 @@
-"""Jobs that are restarted on three real hosts, one of which is lost. Each test loses a host, so each test has its own hosts."""
+"""Jobs that are restarted on real hosts, one of which is lost. Each test loses a host, so each test has its own hosts."""
 
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from local_cloud.testing import wait_until
@@ -90,3 +91,29 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
         assert "thread " in cluster.read(f"/efs/jobs/hangs/logs/stacks/rank{rank}.txt")
     assert "all_reduce" in cluster.read("/efs/jobs/hangs/logs/stacks/rank0.txt")
     assert cluster.processes("/efs/jobs/hangs/code") == []
+
+
+def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
+    """Three hosts train, and the fourth one waits. The world size stays the same, without the controller."""
+    with job_cluster(tmp_path, ["pytorch"], count=4) as cluster:
+        cluster.start("spare", SCRIPT, restarts=3, spares=1, heartbeat_timeout=15)
+        left = cluster.hosts[0]
+        wait_until(lambda: "3.pt" in left.ssh("ls /efs/jobs/spare/checkpoints", check=False).stdout)
+        names = [worker["name"] for worker in cluster.workers]
+        assert [(each["host"], each["part"]) for each in cluster.info("spare")["processes"]][-1] == (names[3], "standby")
+        lost_at = time.time()
+        cluster.runtime.remove(cluster.hosts[1].name)
+        wait_until(lambda: left.ssh("grep -s begins /efs/jobs/spare/logs/attempt2/rank0.log", check=False).stdout)
+        seconds = float(left.ssh("stat -c %.Y /efs/jobs/spare/logs/attempt2/rank0.log").stdout) - lost_at
+        started = float(json.loads(cluster.read("/efs/jobs/spare/status/attempt2/rank0.json"))["started"]) - lost_at
+        print(f"after the loss, attempt 2 began after {started:.1f} s, and the script's first line came after {seconds:.1f} s")
+        wait_until(lambda: '"succeeded"' in left.ssh("cat /efs/jobs/spare/status/attempt2/over", check=False).stdout)
+        job = cluster.info("spare")
+        assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 3])
+        assert [each["host"] for each in job["processes"]] == [names[0], names[2], names[3]]
+        assert job["attempts"][0]["why"] == f"{names[1]} cannot be used, so the job continues with spare {names[3]}."
+        for rank in range(3):
+            assert f"rank {rank} of 3 begins with epoch " in cluster.read(f"/efs/jobs/spare/logs/attempt2/rank{rank}.log")
+        assert started < 15 + 20, "the heartbeat timeout, and 20 s in addition"
+        cluster.hosts.pop(1)
+        wait_until(lambda: cluster.processes("/efs/jobs/spare/code") == [])

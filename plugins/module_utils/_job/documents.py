@@ -56,7 +56,9 @@ class Stuck(TypedDict):
 
 
 class Record(_Record, Outcome, total=False):
-    """The record of one process: status/<name>.json. `processes` is the number of processes in the job.
+    """The record of one process: status/<name>.json.
+
+    `processes` is the number of processes in the attempt, without those on standby.
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
     process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
@@ -108,8 +110,8 @@ class Following(_Following, total=False):
     """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
     The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, `cause` is the reason, and
-    `progress` is true if the attempt completed a checkpoint. The next attempt runs on `hosts`, after the checkpoint `set_aside` was
-    renamed.
+    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` was
+    renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), the options `restarts` and `min_hosts`, and
     `refusal` (why the launcher cannot run the job on the remaining hosts).
@@ -122,6 +124,8 @@ class Following(_Following, total=False):
     progress: bool
     hosts: list[str]
     set_aside: Checkpoint
+    standby: list[str]
+    replacements: list[str]
     missing: list[str]
     restarts: int
     min_hosts: int
@@ -214,9 +218,10 @@ class JobSpec(TypedDict):
     `attempt` is the number of the attempt, beginning with 1. `parameters` are the parameters from which the specs of the next attempt are
     planned. `parameters` is empty if `restarts` is 0.
 
-    `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
-    first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM
-    and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
+    `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
+    processes without those on standby, and `standby` is the number of the latter. `lead` is the name of the first process. If
+    `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
+    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
     """
 
     job: str
@@ -224,6 +229,7 @@ class JobSpec(TypedDict):
     cwd: str
     programs: str
     processes: int
+    standby: int
     lead: str
     daemons: dict[str, Endpoint]
     key: str

@@ -17,7 +17,7 @@ import signal
 import socket
 import subprocess
 import time
-from typing import Any, Mapping, NamedTuple, Sequence, cast
+from typing import Any, Mapping, NamedTuple, Sequence, TypeVar, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
@@ -59,7 +59,9 @@ LOCK = "/run/deeplearning.lock"
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
-WORKER, SERVICE, SPARE = "worker", "service", "spare"
+# Processes on standby run no program of the job. They keep a place for a process of a later attempt (`training_job_spares`).
+WORKER, SERVICE, SPARE, STANDBY = "worker", "service", "spare", "standby"
+MAY_BE_LOST = (SPARE, STANDBY)
 
 #: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
@@ -135,7 +137,7 @@ RECORD: schema.Schema = {
     "rank": schema.integer(0, 1 << 20),
     "ranks": schema.list_of(schema.integer(0, 1 << 20), RANKS_LIMIT),
     "tagged": optional(schema.flag()),
-    "part": schema.one_of(WORKER, SERVICE, SPARE),
+    "part": schema.one_of(WORKER, SERVICE, SPARE, STANDBY),
     "host": HOST_NAME,
     "instance": optional(schema.text(19, INSTANCE_ID.pattern, "the id of an instance")),
     "processes": schema.integer(1, 1 << 20),
@@ -198,6 +200,8 @@ FOLLOWING: schema.Schema = {
     "progress": optional(schema.flag()),
     "hosts": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "set_aside": optional(schema.mapping({"name": schema.text(255, CHECKPOINT_NAME, "the name of a file"), "changed": schema.seconds()})),
+    "standby": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
+    "replacements": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "missing": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "restarts": optional(schema.integer(0, 1 << 31)),
     "min_hosts": optional(schema.integer(0, 1 << 31)),
@@ -521,13 +525,15 @@ def explain(found: Following, attempt: int) -> str:
     """
     host = found["failure"]["host"] if "failure" in found else ""
     why = recovery_cause(found.get("cause") or {}, host)
+    missing, replacements = found.get("missing", []), found.get("replacements", [])
     situation = recovery.Situation(
         [recovery.Attempt(why, progress=False)] * attempt,
-        found.get("missing", []),
-        [],
+        [*missing, *replacements],
+        replacements,
         recovery.Policy(found.get("restarts", 0), found.get("min_hosts", 0)),
         found["set_aside"]["name"] if "set_aside" in found else "",
         refusal=found.get("refusal", ""),
+        spares=len(replacements),
     )
     return recovery.explain(found["action"], found["rule"], situation)
 
@@ -656,18 +662,35 @@ def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
     return {**record, "state": process_state(record, now, heartbeat_timeout)}
 
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
+    """Return the records of the processes that run the job's program, without those of processes on standby."""
+    return [process for process in processes if process["part"] != STANDBY]
+
+
+def standby_hosts(processes: Sequence[Record]) -> list[str]:
+    """Return the hosts on which all processes are on standby."""
+    used = {process["host"] for process in participants(processes)}
+    return [host for host in dict.fromkeys(process["host"] for process in processes) if host not in used]
+
+
 def job_state(processes: Sequence[Record]) -> str:
     """Return the state of a job, derived from the records of the processes that have started. The records come from with_state()."""
-    states = {process["state"] for process in processes if process["part"] != SPARE}
-    # Losing a spare does not end the job, but stopping a spare does.
+    states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
+    # Losing one of the other processes does not end the job, but stopping it does.
     states |= {STOPPED} & {process["state"] for process in processes}
     for state in (FAILED, LOST, STOPPED):
         if state in states:
             return state
     if not processes:
         return PENDING
-    complete = len(processes) == processes[0]["processes"]
-    running = any(process["state"] == RUNNING for process in processes if process["part"] != SERVICE)
+    started = participants(processes)
+    if not started:
+        return RUNNING if any(process["state"] == RUNNING for process in processes) else LOST
+    complete = len(started) == started[0]["processes"]
+    running = any(process["state"] == RUNNING for process in started if process["part"] != SERVICE)
     return SUCCEEDED if complete and not running else RUNNING
 
 
@@ -680,7 +703,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     The other processes may fail within milliseconds, and each host notices the end of its processes at a slightly different time. A process
     that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason.
     """
-    counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
+    counted = [process for process in processes if process["part"] not in MAY_BE_LOST or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
     stopped = [process for process in counted if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]

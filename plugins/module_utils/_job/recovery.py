@@ -112,6 +112,8 @@ class Situation(NamedTuple):
     `available` contains the hosts that respond and on which no process of the job remains. `checkpoint` is the name of the newest
     checkpoint, and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart,
     `refusal` states the reason.
+
+    The last `spares` hosts were on standby during the last attempt.
     """
 
     attempts: Sequence[Attempt]
@@ -121,6 +123,12 @@ class Situation(NamedTuple):
     checkpoint: str = ""
     has_older: bool = False
     refusal: str = ""
+    spares: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of hosts on which the last attempt ran."""
+        return len(self.hosts) - self.spares
 
     @property
     def cause(self) -> Cause:
@@ -132,8 +140,9 @@ class Situation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What follows an attempt. `rule` is a row of the table, and `why` a sentence. A restart uses `hosts`.
+    """What follows an attempt. `rule` is a row of the table, and `why` a sentence.
 
+    A restart uses `hosts`. Those in `standby` wait, and those in `replacements` were on standby during the last attempt.
     The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
     """
 
@@ -142,6 +151,8 @@ class Decision(NamedTuple):
     why: str
     hosts: Sequence[str] = ()
     set_aside: str = ""
+    standby: Sequence[str] = ()
+    replacements: Sequence[str] = ()
 
 
 class Rule(NamedTuple):
@@ -162,7 +173,8 @@ def decide(situation: Situation) -> Decision:
         return Decision(STOP, rule.name, rule.why(situation))
     hosts = _without_suspect(situation) if rule.without_suspect else list(situation.available)
     set_aside = situation.checkpoint if rule.older_checkpoint else ""
-    return Decision(RESTART, rule.name, rule.why(situation), hosts, set_aside)
+    standby = hosts[situation.size :]
+    return Decision(RESTART, rule.name, rule.why(situation), hosts, set_aside, standby, _replacements(situation, hosts))
 
 
 def explain(action: str, name: str, situation: Situation) -> str:
@@ -212,6 +224,16 @@ def _named(hosts: Sequence[str]) -> str:
 
 def _missing(situation: Situation) -> list[str]:
     return [host for host in situation.hosts if host not in situation.available]
+
+
+def _lost(situation: Situation) -> list[str]:
+    """Return the hosts of the last attempt that cannot be used, without hosts on standby."""
+    return [host for host in situation.hosts[: situation.size] if host not in situation.available]
+
+
+def _replacements(situation: Situation, hosts: Sequence[str]) -> list[str]:
+    """Return the hosts that were on standby and run the next attempt, if the next attempt uses `hosts`."""
+    return [host for host in hosts[: situation.size] if host in situation.hosts[situation.size :]]
 
 
 def _without_suspect(situation: Situation) -> list[str]:
@@ -386,9 +408,18 @@ TABLE: Sequence[Rule] = (
         ),
     ),
     Rule(
+        "spare_host",
+        RESTART,
+        lambda situation: bool(_lost(situation)) and len(situation.available) >= situation.size,
+        lambda situation: (
+            f"{_named(_missing(situation))} cannot be used, so the job continues with spare"
+            f" {_named(_replacements(situation, situation.available))}."
+        ),
+    ),
+    Rule(
         "fewer_hosts",
         RESTART,
-        lambda situation: bool(_missing(situation)),
+        lambda situation: bool(_lost(situation)),
         lambda situation: f"The job continues without {_named(_missing(situation))}.",
     ),
     Rule(

@@ -38,11 +38,12 @@ def _job(report: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _processes(processes: Sequence[ProcessStatus]) -> Iterator[Event]:
-    if processes:
-        last = max(process["started"] for process in processes)
-        hosts = len({process["host"] for process in processes})
+    started = records.participants(processes)
+    if started:
+        last = max(process["started"] for process in started)
+        hosts = len({process["host"] for process in started})
         where = f"{hosts} {'host' if hosts == 1 else 'hosts'}"
-        yield Event(last, f"{len(processes)} of {processes[0]['processes']} processes started on {where}")
+        yield Event(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
     for process in processes:
         how = records.describe_end(process)

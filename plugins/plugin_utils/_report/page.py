@@ -171,11 +171,12 @@ again.</p>
 
 <h2>Processes</h2>
 {% if job.processes %}
-<details{{ ' open' if job.processes | length <= many }}><summary>{{ job.processes | length }} of {{ job.process_count }}</summary>
+<details{{ ' open' if job.processes | length <= many }}><summary>{{ started }} of {{ job.process_count }}</summary>
 <table>
 <tr><th>process</th><th>host</th><th>state</th><th>started</th><th>ended</th><th>duration</th><th>exit</th><th></th></tr>
 {% for process in job.processes %}
-<tr><td>{{ process.name | title_of }}{{ ' (' ~ process.part ~ ')' if process.part != 'worker' }}</td><td>{{ process.host }}</td>
+<tr><td>{{ process.name | title_of }}{{ ' (' ~ process.part ~ ')' if process.part not in ('worker', 'standby') }}</td>
+<td>{{ process.host }}</td>
 <td><span class="state {{ process.state }}">{{ process.state }}</span></td>
 <td class="time">{{ process.started | moment }}</td>
 <td class="time">{{ process.finished | default(none) | moment }}</td>
@@ -263,6 +264,7 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
     job, description = report["job"], report["description"]
     return _template().render(
         job=job,
+        started=len(records.participants(job["processes"])),
         failure=job.get("failure"),
         over=report["over"],
         end=report["end"],
@@ -334,17 +336,24 @@ def _check_list(name: str, found: Any, limit: int) -> None:
         raise ValueError(f"{name} is not a list of at most {limit} elements")
 
 
+def _listing(hosts: list[str]) -> str:
+    """Return the number of hosts, and their names unless there are too many."""
+    return f"{len(hosts)}: {', '.join(hosts)}" if len(hosts) <= MANY else str(len(hosts))
+
+
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the overview at the top of the page."""
     job, progress = report["job"], report["progress"]
-    hosts = list(dict.fromkeys(process["host"] for process in job["processes"]))
+    hosts = list(dict.fromkeys(process["host"] for process in records.participants(job["processes"])))
+    spares = records.standby_hosts(job["processes"])
     rows = [
         ("began", formatting.moment(report["start"])),
         (
             "ended" if report["over"] else "so far",
             f"{formatting.moment(report['end'])}, after {formatting.duration(report['end'] - report['start'])}",
         ),
-        ("hosts", f"{len(hosts)}: {', '.join(hosts)}" if len(hosts) <= MANY else str(len(hosts))),
+        ("hosts", _listing(hosts)),
+        *([("spares", _listing(spares))] if spares else []),
     ]
     if progress["step"] is not None:
         rows.append(("step", short(progress["step"]) + (f" of {short(progress['steps'])}" if progress["steps"] else "")))

@@ -30,6 +30,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     describe_outcome,
     explain,
     outcome,
+    participants,
     read_following,
     read_records,
     recovery_cause,
@@ -267,7 +268,7 @@ class Recovery:
         leaving.
         """
         processes = read_records(self._paths)
-        if len(processes) < self._spec["processes"] and time.monotonic() < self._patient_until:
+        if len(processes) < self._spec["processes"] + self._spec["standby"] and time.monotonic() < self._patient_until:
             return None
         silent = {process["name"] for process in processes if self._silent(process)}
         answering = [process for process in processes if process.get("available") is not False and process["name"] not in silent]
@@ -295,6 +296,7 @@ class Recovery:
             policy(spec),
             saved[0]["name"] if saved else "",
             len(saved) > 1,
+            spares=spec["parameters"]["spares"],
         )
         decision = recovery.decide(situation)
         refusal = self._refusal(decision)
@@ -304,12 +306,14 @@ class Recovery:
             "action": decision.action,
             "rule": decision.rule,
             "decided": time.time(),
-            "started": min(process["started"] for process in processes),
-            "ran_on": len({process["host"] for process in processes}),
+            "started": min(process["started"] for process in participants(processes) or processes),
+            "ran_on": len({process["host"] for process in participants(processes)}) or 1,
             "failure": cast(Record, {**failure, "ranks": failure["ranks"][:1]}),
             "cause": why,
             "progress": progressed,
             "hosts": list(decision.hosts),
+            "standby": list(decision.standby),
+            "replacements": list(decision.replacements),
             "missing": [host for host in hosts if host not in situation.available],
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
@@ -384,12 +388,13 @@ def _per_host(planned: Sequence[Spec]) -> dict[str, int]:
 
 
 def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
-    """Return the specs of the next attempt on these hosts. Raises LaunchError."""
-    paths = Paths(spec["directory"], spec["attempt"] + 1)
-    chosen = [host for host in spec["parameters"]["hosts"] if host["name"] in hosts]
+    """Return the specs of the next attempt on these hosts. Spares take the place of missing hosts. Raises LaunchError."""
+    params, paths = spec["parameters"], Paths(spec["directory"], spec["attempt"] + 1)
+    chosen = [host for host in params["hosts"] if host["name"] in hosts]
     if not chosen:
         raise LaunchError("No host is left for the next attempt.")
-    return specs.plan_specs({**spec["parameters"], "hosts": chosen}, paths)
+    spares = max(0, len(chosen) - (len(params["hosts"]) - params["spares"]))
+    return specs.plan_specs({**params, "hosts": chosen, "spares": spares}, paths)
 
 
 def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:

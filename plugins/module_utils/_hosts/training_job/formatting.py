@@ -15,7 +15,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, Goodput, JobStatus, Queued, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    COULD_NOT_BE_STARTED,
+    OUT_OF_MEMORY,
+    Paths,
+    participants,
+    standby_hosts,
+    title,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, PENDING, QUEUED, RUNNING, SUCCEEDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
@@ -105,8 +112,10 @@ def job_line(found: JobStatus, now: float) -> str:
         head += " before it started"
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
-    hosts = len({process["host"] for process in processes})
+    hosts, spares = len({process["host"] for process in participants(processes)}), len(standby_hosts(processes))
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
+    if size and spares:
+        size += f" and {_count(spares, 'spare', 'spares')}"
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
 
@@ -227,10 +236,11 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         return [clean_line("job {} {} before it started".format(found["name"], found["state"]))]
     paths = Paths(found["directory"])
     start, end = job_span(found)
-    hosts = list(dict.fromkeys(process["host"] for process in processes))
+    hosts, spares = list(dict.fromkeys(process["host"] for process in participants(processes))), standby_hosts(processes)
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)
     rows = [
         ("hosts", "{} ({})".format(len(hosts), ", ".join(hosts))),
+        *([("spares", "{} ({})".format(len(spares), ", ".join(spares)))] if spares else []),
         *([("last values", progress_line(metrics))] if progress_line(metrics) else []),
         *([("code", code(found))] if code(found) else []),
         ("results", "{} ({})".format(paths.directory, ", ".join(map(os.path.basename, folders)))),

@@ -51,7 +51,7 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
     found = attempts(known)
-    meter, times = Meter(created, end, found, missing_hosts(known)), StepTimes()
+    meter, times = Meter(created, end, found, other_hosts(known)), StepTimes()
     began = min((process["started"] for process in processes), default=end)
     for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
         meter.add(moment, entry)
@@ -94,29 +94,35 @@ def attempts(known: Sequence[Known]) -> list[Attempt]:
 
     If the hosts have decided to start another attempt but that attempt has not begun, the attempt counts as begun at the end of the job.
     """
-    hosts = {process["host"] for one in known for process in one.processes} | set(missing_hosts(known))
+    hosts = set(other_hosts(known))
     found, planned = [], set(hosts) if known and not known[0].processes else set()
     for one in known:
         found.append(attempt(one, planned))
-        planned = hosts.intersection(one.following.get("hosts", []) if one.following else [])
+        following: Following | dict[str, list[str]] = one.following or {}
+        planned = hosts.intersection(following.get("hosts", [])).difference(following.get("standby", []))
     if known and known[-1].following and known[-1].following["action"] == recovery.RESTART:
         found.append(Attempt(math.inf, dict.fromkeys(sorted(planned))))
     return found
 
 
-def missing_hosts(known: Sequence[Known]) -> list[str]:
-    """Return the hosts that a decision names, because they have processes that cannot be restarted or because a process failed there."""
-    found = [host for one in known if one.following for host in one.following.get("missing", [])]
+def other_hosts(known: Sequence[Known]) -> list[str]:
+    """Return the hosts that the attempts may not contain: hosts on standby, and hosts that a decision names.
+
+    A decision names a host because it has processes that cannot be restarted, or because a process failed there.
+    """
+    found = [process["host"] for one in known for process in one.processes]
+    found += [host for one in known if one.following for host in one.following.get("missing", [])]
     return found + [one.failure["host"] for one in known if one.failure]
 
 
 def attempt(one: Known, planned: set[str]) -> Attempt:
-    """Return an attempt, derived from its records and from the hosts on which it was to run."""
+    """Return an attempt, derived from its records and from the hosts on which it was to run. Hosts on standby are not part of it."""
     moments: dict[str, list[float]] = {}
-    for process in one.processes:
+    processes = records.participants(one.processes)
+    for process in processes:
         moments.setdefault(process["host"], []).append(math.inf if process["state"] == states.RUNNING else last_moment(process))
     ends: dict[str, float | None] = {host: max(ended) for host, ended in moments.items()}
-    starts = [process["started"] for process in one.processes]
+    starts = [process["started"] for process in processes]
     decided = one.following["decided"] if one.following else None
     began = min(starts, default=math.inf if decided is None else decided)
     if one.following:

@@ -122,9 +122,10 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
         return check_queued(name, paths)
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
-    states = {process["state"] for process in processes}
+    started = records.participants(processes)
+    states = {process["state"] for process in started}
     # If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
-    if not processes or len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
+    if not started or len(started) < started[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.attempt_state(newest, processes, heartbeat_timeout, records.read_verdict(newest))
     if state == RUNNING:

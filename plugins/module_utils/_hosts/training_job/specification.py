@@ -66,6 +66,7 @@ SPECIFICATION: dict[str, Any] = {
         "hang_steps": {"type": "int", "default": 0},
         "restarts": {"type": "int", "default": 3},
         "min_hosts": {"type": "int", "default": 0},
+        "spares": {"type": "int", "default": 0},
         "stop_exit_codes": {"type": "list", "elements": "int", "default": []},
         "restart_exit_codes": {"type": "list", "elements": "int", "default": []},
         "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
@@ -101,13 +102,13 @@ def check(params: dict[str, Any]) -> None:
     if not (params["script"] or params["command"]):
         raise RefusalError("script: missing. Specify the training script, or a command.")
     check_restarts(params)
-    check_queue(params["queue"], params["host_count"])
+    check_queue(params["queue"], params["host_count"], params["spares"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))
 
 
 def check_restarts(params: dict[str, Any]) -> None:
     """Raise RefusalError unless the options for restarts and hangs are in range and do not contradict each other."""
-    for option in ("restarts", "min_hosts", "hang_timeout", "hang_steps"):
+    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps"):
         if params[option] < 0:
             raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
     if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:
@@ -127,7 +128,7 @@ def check_restarts(params: dict[str, Any]) -> None:
         raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove the exit code from one of the two options.")
 
 
-def check_queue(queue: str | None, count: int) -> None:
+def check_queue(queue: str | None, count: int, spares: int = 0) -> None:
     """Raise RefusalError unless the options for the queue are valid."""
     if queue and queue not in QUEUES:
         raise RefusalError("queue: {!r} is unknown. Use one of {}.".format(queue, ", ".join(sorted(QUEUES))))
@@ -135,6 +136,11 @@ def check_queue(queue: str | None, count: int) -> None:
         raise RefusalError(f"host_count: {count} is negative. Use 0 or more.")
     if count and not queue:
         raise RefusalError(f"host_count: {count} has no effect without a queue. Set queue, or remove this option.")
+    if queue and spares:
+        raise RefusalError(
+            f"spares: {spares} is not possible with queue {queue!r}, because a job uses all hosts that the queue allocates."
+            " Set spares to 0, or start the job without a queue."
+        )
 
 
 def find_launcher(params: dict[str, Any]) -> Launcher:

@@ -8,12 +8,14 @@ Supervisors plan the next attempt with this code, on hosts without Ansible. proc
 
 from __future__ import annotations
 
+import collections
 import os
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import STANDBY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
     Process,
@@ -23,6 +25,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     port,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+
+# The command of a process on standby, which does nothing until its supervisor ends it.
+WAIT = ("sleep", "infinity")
 
 # The parameters of the `training_job` module that a plan depends on.
 PARAMETERS = (
@@ -50,6 +55,7 @@ PARAMETERS = (
     "hang_steps",
     "restarts",
     "min_hosts",
+    "spares",
     "stop_exit_codes",
     "restart_exit_codes",
     "instance_id",
@@ -59,22 +65,25 @@ PARAMETERS = (
 def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[Spec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
 
-    `paths` determines the attempt number. The options of the launcher must be complete.
+    `paths` determines the attempt number. The options of the launcher must be complete. The last `spares` hosts only wait.
     """
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     code = params["sync_directory"] or paths.code
     program = make_program(params, code, paths.attempt)
-    processes = [complete(process) for process in LAUNCHERS[params["launcher"]].plan(program, hosts)]
+    used = hosts[: len(hosts) - params["spares"]]
+    processes = [complete(process) for process in LAUNCHERS[params["launcher"]].plan(program, used)]
+    standby = standby_processes(processes, hosts) if params["spares"] else []
     shared: JobSpec = {
         "job": params["name"],
         "directory": paths.directory,
         "cwd": code,
         "programs": os.path.dirname(params["python"]),
         "processes": len(processes),
+        "standby": len(standby),
         "lead": processes[0].name,
-        "daemons": daemons(program, processes, hosts),
+        "daemons": daemons(program, processes, used),
         "key": params["key"] or "",
-        "hostfile": hostfile(program, hosts),
+        "hostfile": hostfile(program, used),
         "own_profile": not params["sandbox"],
         "time_limit": params["time_limit"],
         "stop_timeout": params["stop_timeout"],
@@ -86,11 +95,11 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         "launcher": params["launcher"],
         "parameters": {name: params[name] for name in PARAMETERS} if params["restarts"] else {},
     }
-    fabric = fabric_environment(hosts)
+    fabric = fabric_environment(used)
     gpus = {host.name: list(host.gpus) for host in hosts}
     found = []
     for host in gpus if names is None else names:
-        own = [process for process in processes if process.host == host]
+        own = [process for process in (*processes, *standby) if process.host == host]
         for slot, process in enumerate(own):
             variables = environment(params, paths, process, fabric)
             found.append(make_spec(shared, process, slot, variables, gpus[host], params["instance_id"] or ""))
@@ -120,6 +129,16 @@ def daemons(program: Program, processes: Sequence[Process], hosts: Sequence[Host
         for process in processes
         if not process.argv
     }
+
+
+def standby_processes(processes: Sequence[Process], hosts: Sequence[Host]) -> list[Process]:
+    """Return the processes on standby, so that every host of the job has as many units as the host with the most processes.
+
+    A restart does not add units to a host. With these units, each host can run the processes of any other host in a later attempt.
+    """
+    counts = collections.Counter(process.host for process in processes)
+    names = [host.name for host in hosts for _unit in range(max(counts.values()) - counts[host.name])]
+    return [Process(name, len(processes) + index, list(WAIT), {}, f"standby{index}", STANDBY, ranks=()) for index, name in enumerate(names)]
 
 
 def complete(process: Process) -> Process:

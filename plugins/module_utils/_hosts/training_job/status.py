@@ -105,7 +105,7 @@ def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget
             "attempt": number,
             "state": state if is_newest else states.FAILED,
             "started": min((process["started"] for process in processes), default=0.0),
-            "hosts": len({process["host"] for process in processes}),
+            "hosts": len({process["host"] for process in records.participants(processes)}),
             "logs": paths.logs,
         }
         if following:

@@ -40,6 +40,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
     OUT_OF_MEMORY,
+    STANDBY,
     Paths,
     delete,
     describe_end,
@@ -47,6 +48,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     first_failure,
     job_state,
     outcome,
+    participants,
     read_record,
     read_records,
     read_verdict,
@@ -121,7 +123,7 @@ class Watch:
         self._watched = 0.0
         self._failures_seen = 0
         self._progress_size = 0
-        self._detects_hangs = bool(spec["hang_timeout"] or spec["hang_steps"])
+        self._detects_hangs = bool(spec["hang_timeout"] or spec["hang_steps"]) and spec["part"] != STANDBY
         self._activity = hangs.Activity(self._watched, spec["hang_timeout"], spec["hang_steps"])
         self._progress_offset = _size(self._paths.progress)
         self._log_size = 0
@@ -199,7 +201,8 @@ class Watch:
                 process["state"] = LOST
         state = job_state(processes)
         if not is_over(state):
-            return self._judge_missing(processes) or self._judge_hang(processes)
+            started = participants(processes)
+            return self._judge_missing(started) or self._judge_hang(started)
         self._failures_seen += 1
         if state != SUCCEEDED and self._failures_seen < POLLS_OF_FAILURE:
             return None
@@ -210,7 +213,8 @@ class Watch:
         if len(processes) == self._spec["processes"] or not self._is_overdue():
             return None
         started = {process["name"] for process in processes}
-        missing = next((spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["name"] not in started), None)
+        planned = [spec for spec in plan_specs(self._spec["parameters"], self._paths) if spec["part"] != STANDBY]
+        missing = next((spec for spec in planned if spec["name"] not in started), None)
         if missing is None:  # the job's own code has written records of processes that do not exist
             return None
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_wa
 
 
 def answer(state="running", **more):
-    process = {"name": "rank0", "host": "w1", "state": "running", "started": 0.0, "heartbeat": 5.0}
+    process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": 5.0}
     job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
     return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
 
@@ -108,14 +108,19 @@ def test_the_end_of_an_attempt_is_shown_once(action, shown):
     ]
 
 
+def test_processes_on_standby_do_not_replace_missing_processes():
+    found = {"process_count": 2, "processes": [{"part": "worker"}, {"part": "standby"}]}
+    assert job_watch.missing_ranks(found) == 1
+
+
 def test_a_host_without_a_heartbeat_is_named_while_its_time_runs(action, shown, monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: clock.now)
 
     def look(*_arguments, **_options):
         clock.now += 10
-        first = {"name": "rank0", "host": "w1", "state": "running", "started": 0.0, "heartbeat": clock.now}
-        silent = {"name": "rank1", "host": "w2", "state": "running", "started": 0.0, "heartbeat": min(clock.now, 20.0)}
+        first = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": clock.now}
+        silent = {"name": "rank1", "host": "w2", "part": "worker", "state": "running", "started": 0.0, "heartbeat": min(clock.now, 20.0)}
         return answer("running" if clock.now < 70 else "succeeded", processes=[first, silent], process_count=2)
 
     action._execute_module = look

@@ -49,6 +49,14 @@ def test_a_job_counts_where_it_runs_or_may(found, hosts, words):
     assert jobs_on([found], hosts) == ([{"name": "digits", "words": words}] if words else [])
 
 
+def test_a_job_uses_its_spares_but_does_not_start_with_them():
+    found = job(RUNNING, expected=2)
+    found["processes"][2]["part"] = "standby"
+    assert jobs_on([found], ["c"]) == [{"name": "digits", "words": "digits runs on c"}]
+    del found["processes"][1]
+    assert jobs_on([found], ["b"]) == [{"name": "digits", "words": "digits is starting"}]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

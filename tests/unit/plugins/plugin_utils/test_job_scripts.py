@@ -54,6 +54,14 @@ def scripts(params):
     return job_scripts.scripts(job_scripts.specs_of_job(params), params)
 
 
+def test_processes_on_standby_have_no_script(params):
+    params.update(launcher="torchrun", launcher_options={}, environment_by_task={}, spares=1)
+    check(params)
+    specs = job_scripts.specs_of_job(params)
+    assert list(job_scripts.scripts(specs, params)) == ["demo-1"]
+    assert job_scripts.lines(specs)[1] == "standby0 on demo-2: waits to take the place of a process on a lost host"
+
+
 def run(script, **environment):
     """Run a script with bash, and wait for the processes that it starts."""
     return subprocess.run(

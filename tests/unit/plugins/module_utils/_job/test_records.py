@@ -74,6 +74,13 @@ def in_states(*states, processes):
         (["succeeded", "spare:lost", "spare:succeeded"], 3, "succeeded"),
         (["succeeded", "spare:running"], 2, "running"),
         (["running", "spare:stopped"], 2, "stopped"),
+        (["running", "standby:failed"], 1, "running"),
+        (["succeeded", "standby:lost"], 1, "succeeded"),
+        (["succeeded", "standby:running"], 1, "succeeded"),
+        (["succeeded", "standby:running"], 2, "running"),
+        (["running", "standby:stopped"], 1, "stopped"),
+        (["standby:running", "standby:lost"], 1, "running"),
+        (["standby:lost"], 1, "lost"),
     ],
 )
 def test_state_of_a_job(states, processes, expected):
@@ -246,8 +253,9 @@ def test_title(name, words):
     assert records.title(name) == words
 
 
-def test_a_spare_is_no_failure_unless_somebody_stopped_it():
-    spare = {"part": "spare"}
+@pytest.mark.parametrize("part", ["spare", "standby"])
+def test_a_spare_is_no_failure_unless_somebody_stopped_it(part):
+    spare = {"part": part}
     assert records.first_failure([process(0, "running"), process(1, "failed", 1.0, **spare)]) is None
     assert records.first_failure([process(0, "running"), process(1, "stopped", 1.0, **spare)])["rank"] == 1
 
@@ -642,6 +650,13 @@ USED_UP = (
         ("stop", "no_restarts_left", {}, "training_job_restarts is 0, so a job is not restarted."),
         ("stop", "too_few_hosts", {"missing": ["w3"]}, "w3 cannot be used, and the job needs 0 hosts (training_job_min_hosts)."),
         ("restart", "fewer_hosts", {}, "The job continues without ."),
+        (
+            "restart",
+            "spare_host",
+            {"missing": ["w1", "w5"], "replacements": ["w4"], "hosts": ["w2", "w3", "w4", "w6"], "standby": ["w6"]},
+            "w1, w5 cannot be used, so the job continues with spare w4.",
+        ),
+        ("restart", "spare_host", {"replacements": ["w4"]}, " cannot be used, so the job continues with spare ."),
         ("stop", "stop_exit_code", {"cause": {**CAUSE, "exit_code": 9}}, "Exit status 9 is in training_job_stop_exit_codes."),
         (
             "stop",

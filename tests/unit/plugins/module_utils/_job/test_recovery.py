@@ -28,15 +28,48 @@ OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
 HOSTS = ("w1", "w2", "w3")
 
 
-def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False):
+def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False, hosts=HOSTS, spares=0):
     """Each of `attempts` is the cause of a failure without progress, or a pair: the cause, and whether there was progress."""
     policy = policy or Policy(3, 3)
     made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
-    return recovery.decide(Situation(made, HOSTS, available, policy, checkpoint, has_older))
+    return recovery.decide(Situation(made, hosts, available, policy, checkpoint, has_older, spares=spares))
 
 
 def progressed(cause):
     return Attempt(cause, progress=True)
+
+
+@pytest.mark.parametrize(
+    ("available", "rule", "standby", "replacements", "why"),
+    [
+        ("1234 5", "same_hosts", ["w4", "w5"], [], "The job continues on the same hosts."),
+        ("123 5", "same_hosts", ["w5"], [], "The job continues on the same hosts."),
+        ("123", "same_hosts", [], [], "The job continues on the same hosts."),
+        ("134 5", "spare_host", ["w5"], ["w4"], "w2 cannot be used, so the job continues with spare w4."),
+        ("13 5", "spare_host", [], ["w5"], "w2, w4 cannot be used, so the job continues with spare w5."),
+        ("34 5", "spare_host", [], ["w4", "w5"], "w1, w2 cannot be used, so the job continues with spare w4, w5."),
+        ("3 5", "fewer_hosts", [], ["w5"], "The job continues without w1, w2, w4."),
+    ],
+)
+def test_spares_take_the_place_of_lost_hosts(available, rule, standby, replacements, why):
+    """The job runs on w1 to w3. The other two hosts are spares."""
+    hosts = [f"w{number}" for number in (1, 2, 3, 4, 5)]
+    left = [host for host in hosts if host[1] in available]
+    decision = decide(LOST, available=left, hosts=hosts, spares=2, policy=Policy(3, 2))
+    assert decision[:4] == ("restart", rule, why, left)
+    assert (decision.standby, decision.replacements) == (standby, replacements)
+
+
+def test_without_spares_that_are_left_the_minimum_applies():
+    hosts = [*HOSTS, "w4"]
+    decision = decide(LOST, available=["w1", "w3"], hosts=hosts, spares=1)
+    assert decision[:3] == ("stop", "too_few_hosts", "w2, w4 cannot be used, and the job needs 3 hosts (training_job_min_hosts).")
+
+
+def test_a_spare_takes_the_place_of_a_suspect_host():
+    decision = decide(KILL, KILL, available=[*HOSTS, "w4"], hosts=[*HOSTS, "w4"], spares=1)
+    assert decision[:2] == ("restart", "suspect_host")
+    assert (decision.hosts, decision.standby, decision.replacements) == (["w1", "w3", "w4"], [], ["w4"])
 
 
 @pytest.mark.parametrize("cause", [ERROR, EXIT, KILL, CRASH, FULL, MEMORY])

@@ -29,6 +29,11 @@ def test_events_are_told_in_their_order():
     ]
 
 
+def test_processes_on_standby_are_not_counted():
+    processes = [process(0, "running"), process(1, "running"), process(2, "running", part="standby")]
+    assert "2 of 2 processes started on 2 hosts" in [event.text for event in events(report([], processes=processes, state="running"))]
+
+
 def test_attempts_are_in_the_same_order():
     made = report([], processes=[process(0, "failed", exit_code=3, finished=START + 80)], state="failed")
     one = {"attempt": 1, "state": "failed", "started": START, "ended": START + 40, "hosts": 1, "logs": "/l", "action": "restart"}

@@ -60,6 +60,17 @@ def test_a_page_tells_what_people_want_to_know():
     assert page.render(report(entries), "scp -r master:/efs/jobs/digits .") == text
 
 
+def test_a_page_names_the_spares():
+    processes = [process(0), process(1), process(2, name="standby0", part="standby")]
+    plain = " ".join(re.sub(r"<[^>]+>", " ", page.render(report(processes=processes), None)).split())
+    for words in (
+        "hosts 2: deeplearning-worker1, deeplearning-worker2 spares 1: deeplearning-worker3",
+        "Processes 2 of 2",
+        "standby 0 deeplearning-worker3",
+    ):
+        assert words in plain
+
+
 def test_everything_that_a_user_wrote_is_escaped():
     failure = {**process(0, "failed", exit_code=1), "log": EVIL, "how": EVIL, "lines": [EVIL, "</pre>"]}
     text = page.render(

@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     attempts,
     checkpoint_files,
     formatting,
+    goodput,
     specs,
     status,
     supervisor,
@@ -374,6 +375,102 @@ def test_a_job_continues_without_a_host_that_is_silent(job, lost):
     assert found["attempts"][0]["cause"].startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
     assert found["attempts"][0]["why"] == f"The job continues without worker{lost + 1}."
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
+
+
+@pytest.mark.parametrize("lost", [1, 0], ids=["another host", "the first host"])
+def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
+    """Of four hosts, two train and two wait. The world size does not change, and one host still waits."""
+    running = job(trains(LONG), hosts=4, spares=2, min_hosts=2, heartbeat_timeout=3)
+    wait_until(lambda: all("up" in running.log(f"rank{rank}") for rank in range(2)))
+    wait_until(lambda: len(running.records(1)) == 4)
+    assert "2 processes on 2 hosts and 2 spares" in formatting.job_line(running.status(), time.time())
+    kill(running, f"rank{lost}")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 2, 2)
+    assert [(each["name"], each["host"], each["state"]) for each in found["processes"]] == [
+        ("rank0", "worker1" if lost else "worker2", "succeeded"),
+        ("rank1", "worker3", "succeeded"),
+        ("standby0", "worker4", "succeeded"),
+    ]
+    assert [one["hosts"] for one in found["attempts"]] == [2, 2]
+    assert found["attempts"][0]["why"] == f"worker{lost + 1} cannot be used, so the job continues with spare worker3."
+    assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
+    assert "  spares       1 (worker4)" in formatting.summary(found, {})
+    spent = {each["host"]: each["buckets"] for each in goodput.measure(running.paths, 60).goodput["hosts"]}
+    assert spent["worker4"]["idle"] > spent["worker3"]["idle"] > 3
+    assert spent["worker4"]["training"] == 0 < spent["worker3"]["training"]
+
+
+def kill(running, name):
+    """Kill a supervisor and its process, so that their host seems to be lost."""
+    process = running.started.pop(list(running.units).index(name))
+    del running.units[name]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_lost_spare_does_not_disturb_the_job(job):
+    running = job(trains(LONG.replace("600", "6")), hosts=3, spares=1, min_hosts=2, heartbeat_timeout=2)
+    wait_until(lambda: "standby0" in running.records(1))
+    kill(running, "standby0")
+    assert running.wait() == [0, 0]
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 1)
+    assert time.time() - running.records(1)["standby0"]["heartbeat"] > 4, "the other supervisors considered it lost"
+
+
+def test_a_lost_spare_does_not_take_part_in_a_restart(job):
+    script = """
+        save(first)
+        while attempt == 1 and not (folder / "fail").exists():
+            time.sleep(0.1)
+        sys.exit(3 if attempt == 1 else 0)
+    """
+    running = job(trains(script), hosts=3, spares=1, min_hosts=2, heartbeat_timeout=2)
+    wait_until(lambda: len(running.records(1)) == 3)
+    kill(running, "standby0")
+    wait_until(lambda: time.time() - running.records(1)["standby0"]["heartbeat"] > 3)
+    pathlib.Path(running.paths.checkpoints, "fail").touch()
+    assert running.wait() == [0, 0]
+    found = running.status()
+    assert (found["state"], found["attempt"], found["attempts"][0]["why"]) == ("succeeded", 2, "The job continues on the same hosts.")
+    assert records.read_following(running.paths)["missing"] == ["worker3"]
+
+
+def test_with_a_spare_the_job_survives_the_host_that_runs_the_most_processes(job):
+    """The scheduler of MXNet moves to a host that has a unit on standby for it."""
+    script = "import os, time\ntime.sleep(600 if os.environ['DEEPLEARNING_ATTEMPT'] == '1' else 0)\n"
+    options = {"workers": 0, "servers": 1}
+    running = job(script, launcher="mxnet", launcher_options=options, hosts=3, spares=1, min_hosts=2, heartbeat_timeout=3)
+    units = len(running.units)
+    wait_until(lambda: len(running.records(1)) == units)
+    names = [name for name, record in running.records(1).items() if record["host"] == "worker1"]
+    assert units == 3 * len(names)
+    for name in names:
+        kill(running, name)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert found["attempts"][0]["why"] == "worker1 cannot be used, so the job continues with spare worker3."
+    assert {each["name"]: each["host"] for each in found["processes"]}["scheduler"] == "worker2"
+
+
+def test_a_job_whose_spare_an_operator_stops_is_stopped(job):
+    running = job(trains(LONG), hosts=2, spares=1, min_hosts=1)
+    wait_until(lambda: "up" in running.log("rank0") and "standby0" in running.records(1))
+    running.started[1].send_signal(signal.SIGTERM)
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("stopped", 1)
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_spare_obeys_the_time_limit(job, restarts):
+    running = job("import time\ntime.sleep(600)\n", hosts=2, spares=1, min_hosts=1, time_limit=2, restarts=restarts)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["failure"]["name"]) == ("failed", "rank0")
+    assert all(each["state"] != "running" for each in found["processes"])
 
 
 def test_a_job_that_needs_the_lost_host_stops(job):

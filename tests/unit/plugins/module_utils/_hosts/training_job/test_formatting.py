@@ -33,6 +33,8 @@ def job(**changes):
         {"name": "rank1", "host": "w10", "state": "failed", "started": 1.0, "finished": 65.0, "heartbeat": 65.0, "exit_code": 3},
     ]
     processes[0]["reason"] = "was stopped because rank 1 failed"
+    for process in processes:
+        process["part"] = "worker"
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": processes, "process_count": 2}
     return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
 

@@ -139,6 +139,23 @@ def test_a_lost_host_is_detected_from_its_last_heartbeat_and_then_idle(job):
     }
 
 
+def test_a_spare_is_idle_until_it_takes_the_place_of_a_lost_host(job):
+    """The host d stays a spare. Before its record of the second attempt exists, the decision says so."""
+    failure = job.record("b", "lost", heartbeat=30)
+    spares = [job.record(host, "stopped", ended=46, part="standby") for host in "cd"]
+    job.add(1, job.record("a", "stopped", ended=45), job.record("b", heartbeat=30), *spares)
+    job.decide(1, failure, 50, hosts="acd", missing=["b"], standby=["d"], replacements=["c"], cause=LOST)
+    job.add(2, job.record("a", started=52, heartbeat=98), job.record("c", started=54, heartbeat=98))
+    assert job.spent() == {
+        "a": {"waiting": 10, "training": 20 + 46, "start": 2, "detection": 20, "restart": 2},
+        "b": {"waiting": 10, "training": 20, "detection": 20, "idle": 50},
+        "c": {"waiting": 10, "idle": 40, "start": 2, "restart": 2, "training": 46},
+        "d": {"waiting": 10, "idle": 90},
+    }
+    job.add(2, job.record("d", started=53, heartbeat=98, part="standby"))
+    assert job.spent()["d"] == {"waiting": 10, "idle": 90}
+
+
 def test_a_host_that_left_an_elastic_job_is_idle_in_older_attempts_too(job):
     failure = job.record("a", "failed", ended=40)
     job.add(1, failure, job.record("b", part="spare", heartbeat=20), job.record("c", "failed", ended=25, part="spare"))

@@ -14,10 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 
-def record(paths, rank, state, heartbeat=None, processes=2):
+def record(paths, rank, state, heartbeat=None, processes=2, part="worker"):
     os.makedirs(paths.status, exist_ok=True)
     now = time.time()
-    entry = {"name": f"rank{rank}", "rank": rank, "ranks": [rank], "host": "w1", "part": "worker", "state": state, "processes": processes}
+    entry = {"name": f"rank{rank}", "rank": rank, "ranks": [rank], "host": "w1", "part": part, "state": state, "processes": processes}
     entry.update(started=now, heartbeat=heartbeat or now, finished=now)
     with open(paths.record(f"rank{rank}"), "w") as file:
         json.dump(entry, file)
@@ -43,6 +43,14 @@ def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
         record(paths, rank, state)
     with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*Choose another name"):
+        prepare.check_job("digits", paths, 60)
+
+
+def test_processes_on_standby_do_not_count(paths):
+    record(paths, 2, "running", part="standby", processes=1)
+    assert prepare.check_job("digits", paths, 60) == "running"
+    record(paths, 0, "succeeded", processes=1)
+    with pytest.raises(specification.RefusalError, match=r"already run \(succeeded\)"):
         prepare.check_job("digits", paths, 60)
 
 

@@ -7,9 +7,9 @@ import os
 import re
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import processes, specification, specs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Process
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
 
 from .conftest import parameters
 
@@ -105,6 +105,12 @@ def test_a_strategy_determines_the_task_types():
     [
         ({"restarts": -1}, "restarts: -1 is negative. Use 0 or more."),
         ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
+        ({"spares": -1}, "spares: -1 is negative. Use 0 or more."),
+        (
+            {"spares": 1, "queue": "slurm"},
+            "spares: 1 is not possible with queue 'slurm', because a job uses all hosts that the queue allocates. Set spares to 0, or start"
+            " the job without a queue.",
+        ),
         ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
         ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
         ({"hang_timeout": 29}, "hang_timeout: 29 s is too short. Specify at least 30 s, or 0 to disable the check."),
@@ -119,6 +125,56 @@ def test_a_strategy_determines_the_task_types():
 def test_options_of_restarts_are_checked(changes, message):
     with pytest.raises(specification.RefusalError, match=f"^{re.escape(message)}$"):
         specification.check(parameters(**changes))
+
+
+def test_all_hosts_cannot_be_spares(paths):
+    with pytest.raises(specification.RefusalError, match=r"^spares: 3 is too many for the 3 hosts of the job"):
+        processes.plan(parameters(spares=3), paths, 1)
+    with pytest.raises(specification.RefusalError, match=r"^min_hosts: 3 is more than the 2 hosts of the job that are not spares"):
+        processes.plan(parameters(spares=1, min_hosts=3), paths, 1)
+    (spec,) = processes.plan(parameters(spares=1), paths, 1)
+    assert spec["parameters"]["min_hosts"] == 2
+
+
+def test_a_spare_that_cannot_take_the_place_of_another_host_is_refused(paths):
+    hosts = [{**host, "gpus": [0, 1] if host["number"] == 12 else [0]} for host in parameters()["hosts"]]
+    with pytest.raises(LaunchError, match="the hosts would have different numbers of training processes"):
+        processes.plan(parameters(spares=1, hosts=hosts), paths, 1)
+
+
+LAUNCHERS = ["command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"]
+
+
+def by_host(planned):
+    found = {}
+    for spec in planned:
+        found.setdefault(spec["host"].replace("deeplearning-worker", ""), []).append(spec)
+    return found
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, launcher):
+    """The processes of a job with a spare are those of a job without this host. A lost host leaves the number of processes unchanged."""
+    options = {"strategy": "parameter_server", "servers": 1} if launcher == "tensorflow" else {}
+    params = parameters(launcher=launcher, launcher_options=options, processes_per_host=2 if launcher == "command" else 0, spares=1)
+    specification.check(params)
+    first = processes.plan(params, paths)
+    smaller = {**params, "spares": 0, "hosts": [host for host in params["hosts"] if host["number"] != 12]}
+    trains = [spec for spec in first if spec["part"] != "standby"]
+    names = ("name", "rank", "host", "argv", "environment", "processes", "daemons", "hostfile")
+    assert [[spec[name] for name in names] for spec in trains] == [
+        [spec[name] for name in names] for spec in processes.plan(smaller, paths)
+    ]
+    standby = [spec for spec in first if spec["part"] == "standby"]
+    assert {spec["standby"] for spec in first} == {len(standby)}
+    assert "12" in by_host(standby)
+    assert all(spec["ranks"] == [] and spec["argv"] == ["sleep", "infinity"] for spec in standby)
+    assert len({len(found) for found in by_host(first).values()}) == 1, "a restart does not add units to a host"
+    for lost in ("1", "3"):
+        later = attempts.plan(first[0], [spec["host"] for spec in first if not spec["host"].endswith(f"worker{lost}")])
+        assert {spec["part"] for spec in later}.isdisjoint({"standby"})
+        assert [spec["name"] for spec in later] == [spec["name"] for spec in trains]
+        assert all(len(found) <= len(by_host(first)[host]) for host, found in by_host(later).items())
 
 
 def test_a_job_cannot_need_more_hosts_than_it_has(paths):
