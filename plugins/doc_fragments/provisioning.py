@@ -472,6 +472,15 @@ options:
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
+  spares:
+    description:
+      - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
+        configured and checked in the same way as workers, and cost the same.
+      - A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.
+      - Spares count as workers for O(worker_minimum). By default, all spares are required.
+      - This option can be changed in place, in the same way as the number of workers.
+    type: int
+    default: 0
   market:
     description:
       - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
@@ -1377,6 +1386,15 @@ options:
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
+  spares:
+    description:
+      - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
+        configured and checked in the same way as workers, and cost the same.
+      - A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.
+      - Spares count as workers for O(worker_minimum). By default, all spares are required.
+      - This option can be changed in place, in the same way as the number of workers.
+    type: int
+    default: 0
   market:
     description:
       - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity

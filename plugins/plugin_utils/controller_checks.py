@@ -118,6 +118,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in host_errors(controller, variables)]
+        found += [Finding(kind, Level.ERROR, message) for message in spare_errors(controller)]
         if nodes is not None:
             found += [Finding(kind, Level.ERROR, message) for message in permission_errors(nodes, controller)]
             found += [Finding(kind, Level.ERROR, message) for message in image_errors(nodes, controller)]
@@ -142,10 +143,10 @@ def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iter
     Regular expressions and parts that exclude hosts are not checked. `variables` are the variables of the task.
     """
     name = "training_job_hosts"
-    pattern, cluster, count = controller.get(name), controller.get(f"{PREFIX}cluster"), worker_count(controller)
+    pattern, cluster, count = controller.get(name), controller.get(f"{PREFIX}cluster"), node_count(controller)
     if not pattern or UNKNOWN in (pattern, cluster) or not cluster or count is None:
         return
-    nodes = [node_name(cluster, MASTER, 1), *(node_name(cluster, WORKERS, number) for number in range(2, count + 2))]
+    nodes = [node_name(cluster, MASTER, 1), *(node_name(cluster, WORKERS, number) for number in range(2, count + 1))]
     others = set(variables["groups"].get("all", ())) - node_table(variables).keys()
     known = {*nodes, *others, *variables["groups"], "all"}
     for part in split_host_pattern(pattern):
@@ -153,17 +154,31 @@ def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iter
         if wanted and not wanted.startswith(("!", "~")) and not fnmatch.filter(known, wanted):
             shown = nodes if len(nodes) <= SHOWN_NODES else [*nodes[:2], "...", nodes[-1]]
             yield (
-                f"{name}: {part!r} matches no host. With {PREFIX}worker_count: {count}, the nodes are {', '.join(shown)}. Use these names,"
+                f"{name}: {part!r} matches no host. According to the definition, the nodes are {', '.join(shown)}. Use these names,"
                 " a group such as workers, or a higher worker count."
             )
 
 
-def worker_count(controller: NodeVariables) -> int | None:
-    """Return the number of workers in the definition, or None if the controller does not know it."""
-    option = next(option for option in options_of() if option.name == "worker_count")
+def node_count(controller: NodeVariables) -> int | None:
+    """Return the number of nodes in the definition, or None if the controller does not know it."""
+    counts = [definition_count(controller, name) for name in ("worker_count", "spares")]
+    return None if None in counts else 1 + sum(filter(None, counts))
+
+
+def definition_count(controller: NodeVariables, name: str) -> int | None:
+    """Return the value of an option of the definition that is a number, or None if the controller does not know it."""
+    option = next(option for option in options_of() if option.name == name)
     values = (controller.get(name) for name in (*option.former_names, option.variable))
-    count = str(next((value for value in values if value is not None), ""))
+    count = str(next((value for value in values if value is not None), option.spec.get("default", "")))
     return int(count) if count.isdecimal() else None
+
+
+def spare_errors(controller: NodeVariables) -> Iterator[str]:
+    """Return an error message if all nodes of the definition would be spares of the job. A job on chosen hosts is not checked."""
+    name = "training_job_spares"
+    spares, count = str(controller.get(name)), node_count(controller)
+    if not controller.get("training_job_hosts") and spares.isdecimal() and count is not None and int(spares) >= count:
+        yield f"{name}: {spares} is too many for the {count} nodes of the definition. Use a smaller number, or more nodes."
 
 
 def then_errors(controller: NodeVariables) -> Iterator[str]:
@@ -261,8 +276,9 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         if not wrong and are_known(options, "environment_by_task"):
             environments = options.get("environment_by_task", {})
             yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))
-    if are_known(options, "queue", "host_count"):
-        yield from refusal(prefix, lambda: check_queue(options.get("queue"), int(options.get("host_count", 0))))
+    if are_known(options, "queue", "host_count", "spares"):
+        counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
+        yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts))
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

@@ -327,9 +327,10 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
 def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):
     (tmp_path / "fails.py").write_text("raise SystemExit('no luck')\n")
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "fails.py"), "training_job_arguments": []}
-    then = {"training_job_then": "scale_in", "deeplearning_worker_count": 2}
+    then = {"training_job_then": "scale_in", "deeplearning_worker_count": 1, "deeplearning_spares": 1}
     kept = playbook("train.yml", "-e", json.dumps({**job, **then}), "-e", "training_job_then_always=false", status=2)
     assert "3 nodes of cluster demo keep running" in kept.output
+    assert " on 2 hosts and 1 spare, " in playbook("status.yml").output
     assert instance_of(cloud, 3)
     failed = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2)
     assert "no luck" in failed.output

@@ -72,10 +72,11 @@ def test_a_single_node_grows_and_shrinks_again(cloud, run, definition, name):
     assert not instances(cloud, name)
 
 
-def test_workers_come_and_go_and_numbers_stay(cloud, run, definition, name):
+@pytest.mark.parametrize("change", [{"worker_count": 3}, {"worker_count": 2, "spares": 1}], ids=["workers", "spares"])
+def test_workers_come_and_go_and_numbers_stay(cloud, run, definition, name, change):
     run("cluster", **definition)
     before = numbers(cloud, name)
-    more = {**definition, "worker_count": 3}
+    more = {**definition, **change}
     assert (
         steps(run("cluster", **more, check=True))
         == steps(run("cluster", **more))

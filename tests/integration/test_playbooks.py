@@ -48,7 +48,7 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
         ({"training_job_arguments": "--epochs 3"}, 'training_job_arguments: \'--epochs 3\' is a string. Use a list: ["--epochs", "3"].'),
         (
             {"training_job_hosts": "workers:demo-worker4"},
-            "training_job_hosts: 'demo-worker4' matches no host. With deeplearning_worker_count: 2, the nodes are demo-master,",
+            "training_job_hosts: 'demo-worker4' matches no host. According to the definition, the nodes are demo-master,",
         ),
         (
             {"python_environment_name": "bert", "deeplearning_image_framework": "base"},

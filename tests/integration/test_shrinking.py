@@ -103,6 +103,15 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     assert numbers(cloud, name) == {}
 
 
+def test_spares_stay(cloud, run, definition, name, shrink):
+    """The playbook has no node to terminate, so it does not list the running jobs."""
+    run("cluster", **definition)
+    run("ssh_authority", cluster=name)
+    status, words = shrink(deeplearning_spares=1)
+    assert status == 0, words
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(("playbook", "left"), [("provision", [1, 2]), pytest.param("destroy", [], marks=pytest.mark.exhaustive)])
 def test_a_cluster_that_another_controller_has_configured(cloud, run, definition, name, play, playbook, left):
     run("cluster", **definition)

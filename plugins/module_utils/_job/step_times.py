@@ -13,7 +13,7 @@ import statistics
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, StepTime
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, participants
 
 #: The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"
@@ -72,7 +72,7 @@ def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
     parameter servers, the ranks in the records differ from the ranks of the script.
     """
     found: dict[int, str] = {}
-    for process in processes:
+    for process in participants(processes):
         if process["part"] != WORKER or not found.keys().isdisjoint(process["ranks"]):
             return {}
         found.update(dict.fromkeys(process["ranks"], process["host"]))

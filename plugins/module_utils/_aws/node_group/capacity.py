@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     auto_scaling_group,
+    desired_workers,
     in_one_zone,
     nodes,
     numbers,
@@ -123,8 +124,11 @@ def activity_ids(cloud: AwsClient) -> frozenset[str]:
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:
-    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps its size unless `grow` is set."""
-    wanted: int = request.options["worker_count"]
+    """Return the desired number of workers, including spares.
+
+    A cluster that was accepted with fewer workers keeps its size unless `grow` is set.
+    """
+    wanted = desired_workers(request.options)
     group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
         return wanted
@@ -134,9 +138,9 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """Return the minimum number of workers that the cluster needs.
+    """Return the minimum number of workers that the cluster needs. By default, all workers and spares are needed.
 
-    If `worker_count` is 0, the minimum is 0, and `worker_minimum` has no effect.
+    If the definition has no workers and no spares, the minimum is 0, and `worker_minimum` has no effect.
     """
-    count: int = request.options["worker_count"]
+    count = desired_workers(request.options)
     return min(request.options["worker_minimum"] or count, count)

@@ -44,7 +44,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     stays = not moving and not capacity.is_in_use(alternative, found)
     wish = definition.Capacity(
         workers=capacity.worker_count(request, found),
-        wanted_workers=options["worker_count"],
+        wanted_workers=definition.desired_workers(options),
         least_workers=capacity.least_workers(request),
         zones=None if stays else alternative.zones,
         timeout=options["capacity_timeout"],

@@ -128,6 +128,11 @@ def nodes(group: str) -> Address:
     return Address("nodes", group)
 
 
+def desired_workers(options: Mapping[str, Any]) -> int:
+    """Return the number of nodes besides the master that a definition asks for: its workers and its spares."""
+    return int(options.get("worker_count") or 0) + int(options.get("spares") or 0)
+
+
 def numbers(group: str, worker_count: int) -> tuple[int, ...]:
     """Return the numbers of a group's nodes. The master has number 1, and the workers are numbered from 2."""
     return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))

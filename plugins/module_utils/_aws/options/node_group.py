@@ -65,6 +65,18 @@ OPTIONS = (
         ),
     ),
     Option(
+        "spares",
+        {"type": "int", "default": 0},
+        (NODE_GROUP,),
+        in_place("in the same way as the number of workers"),
+        (
+            "Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered, configured"
+            " and checked in the same way as workers, and cost the same.",
+            "A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.",
+            "Spares count as workers for O(worker_minimum). By default, all spares are required.",
+        ),
+    ),
+    Option(
         "market",
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
         (NODE_GROUP,),

@@ -12,7 +12,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name, node_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    auto_scaling_group,
+    desired_workers,
+    nodes,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found
@@ -97,7 +101,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
     """Return the actual and the desired number of workers and the reason for the difference. Return None if no workers are missing."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
-    workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
+    workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), desired_workers(run.request.options)
     if not run.request.present or workers is None or group is None or not wanted:
         return None
     # Without `wait`, the size of the group is the number of workers that will be launched

@@ -131,6 +131,8 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
             f"worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master. "
             "With 0, the master is the only node."
         )
+    if (options.get("spares") or 0) < 0:
+        yield f"spares: {options['spares']} is not valid. Specify the number of spares, or 0."
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME} GiB."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:

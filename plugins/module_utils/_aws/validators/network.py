@@ -24,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import desired_workers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
@@ -429,7 +430,7 @@ class EnoughAddresses(Validator):
                 names = ", ".join(sorted(item.id for item in subnets))
                 yield (
                     f"{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
-                    "Specify larger subnets, or reduce worker_count."
+                    "Specify larger subnets, or reduce worker_count or spares."
                 )
 
 
@@ -449,7 +450,7 @@ def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
     """Return the number of addresses that nodes, mount targets, endpoints and NAT gateways need in the public and the private subnets."""
     options, node = request.options, _addresses_of_a_node(request)
     gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
-    master, workers = (node if "worker_count" in options else 0), node * (options.get("worker_count") or 0)
+    master, workers = (node if "worker_count" in options else 0), node * desired_workers(options)
     side_of_master = "public" if options["master_public_address"] else "private"
     in_each_zone = int(options.get("efs", True)) + len(set(options["interface_endpoints"]))
     demand = {"private": workers + zones_in_use * in_each_zone, "public": 0}

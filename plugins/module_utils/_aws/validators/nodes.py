@@ -13,7 +13,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, name_advice, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    PLACEMENT_GROUP,
+    clustered,
+    desired_workers,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
@@ -211,7 +215,7 @@ class EfaUnused(Validator):
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        if request.options["efa"] or (request.options["worker_count"] or 0) < 1:
+        if request.options["efa"] or desired_workers(request.options) < 1:
             return
         for instance_type in _instance_types(request):
             if instance_type.most_adapters:

@@ -79,7 +79,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     """
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
-    if processes and not wanted and len(processes) == processes[0]["processes"]:
+    if processes and not wanted and len(records.participants(processes)) == processes[0]["processes"]:
         names = ", ".join(process["name"] for process in processes)
         option = "rank" if str(asked).isdecimal() else "process"
         ranks = ", ".join(str(rank) for process in processes for rank in process["ranks"][:8]) if option == "rank" else names

@@ -11,6 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
     image_errors,
     key_errors,
     permission_errors,
+    spare_errors,
     then_errors,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
@@ -303,10 +304,35 @@ def test_the_hosts_of_a_job_exist_after_the_cluster_is_provisioned(pattern, wron
         "hostvars": {"localhost": {"deeplearning_nodes": nodes}},
     }
     values = {"training_job_hosts": pattern, "deeplearning_cluster": "bert", "deeplearning_worker_count": "2"}
-    nodes = "With deeplearning_worker_count: 2, the nodes are bert-master, bert-worker2, bert-worker3. Use these names,"
+    nodes = "According to the definition, the nodes are bert-master, bert-worker2, bert-worker3. Use these names,"
     assert list(host_errors(values, variables)) == [
         f"training_job_hosts: {each!r} matches no host. {nodes} a group such as workers, or a higher worker count." for each in wrong
     ]
+
+
+def test_spares_are_nodes_of_the_definition():
+    values = {"training_job_hosts": "bert-worker4", "deeplearning_cluster": "bert", "deeplearning_worker_count": 2}
+    variables = {"groups": {"all": []}, "hostvars": {"localhost": {}}}
+    assert len(list(host_errors(values, variables))) == 1
+    assert list(host_errors({**values, "deeplearning_spares": 1}, variables)) == []
+    assert list(host_errors({**values, "deeplearning_spares": UNKNOWN}, variables)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({}, ""),
+        ({"training_job_spares": 3}, ""),
+        ({"training_job_spares": "4"}, "4 is too many for the 4 nodes"),
+        ({"training_job_spares": 4, "training_job_hosts": "others"}, ""),
+        ({"training_job_spares": 4, "deeplearning_worker_count": UNKNOWN}, ""),
+        ({"training_job_spares": UNKNOWN}, ""),
+    ],
+)
+def test_all_nodes_cannot_be_spares(values, shown):
+    found = list(spare_errors({"deeplearning_worker_count": 2, "deeplearning_spares": 1, **values}))
+    advice = " of the definition. Use a smaller number, or more nodes."
+    assert found == ([f"training_job_spares: {shown}{advice}"] if shown else [])
 
 
 def test_values_of_the_definition():
@@ -347,7 +373,7 @@ def test_the_hosts_of_an_unknown_cluster_are_not_checked(cluster, count):
 def test_a_long_list_of_nodes_is_shortened():
     values = {"training_job_hosts": "nope", "deeplearning_cluster": "bert", "provision_worker_count": 300, "deeplearning_worker_count": 2}
     (found,) = host_errors(values, {"groups": {}})
-    assert "With deeplearning_worker_count: 300, the nodes are bert-master, bert-worker2, ..., bert-worker301." in found
+    assert "According to the definition, the nodes are bert-master, bert-worker2, ..., bert-worker301." in found
 
 
 @pytest.mark.parametrize(

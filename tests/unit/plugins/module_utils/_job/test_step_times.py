@@ -67,6 +67,7 @@ def record(host, *ranks, part="worker"):
         ([record("a", 0, 1), record("b", part="service")], {}),
         ([record("a", 0, 1), record("b", 1, 2)], {}),
         ([record("a", 0, 1), record("b", 0, 1, part="spare")], {}),
+        ([record("a", 0), record("b", 1), record("c", part="standby")], {0: "a", 1: "b"}),
     ],
 )
 def test_the_hosts_of_ranks_are_known_only_if_each_rank_has_one_record(processes, hosts):

@@ -233,8 +233,11 @@ def test_activities_of_all_groups_are_past(monkeypatch):
     [
         ({}, [], 4),
         ({}, [group(size=4), nodes()], 4),
+        ({"spares": 2}, [group(size=4), nodes()], 6),
         # Nodes that were accepted with fewer workers
         ({"worker_minimum": 2}, [group(size=2), nodes()], 2),
+        ({"worker_minimum": 2, "spares": 2}, [group(size=4, wanted=6), nodes()], 4),
+        ({"worker_minimum": 2, "spares": 2, "grow": True}, [group(size=4, wanted=6), nodes()], 6),
         ({"worker_minimum": 2}, [group(key="master", size=1), nodes("master"), group(size=3), nodes()], 3),
         ({"worker_minimum": 2, "grow": True}, [group(size=3), nodes()], 4),
         # The group has fewer workers than the current minimum
@@ -257,6 +260,12 @@ def test_how_many_workers_a_run_is_for(request_for, options, found, expected):
 @pytest.mark.parametrize(("minimum", "expected"), [(None, 4), (0, 4), (1, 1), (3, 3)])
 def test_how_many_workers_a_job_needs(request_for, minimum, expected):
     assert capacity.least_workers(request_for(worker_minimum=minimum)) == expected
+
+
+def test_spares_are_needed_unless_there_is_a_minimum(request_for):
+    assert capacity.least_workers(request_for(spares=2)) == 6
+    assert capacity.least_workers(request_for(spares=2, worker_minimum=3)) == 3
+    assert capacity.least_workers(request_for(spares=1, worker_count=0)) == 1
 
 
 MASTER_NODE = nodes("master", (1,))

@@ -15,7 +15,15 @@ def processes(tmp_path):
     for name in ("ps0", "rank1"):
         (tmp_path / f"{name}.log").write_text(f"{name} one\n{name} two\n")
     return [
-        {"name": name, "ranks": [rank], "tag": "", "log": str(tmp_path / f"{name}.log"), "state": "running", "processes": 2}
+        {
+            "name": name,
+            "ranks": [rank],
+            "part": "worker",
+            "tag": "",
+            "log": str(tmp_path / f"{name}.log"),
+            "state": "running",
+            "processes": 2,
+        }
         for rank, name in enumerate(("ps0", "rank1"))
     ]
 
@@ -47,7 +55,7 @@ def test_of_a_log_that_several_ranks_share_the_lines_of_one_are_found(tmp_path):
         log = tmp_path / f"agent{index}.log"
         ranks = [2 * index, 2 * index + 1]
         log.write_text("starting\n" + "".join(f"[rank {rank}] step {step}\n" for step in (1, 2) for rank in (*ranks, 10 * ranks[1])))
-        return {"name": f"agent{index}", "ranks": ranks, "tag": tag, "log": str(log), "state": "running", "processes": 2}
+        return {"name": f"agent{index}", "ranks": ranks, "part": "worker", "tag": tag, "log": str(log), "state": "running", "processes": 2}
 
     processes = [agent(0), agent(1)]
     assert look(processes, log_process="3")[0] == [("agent1", ["[rank 3] step 2"], 0)]
@@ -71,6 +79,10 @@ def test_a_process_that_the_job_does_not_have_is_named(processes):
     with pytest.raises(watch.NoProcessError, match=r"job digits has no process 'ps9'. Specify one of ps0, rank1"):
         look(processes, log_process="ps9")
     assert look(processes[:1], log_process="rank1") == ([], {})  # the process may still start
+    standby = {**processes[1], "name": "standby0", "ranks": [], "part": "standby"}
+    assert look([processes[0], standby], log_process="rank1") == ([], {})
+    with pytest.raises(watch.NoProcessError, match=r"^rank: job digits has no rank '2'\. Specify one of 0, 1\."):
+        look([*processes, standby], log_process="2")
 
 
 def test_the_logs_of_a_later_attempt_are_read_from_their_beginning(processes):
