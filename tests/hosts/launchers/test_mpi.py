@@ -158,3 +158,25 @@ def test_an_endless_job_survives_or_ends(cluster, survive):
     )
     for host in cluster.hosts:
         assert host.ssh("ls -d /tmp/ompi* /tmp/pmix* /dev/shm/*", check=False).stdout == ""
+
+
+def test_a_spare_becomes_a_host_of_the_job_after_the_first_host_is_lost(tmp_path):
+    """The second host runs mpirun in the next attempt, and starts ranks on the host that has waited."""
+    script = """
+        import os, time
+        from mpi4py import MPI
+        world = MPI.COMM_WORLD
+        print(f"rank on {os.environ['DEEPLEARNING_HOST']} sum {world.allreduce(world.rank)}", flush=True)
+        time.sleep(600 if os.environ["DEEPLEARNING_ATTEMPT"] == "1" else 0)
+    """
+    with job_cluster(tmp_path, ["horovod"]) as cluster:
+        cluster.start("spare", script, restarts=3, spares=1, heartbeat_timeout=15, **MPI)
+        left = cluster.hosts[1]
+        wait_until(lambda: left.ssh("grep -c sum /efs/jobs/spare/logs/mpirun.log", check=False).stdout.strip() == "4")
+        cluster.runtime.remove(cluster.hosts[0].name)
+        wait_until(lambda: '"succeeded"' in left.ssh("cat /efs/jobs/spare/status/attempt2/over", check=False).stdout)
+        said = ranks(left.ssh("cat /efs/jobs/spare/logs/attempt2/mpirun.log").stdout, "rank on ")
+        host = ["deeplearning-worker2", "deeplearning-worker2", "deeplearning-worker3", "deeplearning-worker3"]
+        assert said == {rank: f"{host[rank]} sum 6" for rank in range(4)}
+        cluster.hosts.pop(0)
+        wait_until(lambda: cluster.members("spare") == [])
