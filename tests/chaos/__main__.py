@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401  # pylint: disable=unused-import  (the environment of everything that tests start)
+# This import sets the environment of everything that tests start.
+import conftest  # noqa: F401  # pylint: disable=unused-import
 
 from . import checks, runner
 from .catalogue import HEALTH_FAULTS, JOB_FAULTS, JobFault
