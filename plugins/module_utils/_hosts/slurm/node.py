@@ -11,21 +11,23 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
+    STARTED,
+    STOPPED,
+    converge_service,
+    drop_in,
+    find_service,
+    log_end,
+    wait_until,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
     NODE,
-    STARTED,
-    STOPPED,
     SlurmError,
     change_state,
-    converge_service,
-    drop_in,
-    find_service,
-    log_end,
     node_states,
-    wait_until,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
