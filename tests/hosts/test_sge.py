@@ -284,6 +284,11 @@ def test_sge_goes_away_once_its_queue_is_empty(queue: Sge) -> None:
     assert len(fatal) == 1
     assert "Run the playbook deeplearning.cluster.sge, or remove training_job_queue." in fatal[0]
     assert queue.master.ssh("ls /efs/jobs/without-sge", check=False).returncode != 0
+    queue.hosts[1].ssh("sudo systemd-run --unit=slurmd sleep 600")
+    queue.write(3, **PARAMETERS)
+    refused = queue.play("sge", check=False)
+    assert refused.stdout.count("sge: slurmd.service runs on this host") == 1
+    queue.hosts[1].ssh("sudo systemctl stop slurmd")
     queue.converge()
 
 

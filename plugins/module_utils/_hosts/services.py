@@ -73,6 +73,14 @@ def systemctl(module: AnsibleModule, *arguments: str) -> None:
         raise ServiceError("systemctl {} failed: {}{}".format(" ".join(arguments), error.strip(), log_end(module, arguments[-1])))
 
 
+def refuse_other_queue(module: AnsibleModule, unit: str, title: str, variable: str) -> None:
+    """Raise ServiceError if the daemon of another queue runs on this host, because two queues would give the same GPUs to two jobs."""
+    if find_service(module, unit).active:
+        raise ServiceError(
+            f"{unit} runs on this host, and two queues would give its GPUs to jobs twice. Remove {title} first: {variable}=absent."
+        )
+
+
 def log_end(module: AnsibleModule, unit: str) -> str:
     """Return the last lines of a unit's log below a heading, or an empty string if there are none."""
     _status, output, _error = module.run_command(["journalctl", "--unit", unit, "--lines", "15", "--no-pager", "--output", "cat"])

@@ -25,8 +25,7 @@ def ensure_present(module: AnsibleModule) -> None:
         raise ValueError(
             f"nodes: this host's name is {name}, not {node['name']}. Run the role worker_metadata, which sets the names of the hosts."
         )
-    if services.find_service(module, "slurmd.service").active:
-        raise ValueError("slurmd runs on this host, and two queues would give GPUs to jobs twice. Remove Slurm first: slurm_state=absent.")
+    services.refuse_other_queue(module, "slurmd.service", "Slurm", "slurm_state")
     # execd keeps the address of the master.
     files = [hosts.unit(hosts.NODE, comment=f" of {master['name']}, {master['address']}"), hosts.shepherd_file(node["gpus"] or 0)]
     # On the master, the component controller writes the others.

@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
     drop_in,
     find_service,
     log_end,
+    refuse_other_queue,
     wait_until,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
@@ -53,6 +54,7 @@ def ensure_present(module: AnsibleModule) -> None:
     params = module.params
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
+    refuse_other_queue(module, "sge_execd.service", "SGE", "sge_state")
     if not DIGEST.fullmatch(params["settings"]):
         raise ValueError(
             "settings: invalid value {0!r}. Use the value that the module returns for the controller component.".format(params["settings"])
