@@ -284,11 +284,15 @@ def test_sge_goes_away_once_its_queue_is_empty(queue: Sge) -> None:
     assert len(fatal) == 1
     assert "Run the playbook deeplearning.cluster.sge, or remove training_job_queue." in fatal[0]
     assert queue.master.ssh("ls /efs/jobs/without-sge", check=False).returncode != 0
-    queue.hosts[1].ssh("sudo systemd-run --unit=slurmd sleep 600")
+    unit = "/run/systemd/system/slurmd.service"
+    start = "sudo systemctl daemon-reload && sudo systemctl start slurmd"
+    queue.hosts[1].ssh(f"printf '[Service]\\nExecStart=/bin/sleep 600\\n' | sudo tee {unit} && {start}")
     queue.write(3, **PARAMETERS)
     refused = queue.play("sge", check=False)
-    assert refused.stdout.count("sge: slurmd.service runs on this host") == 1
-    queue.hosts[1].ssh("sudo systemctl stop slurmd")
+    fatal = [line for line in refused.stdout.splitlines() if line.startswith("fatal: ")]
+    assert len(fatal) == 1
+    assert "sge: slurmd.service runs on this host" in fatal[0]
+    queue.hosts[1].ssh(f"sudo systemctl stop slurmd && sudo rm {unit} && sudo systemctl daemon-reload")
     queue.converge()
 
 
@@ -317,7 +321,12 @@ def test_a_job_continues_without_one_of_its_other_hosts(queue: Sge) -> None:
     assert queue.status("smaller").startswith("smaller succeeded after ")
 
 
+# The tracker of MXNet's last release numbers the tasks of SGE, but tells only the scheduler, which it starts itself, its role.
 SUM = """
+import os
+if "DMLC_ROLE" not in os.environ:
+    is_worker = int(os.environ["SGE_TASK_ID"]) <= int(os.environ["DMLC_NUM_WORKER"])
+    os.environ["DMLC_ROLE"] = "worker" if is_worker else "server"
 import mxnet as mx
 store = mx.kvstore.create("dist_sync")
 total = mx.nd.zeros(1)
@@ -331,12 +340,13 @@ mx.nd.waitall()
 
 @pytest.mark.exhaustive
 def test_mxnets_own_launcher_submits_workers_and_servers(queue: Sge) -> None:
-    """With two corrections of MXNet's last release: a method that Python 3.9 removed, and the name of an option."""
+    """With corrections of MXNet's last release: a method that Python 3.9 removed, and the names of two options."""
     launcher = queue.master.ssh("find /opt/mxnet -name launch.py").stdout.split()[0]
     tracker = launcher.removesuffix("mxnet/tools/launch.py") + "dmlc_tracker"
+    options = "s/args.logdir/args.sge_log_dir/g; s/args.vcores/args.worker_cores/"
     queue.master.ssh(
         f"mkdir /efs/by-hand && cp -r {launcher} {tracker} /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{SUM}END\n"
-        "cd /efs/by-hand/dmlc_tracker && sed -i s/isAlive/is_alive/ tracker.py && sed -i s/args.logdir/args.sge_log_dir/ sge.py"
+        f"cd /efs/by-hand/dmlc_tracker && sed -i s/isAlive/is_alive/ tracker.py && sed -i '{options}' sge.py"
     )
     command = "launch.py -n 2 -s 1 --launcher sge /opt/mxnet/bin/python sum.py"
     done = queue.master.ssh(f"cd /efs/by-hand && timeout 300 /opt/mxnet/bin/python {command} 2>&1", check=False, timeout=600)
