@@ -21,6 +21,7 @@ TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
 # Policies by playbook, where the names differ. Playbooks that only find the nodes and log in use the policy `status`
 POLICY = {
     "rotate_authority": "configure",
+    "sge": "configure",
     "slurm": "configure",
     **dict.fromkeys(("cleanup", "export", "health", "logs", "report", "ssh", "tensorboard"), "status"),
 }

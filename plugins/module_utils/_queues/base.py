@@ -40,6 +40,8 @@ class Request(NamedTuple):
     keeps the host allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument
     of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue ends the
     job after `minutes`. If `minutes` is 0, the job has no time limit.
+
+    `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
     """
 
     job: str
@@ -49,6 +51,7 @@ class Request(NamedTuple):
     hold: Sequence[str]
     finish: Sequence[str]
     minutes: int
+    lead: Sequence[str] = ()
 
 
 class Entry(NamedTuple):
@@ -76,7 +79,12 @@ class Queue(NamedTuple):
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
     `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions read the
-    environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended.
+    environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. `abandon`
+    returns the command that another host runs if the first one is lost. By default, it is `cancel`.
+
+    The program `lead` of a job uses `mark_started`, `on_host`, which returns the command that runs a command on one of the hosts, and
+    `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its
+    id, has ended or is being cancelled, from the output of `show_own`.
     """
 
     title: str
@@ -93,6 +101,11 @@ class Queue(NamedTuple):
     cancel: Callable[[Sequence[str]], Command]
     allocation: Callable[[Mapping[str, str]], Command]
     identity: Callable[[Mapping[str, str]], str]
+    abandon: Callable[[str], Command] | None = None
+    mark_started: Callable[[str, str], Command] | None = None
+    on_host: Callable[[str, Sequence[str], Sequence[str]], Command] | None = None
+    environment: Sequence[str] = ()
+    has_ended: Callable[[str, str], bool] | None = None
 
 
 def read_id(output: str) -> str:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import sge, slurm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Queue
 
 QUEUES: dict[str, Queue] = {
+    "sge": sge.QUEUE,
     "slurm": slurm.QUEUE,
 }

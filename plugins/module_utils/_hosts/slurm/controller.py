@@ -12,6 +12,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
+    STARTED,
+    STOPPED,
+    converge_service,
+    drop_in,
+    find_service,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration, state_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Node, Settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
@@ -22,14 +29,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
     CONTROLLER,
-    STARTED,
-    STOPPED,
     SlurmError,
     ask,
     change_state,
-    converge_service,
-    drop_in,
-    find_service,
     node_states,
     update_node,
     wait_for_controller,
@@ -37,7 +39,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 
 DIRECTORY = "/etc/slurm"
 SLURM, GRES, CGROUP = (os.path.join(DIRECTORY, name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
-FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
 DROP_IN = """\
 # The role deeplearning.cluster.slurm writes this file.
 [Unit]
@@ -60,7 +61,7 @@ def ensure_present(module: AnsibleModule) -> None:
     decision = decide(described, [node["name"] for node in params["nodes"]], states)
     nodes = desired + [described[name] for name in decision.keep]
     files = files_of(settings, nodes)
-    diff = directory_difference(settings.state_directory, params["user"], create=not module.check_mode)
+    diff = state_directory.difference(settings.state_directory, params["user"], create=not module.check_mode)
     if not module.check_mode:
         for name in decision.down:
             update_node(module, name, "down", REASON)
@@ -147,19 +148,6 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
     if not os.path.exists(SLURM) or not find_service(module, CONTROLLER).active:
         return {}
     return node_states(module)
-
-
-def directory_difference(path: str, user: str, create: bool) -> list[dict[str, str]]:
-    """Ensure that the directory of the queue exists, and return the difference. Raises OSError, StateDirectoryError."""
-    mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
-    missing = state_directory.unmounted(path, THIS.read(FSTAB) or "", mounts)
-    if missing and create:
-        raise state_directory.StateDirectoryError(
-            f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
-        )
-    if not state_directory.ensure(path, user, create):
-        return []
-    return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {state_directory.USER}\n"}]
 
 
 def ensure_absent(module: AnsibleModule) -> None:

@@ -15,7 +15,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
     MUNGE,
     STARTED,
     STOPPED,

@@ -11,21 +11,24 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
+    STARTED,
+    STOPPED,
+    converge_service,
+    drop_in,
+    find_service,
+    log_end,
+    refuse_other_queue,
+    wait_until,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
     NODE,
-    STARTED,
-    STOPPED,
     SlurmError,
     change_state,
-    converge_service,
-    drop_in,
-    find_service,
-    log_end,
     node_states,
-    wait_until,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
@@ -51,6 +54,7 @@ def ensure_present(module: AnsibleModule) -> None:
     params = module.params
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
+    refuse_other_queue(module, "sge_execd.service", "SGE", "sge_state")
     if not DIGEST.fullmatch(params["settings"]):
         raise ValueError(
             "settings: invalid value {0!r}. Use the value that the module returns for the controller component.".format(params["settings"])

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Creates the directory in which slurmctld stores the queue, on storage that jobs' users can also access.
+"""Creates the directory in which a queue stores its jobs, on storage that jobs' users can also access.
 
 Root follows only paths that no job's user can change. Each directory in the path is opened relative to its parent, without following
-links, and must belong to root, to Slurm's user or to the login user.
+links, and must belong to root, to the queue's user or to the login user.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import shutil
 import stat
 from typing import Collection
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
+
 USER = "slurm"
+FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
 MODE = 0o700
 
 
@@ -31,20 +34,34 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
     return nearest if nearest and nearest not in is_mounted else None
 
 
-def ensure(path: str, login_user: str, create: bool) -> bool:
-    """Ensure that the directory exists and that only Slurm's user can access it. Return whether the directory has to be created or changed.
+def difference(path: str, login_user: str, create: bool, owner: str = "") -> list[dict[str, str]]:
+    """Ensure that the directory exists on mounted storage, and return the difference. Raises OSError, StateDirectoryError."""
+    mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
+    missing = unmounted(path, THIS.read(FSTAB) or "", mounts)
+    if missing and create:
+        raise StateDirectoryError(
+            f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
+        )
+    if not ensure(path, login_user, create, owner):
+        return []
+    return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {owner or USER}\n"}]
+
+
+def ensure(path: str, login_user: str, create: bool, owner: str = "") -> bool:
+    """Ensure that the directory exists and that only the queue's user can access it. Return whether it has to be created or changed.
 
     If `create` is false, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
     """
+    owner = owner or USER
     try:
-        slurm = pwd.getpwnam(USER)
+        account = pwd.getpwnam(owner)
     except KeyError:
         if create:
             raise
         return True  # the package, which check mode has not installed, creates the user
-    accounts = [pwd.getpwnam("root"), slurm, pwd.getpwnam(login_user)]
+    accounts = [pwd.getpwnam("root"), account, pwd.getpwnam(login_user)]
     try:
-        parent = _open_parent(path, {account.pw_uid: account.pw_gid for account in accounts})
+        parent = _open_parent(path, {each.pw_uid: each.pw_gid for each in accounts})
     except FileNotFoundError:
         if create:
             raise
@@ -56,16 +73,16 @@ def ensure(path: str, login_user: str, create: bool) -> bool:
         except FileNotFoundError:
             if create:
                 os.mkdir(name, MODE, dir_fd=parent)
-                _own(parent, name, slurm)
+                _own(parent, name, account)
             return True
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, slurm.pw_uid):
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, account.pw_uid):
             raise StateDirectoryError(
-                f"state_directory: {path} exists and does not belong to {USER}. Remove this directory, or choose another directory."
+                f"state_directory: {path} exists and does not belong to {owner}. Remove this directory, or choose another directory."
             )
-        if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (slurm.pw_uid, slurm.pw_gid, MODE):
+        if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (account.pw_uid, account.pw_gid, MODE):
             return False
         if create:
-            _own(parent, name, slurm)
+            _own(parent, name, account)
         return True
     finally:
         os.close(parent)
@@ -106,11 +123,11 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
         os.close(descriptor)
 
 
-def remove(path: str, login_user: str, delete: bool) -> bool:
+def remove(path: str, login_user: str, delete: bool, owner: str = "") -> bool:
     """If `delete` is true, delete the directory and the queue in it. Return whether the directory existed. Raises the same errors as
     `ensure`.
     """
-    ensure(path, login_user, create=False)
+    ensure(path, login_user, create=False, owner=owner)
     if not os.path.lexists(path):
         return False
     if delete:

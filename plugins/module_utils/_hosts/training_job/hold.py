@@ -7,7 +7,7 @@ The program keeps the host allocated until the job has ended on the host.
 
 ``hold DIRECTORY`` starts the job's processes on this host in the same way as the `training_job` module. This command waits until no process
 is left, and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest
-exit status of all hosts, or ``cancelled``.
+exit status of all hosts, or ``cancelled``. ``lead DIRECTORY`` runs both for queueing systems that start only one program (see lead.py).
 
 The controller has put the job's parameters into DIRECTORY, which belongs to root. Users of the queue can neither write to the directory
 nor run the program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
@@ -54,6 +54,12 @@ COMMAND_TIMEOUT = "30"
 
 # Time limit, in seconds, for an operation that runs as the job's user on the shared storage.
 PATIENCE = 60.0
+
+# Names the process that started this program for the queue, if the program may outlive it (see lead.py).
+CLIENT = "DEEPLEARNING_QUEUE_CLIENT"
+
+# The signals with which a queue cancels a job. SGE sends SIGUSR2, and kills the job after a while.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 
 ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError)
 
@@ -114,7 +120,7 @@ class Holder:
         self.cancelled = threading.Event()
 
     def run(self) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, lambda *_: self.cancelled.set())
         try:
             start_guard(self.job.name)
@@ -150,6 +156,7 @@ class Holder:
     def wait(self) -> None:
         """Wait until no process of the job is left on this host. Stop the processes if the queue ends the job."""
         while has_processes(self.job.name):
+            self.check_entry()
             if self.cancelled.wait(INTERVAL):
                 self.stop()
                 time.sleep(INTERVAL)  # the loop continues only if a process is left
@@ -158,15 +165,26 @@ class Holder:
         """Cancel the job in the queue if the job's first host is lost, because only that host tells the queue that the job has ended."""
         try:
             while not self.cancelled.is_set():
+                self.check_entry()
                 states = self.states_of_first_host()
                 if LOST in states:
                     queue = QUEUES[self.job.queue]
-                    run(["timeout", COMMAND_TIMEOUT, *queue.cancel([queue.identity(os.environ)])])
+                    identity = queue.identity(os.environ)
+                    command = queue.abandon(identity) if queue.abandon else queue.cancel([identity])
+                    run(["timeout", COMMAND_TIMEOUT, *command])
                 elif RUNNING not in states:
                     return
                 self.cancelled.wait(RELEASE_INTERVAL)
         except ERRORS as error:
             warn(str(error))
+
+    def check_entry(self) -> None:
+        """Notice that the queue has ended the job, if the process that would forward the queue's signals has ended."""
+        client, queue = os.environ.get(CLIENT), QUEUES[self.job.queue]
+        if client and queue.has_ended and not os.path.exists(f"/proc/{client}"):
+            status, output, _error = run(["timeout", COMMAND_TIMEOUT, *queue.show_own])
+            if status == 0 and queue.has_ended(output, queue.identity(os.environ)):
+                self.cancelled.set()
 
     def first_host(self) -> str:
         """Return the name of the host on which `finish` runs, or an empty string if it is not known."""
@@ -176,28 +194,36 @@ class Holder:
             return ""
 
     def states_of_first_host(self) -> list[str]:
-        """Return the states of the job's processes on the job's first host, in the last attempt that ran on this host. Raises one of
-        ERRORS.
-        """
-        first, timeout = self.first_host(), self.job.parameters["heartbeat_timeout"]
-
-        def read() -> list[str]:
-            for attempt in range(records.newest_attempt(self.job.paths).attempt, 0, -1):
-                paths = self.job.paths.of_attempt(attempt)
-                os.utime(paths.status)  # makes an NFS client fetch the records again
-                found = [record for record in records.read_records(paths) if record["host"] == first]
-                if found:
-                    return [records.process_state(record, time.time(), timeout) for record in found]
-            return []
-
-        user = users.ensure(run, self.job.parameters["user"], make=False)
-        return list(users.as_user(user, read, EXPECTED, patience=PATIENCE))
+        """Return the states of the job's processes on the job's first host. Raises one of ERRORS."""
+        return states_of(self.job, self.first_host())
 
     def stop(self) -> None:
         try:
             systemd.stop(run, self.job.name)
         except systemd.UnitError as error:
             warn(str(error))
+
+
+def command(job: str, action: str) -> list[str]:
+    """Return the command that runs an action of this program for a job on any of its hosts."""
+    return ["systemd-cat", f"--identifier=deeplearning_queue-{job}", "/bin/sh", f"{directory(job)}/hold", action]
+
+
+def states_of(job: Job, host: str) -> list[str]:
+    """Return the states of the job's processes on a host, in the last attempt that ran there. Raises one of ERRORS."""
+    timeout = job.parameters["heartbeat_timeout"]
+
+    def read() -> list[str]:
+        for attempt in range(records.newest_attempt(job.paths).attempt, 0, -1):
+            paths = job.paths.of_attempt(attempt)
+            os.utime(paths.status)  # makes an NFS client fetch the records again
+            found = [record for record in records.read_records(paths) if record["host"] == host]
+            if found:
+                return [records.process_state(record, time.time(), timeout) for record in found]
+        return []
+
+    user = users.ensure(run, job.parameters["user"], make=False)
+    return list(users.as_user(user, read, EXPECTED, patience=PATIENCE))
 
 
 def start_guard(job: str) -> None:

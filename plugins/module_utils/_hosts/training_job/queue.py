@@ -24,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     hold,
     host,
     launch,
+    lead,
     local_code,
     refusal,
     systemd,
@@ -37,15 +38,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, WAITING, Entry, Queue, QueueError, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *systemd.PROGRAM,
-    *(hold, host, launch, local_code, metadata, mounts, refusal, systemd, users),
-    *(base, registry, slurm),
+    *(hold, host, launch, lead, local_code, metadata, mounts, refusal, systemd, users),
+    *(base, registry, sge, slurm),
 )
 
 # The directories in which packages install the commands of queueing systems.
@@ -116,7 +117,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         records.delete([place])
         os.mkdir(place, 0o700)
         with open(os.path.join(place, "hold.zip"), "wb") as file:
-            file.write(systemd.program(PROGRAM, hold))
+            file.write(systemd.program(PROGRAM, lead))
         start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
         write_private(os.path.join(place, "hold"), start)
         kept = {key: params[key] for key in (*PARAMETERS, "directory", "metadata_directory", "user")}
@@ -170,15 +171,15 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(ask(run, queue, queue.show_hosts).split()))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
-    program = ["systemd-cat", f"--identifier=deeplearning_queue-{params['name']}", "/bin/sh", f"{hold.directory(params['name'])}/hold"]
     return Request(
         job=params["name"],
         hosts=hosts,
         excluded=[each for each in known if each not in hosts],
         host_count=host_count(params),
-        hold=[*program, "hold"],
-        finish=[*program, "finish"],
+        hold=hold.command(params["name"], "hold"),
+        finish=hold.command(params["name"], "finish"),
         minutes=-(-limit // 60),
+        lead=hold.command(params["name"], "lead"),
     )
 
 

@@ -1,0 +1,95 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Builds the list of SGE's nodes from the inventory's host variables and from the data that the hosts have reported."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: sge_nodes
+version_added: 0.2.0
+short_description: Builds the list of SGE's nodes from host variables
+description:
+  - Returns the name and the private address of each host, in the order of the hosts' numbers, and the numbers of CPUs and GPUs that the
+    host has reported.
+  - The entries of hosts that did not respond have no such numbers. Impossible numbers are ignored, with a warning.
+positional: found
+options:
+  _input:
+    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
+    type: list
+    elements: dict
+    required: true
+  found:
+    description: Name of the variable in which each host has registered its result of M(deeplearning.cluster.sge_info).
+    type: str
+    required: true
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Read the hardware of the hosts
+  deeplearning.cluster.sge_info:
+  become: true
+  register: found
+
+- name: Show the nodes
+  ansible.builtin.debug:
+    msg: "{{ groups['trainers'] | map('extract', hostvars) | deeplearning.cluster.sge_nodes('found') }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: One dictionary per node, for O(deeplearning.cluster.sge#module:nodes).
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Host name of the node.
+      type: str
+    address:
+      description: Private address of the node.
+      type: str
+    cpus:
+      description: Number of CPUs. Absent if it is unknown.
+      type: int
+    gpus:
+      description: Number of GPUs. Absent if it is unknown.
+      type: int
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node, is_plausible
+
+
+def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
+    """Return `{name, address, cpus, gpus}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
+    hosts = list(hosts)
+    reported = {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts if VARIABLES["name"] in host}
+    return [
+        {"name": worker["name"], "address": worker["address"], **_hardware(worker["name"], reported[worker["name"]])}
+        for worker in workers(hosts)
+    ]
+
+
+def _hardware(name: str, result: Mapping[str, Any]) -> dict[str, int]:
+    if "cpus" not in result or "gpus" not in result:
+        return {}
+    if not is_plausible(Node(name, result["cpus"], result["gpus"])):
+        Display().warning(f"{name}: the hardware that this host reports is impossible, and is ignored. Check the host.")
+        return {}
+    return {"cpus": result["cpus"], "gpus": result["gpus"]}
+
+
+class FilterModule:
+    """Filters for SGE."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"sge_nodes": sge_nodes}

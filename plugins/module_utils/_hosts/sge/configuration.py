@@ -1,0 +1,276 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Returns the desired objects of Grid Engine's configuration, and reads the output of qconf and qstat. Source: the pages sge_*(5)."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, Mapping, NamedTuple
+from xml.etree import ElementTree
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import ENVIRONMENT, GROUP
+
+#: Access lists: who can submit jobs, and who can submit training jobs.
+USERS, ROOT = "deeplearning", "deeplearning_root"
+#: Parallel environments for users' scripts, with their allocation rules. MXNet's launch.py uses `orte`.
+ENVIRONMENTS = {"orte": "$fill_up", "mpi": "$fill_up", "smp": "$pe_slots", "nodes": "1", ENVIRONMENT: "1"}
+#: Lines of the table of resources, by name.
+RESOURCES = {"exclusive": "excl BOOL EXCL YES YES 0 0", "gpu": "gpu INT <= YES YES 0 0"}
+NONE = "NONE"
+#: Settings that `parameters` may override. sge_conf(5) describes them.
+DEFAULTS = {
+    "max_unheard": "00:05:00",
+    # Jobs of hosts that are lost start again on other hosts, unless their owner has excluded that (`qsub -r n`).
+    "reschedule_unknown": "00:01:00",
+    "load_report_time": "00:00:20",
+    "gid_range": "65400-65500",
+    "min_gid": "0",
+}
+#: Settings for which the module has options, or on which the collection relies.
+OWN = frozenset(["execd_spool_dir", "min_uid", "qmaster_params", "shepherd_cmd", "user_lists"])
+# Jobs start in the order in which they were submitted, unless `qsub -p` or `qalter -p` changes it.
+SCHEDULER = {
+    "schedule_interval": "0:0:5",
+    "flush_submit_sec": "1",
+    "flush_finish_sec": "1",
+    "job_load_adjustments": NONE,
+    "max_reservation": "32",
+    "weight_ticket": "0.000000",
+    "weight_urgency": "0.000000",
+    "weight_waiting_time": "0.000000",
+    "weight_priority": "1.000000",
+}
+SPOOL = "/var/spool/gridengine/execd"
+SHEPHERD = "/usr/local/lib/deeplearning/sge_shepherd"
+MASTER_PORT, EXEC_PORT = 6444, 6445
+ROOT_DIRECTORY, CELL = "/var/lib/gridengine", "default"
+HEADER = "# The role deeplearning.cluster.sge writes this file and overwrites changes.\n"
+
+#: More than any instance type has.
+MOST_CPUS, MOST_GPUS = 65_534, 1024
+NAME, NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*"), "a letter, then letters, digits, dots, hyphens and underscores"
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+PATH = re.compile(r"/[A-Za-z0-9._/+-]+")
+PARAMETER = re.compile(r"[a-z_]+")
+VALUE = re.compile(r"[^#\\\x00-\x1f\x7f]+")
+
+QUEUE = """\
+seq_no 0
+load_thresholds NONE
+suspend_thresholds NONE
+nsuspend 1
+suspend_interval 00:05:00
+priority 0
+min_cpu_interval 00:05:00
+processors UNDEFINED
+qtype BATCH INTERACTIVE
+ckpt_list NONE
+rerun TRUE
+tmpdir /tmp
+shell /bin/bash
+prolog NONE
+epilog NONE
+shell_start_mode unix_behavior
+starter_method NONE
+suspend_method NONE
+resume_method NONE
+terminate_method NONE
+notify 00:01:00
+owner_list NONE
+user_lists NONE
+xuser_lists NONE
+subordinate_list NONE
+complex_values NONE
+projects NONE
+xprojects NONE
+calendar NONE
+initial_state default
+"""
+LIMITS = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"]
+
+
+class Node(NamedTuple):
+    """A node, with the number of its CPUs (hardware threads) and of its GPUs."""
+
+    name: str
+    cpus: int
+    gpus: int
+
+
+class Settings(NamedTuple):
+    """What the configuration contains apart from the nodes."""
+
+    state_directory: str
+    queue: str
+    groups: tuple[str, ...]
+    parameters: Mapping[str, str]
+
+
+class Item(NamedTuple):
+    """A desired object of the configuration.
+
+    `option` is the last part of qconf's options for this kind of object, such as `q` for -sq, -Aq and -Mq. `own` are the settings that the
+    collection sets. `rest` are the defaults of the others, which operators may change. If it is None, the object always exists.
+    """
+
+    option: str
+    name: str
+    own: Mapping[str, str]
+    rest: Mapping[str, str] | None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.option} {self.name}".strip()
+
+
+def check(settings: Settings, nodes: Iterable[Node]) -> None:
+    """Raise ValueError if the configuration cannot contain one of the values."""
+    _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
+    _match("queue", settings.queue, NAME, NAMES)
+    for group in settings.groups:
+        _match("groups", group, NAME, "the names of groups")
+    for name, value in settings.parameters.items():
+        _match("parameters", name, PARAMETER, "names of settings as in sge_conf(5)")
+        if name in OWN:
+            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove it.")
+        _match(f"parameters: {name}", value, VALUE, "one line without # and backslashes")
+    for node in nodes:
+        _match("nodes: name", node.name, HOST, "letters, digits, dots and hyphens")
+
+
+def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) -> None:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{subject}: invalid value {value!r}. Use {accepted}.")
+
+
+def is_plausible(node: Node) -> bool:
+    """Return whether a host can have this hardware. The values that a host reports are untrusted."""
+    return 0 < node.cpus <= MOST_CPUS and 0 <= node.gpus <= MOST_GPUS
+
+
+def bootstrap(state_directory: str) -> str:
+    """Return the file that the daemons and the commands read first. The queue is kept in text files, which NFS can store."""
+    lines = {
+        "admin_user": "sgeadmin",
+        "default_domain": "none",
+        "ignore_fqdn": "false",
+        "spooling_method": "classic",
+        "spooling_lib": "libspoolc",
+        "spooling_params": f"{state_directory}/common;{state_directory}/spool",
+        "binary_path": "/usr/lib/gridengine",
+        "qmaster_spool_dir": f"{state_directory}/spool",
+        # Without it, every program on a host could act as any user.
+        "security_mode": "munge",
+        "listener_threads": "2",
+        "worker_threads": "2",
+        "scheduler_threads": "1",
+    }
+    return HEADER + text(lines)
+
+
+def environment() -> str:
+    """Return the variables that the package's commands read."""
+    ports = f"export SGE_QMASTER_PORT={MASTER_PORT} SGE_EXECD_PORT={EXEC_PORT}\n"
+    return f"{HEADER}SGE_ROOT={ROOT_DIRECTORY}\nSGE_CELL={CELL}\n{ports}"
+
+
+def text(settings: Mapping[str, str]) -> str:
+    """Return settings in the format of qconf."""
+    return "".join(f"{name:<20} {value}\n" for name, value in settings.items())
+
+
+def parse(output: str) -> dict[str, str]:
+    """Return the settings that qconf shows. Long values continue on the next lines."""
+    lines = re.sub(r"\\\n\s*", "", output).splitlines()
+    found = (line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
+    return {words[0]: " ".join(words[1].split()) if len(words) > 1 else "" for words in found}
+
+
+def changed(item: Item, current: Mapping[str, str] | None) -> dict[str, tuple[str, str]]:
+    """Return the current and the desired values of the settings that differ. Lists may be separated by commas or spaces."""
+
+    def words(value: str) -> list[str]:
+        return sorted(re.split(r"[,\s]+", value.lower()))
+
+    current = current or {}
+    return {name: (current.get(name, ""), value) for name, value in item.own.items() if words(current.get(name, "")) != words(value)}
+
+
+def complete(item: Item, current: Mapping[str, str] | None) -> dict[str, str]:
+    """Return all settings of an object for qconf."""
+    current = current or {}
+    if item.rest is None:
+        return {**current, **item.own}
+    return {**item.own, **{name: current.get(name, value) for name, value in item.rest.items()}, **item.own}
+
+
+def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list[Item]:
+    """Return the desired objects, in the order in which they can be created. Jobs can start on `members`, which are some of the nodes."""
+    users = USERS if settings.groups else NONE
+    access = {"type": "ACL", "fshare": "0", "oticket": "0"}
+    found = [Item("u", ROOT, {"name": ROOT, "entries": "root"}, access)]
+    if settings.groups:
+        entries = ",".join(["root", *(f"@{group}" for group in settings.groups)])
+        found.append(Item("u", USERS, {"name": USERS, "entries": entries}, access))
+    found += [node_item(node) for node in nodes]
+    found.append(Item("hgrp", GROUP, {"group_name": GROUP, "hostlist": " ".join(members) or NONE}, {}))
+    found += [environment_item(name, rule) for name, rule in ENVIRONMENTS.items()]
+    rest = {**parse(QUEUE), **{f"{kind}_{limit}": "INFINITY" for limit in LIMITS for kind in "sh"}}
+    slots = str(max((node.cpus for node in nodes), default=1))
+    own = {"qname": settings.queue, "hostlist": GROUP, "pe_list": " ".join(ENVIRONMENTS), "slots": slots}
+    found.append(Item("q", settings.queue, own, rest))
+    found.append(Item("sconf", "", SCHEDULER, None))
+    fixed = {
+        "execd_spool_dir": SPOOL,
+        "min_uid": "0",  # training jobs are root's, and the access list excludes other users
+        "qmaster_params": "ENABLE_FORCED_QDEL_IF_UNKNOWN=true",
+        "shepherd_cmd": SHEPHERD,
+        "user_lists": users,
+    }
+    found.append(Item("conf", "global", {**DEFAULTS, **settings.parameters, **fixed}, None))
+    return found
+
+
+def node_item(node: Node) -> Item:
+    """Return the object of a node."""
+    values = f"exclusive=true,gpu={node.gpus},slots={node.cpus}"
+    lists = ("user_lists", "xuser_lists", "projects", "xprojects", "usage_scaling", "report_variables")
+    return Item("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))
+
+
+def environment_item(name: str, rule: str) -> Item:
+    """Return the object of a parallel environment. With one slot per host, a script starts tasks on all hosts, including its own."""
+    own = {"pe_name": name, "allocation_rule": rule, "control_slaves": "TRUE", "user_lists": ROOT if name == ENVIRONMENT else NONE}
+    own["job_is_first_task"] = "FALSE" if rule == "1" else "TRUE"
+    rest = dict.fromkeys(("xuser_lists", "start_proc_args", "stop_proc_args", "qsort_args"), NONE)
+    return Item("p", name, own, {**rest, "slots": "9999999", "urgency_slots": "min", "accounting_summary": "FALSE"})
+
+
+def resources(table: str) -> str | None:
+    """Return the table of resources with those of the collection, or None if it contains them."""
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in table.splitlines() if line.strip() and not line.startswith("#")}
+    if all(rows.get(name) == row for name, row in RESOURCES.items()):
+        return None
+    return "".join(f"{name} {row}\n" for name, row in {**rows, **RESOURCES}.items())
+
+
+def jobs_by_host(xml: str) -> dict[str, list[str]]:
+    """Return the ids of the jobs that run on each host, from the output of `qstat -xml -g t -s rs -u '*'`. Raises ValueError."""
+    try:
+        rows = ElementTree.fromstring(xml).iter("job_list")
+    except ElementTree.ParseError as error:
+        raise ValueError(f"qstat: unreadable output: {error}") from None
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        host = (row.findtext("queue_name") or "").rpartition("@")[2]
+        identity = row.findtext("JB_job_number") or ""
+        if host and identity.isdigit():
+            found.setdefault(host, set()).add(identity)
+    return {host: sorted(ids, key=int) for host, ids in found.items()}
+
+
+def has_registered(output: str, name: str) -> bool:
+    """Return whether execd runs on a host, from the output of `qhost -h NAME`. Without load values, the host is not in touch."""
+    rows = [line.split() for line in output.splitlines()]
+    return any(row[0] == name and len(row) > 6 and row[6] != "-" for row in rows if row)

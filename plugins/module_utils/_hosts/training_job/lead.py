@@ -1,0 +1,138 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The program that a queue runs as root on the first host of a job, if the queue itself starts nothing on the other hosts.
+
+``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, it cancels the job on all hosts. It
+ends without a host that is lost, because the queue may never notice that.
+
+``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals. If the first host is lost, the
+queue kills ``attach``, but the unit and the job continue. The unit then asks the queue itself whether the job was cancelled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+# Seconds between two checks of whether a host has ended.
+INTERVAL = 1.0
+
+# Seconds for which a host may go on after all others have ended and its own processes are gone, in addition to the job's stop timeout.
+PATIENCE = 30.0
+
+
+class Lead:
+    """Runs a job on all of its hosts."""
+
+    def __init__(self, job: hold.Job) -> None:
+        self.job, self.queue = job, QUEUES[job.queue]
+        self.cancelled = False
+        self.status = 0
+
+    def run(self) -> int:
+        """Run the job, and return 0 after it has ended."""
+        for number in hold.SIGNALS:
+            signal.signal(number, self.cancel)
+        identity = self.queue.identity(os.environ)
+        if self.queue.mark_started:
+            self.ask(self.queue.mark_started(identity, self.job.name))
+        try:
+            running = self.start(self.queue)
+        except (RefusalError, OSError) as error:
+            hold.warn(str(error))
+            return hold.finish(self.job, "1")
+        self.wait(running, identity)
+        return hold.finish(self.job, CANCELLED if self.cancelled and not self.status else str(self.status))
+
+    def cancel(self, *_signal: object) -> None:
+        self.cancelled = True
+
+    def start(self, queue: Queue) -> dict[str, subprocess.Popen[bytes]]:
+        """Run `hold` on all hosts, and return the commands that wait for it by host. Raises RefusalError, OSError."""
+        hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
+        command = hold.command(self.job.name, "attach")
+        if not queue.on_host:
+            raise RefusalError(f"queue: {queue.title} cannot run commands on the hosts of a job.")
+        return {host: start(queue.on_host(host, hosts, command)) for host in hosts}
+
+    def wait(self, running: dict[str, subprocess.Popen[bytes]], identity: str) -> None:
+        """Wait until `hold` has ended on all hosts that are not lost."""
+        last = time.monotonic()
+        while running:
+            for host, process in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[host]
+                last = time.monotonic()
+                if process.returncode and not self.status and not self.cancelled:
+                    hold.warn(f"{host}: the job ended with exit status {process.returncode}, so it is stopped on all hosts.")
+                    self.status = process.returncode
+                    self.ask(self.queue.cancel([identity]))
+            if (
+                running
+                and time.monotonic() > last + self.job.parameters["stop_timeout"] + PATIENCE
+                and not any(map(self.is_running, running))
+            ):
+                hold.warn("{}: lost, so the job ends without them.".format(", ".join(running)))
+                for process in running.values():
+                    process.kill()
+                    process.wait()
+                return
+            time.sleep(INTERVAL)
+
+    def is_running(self, host: str) -> bool:
+        """Return whether processes of the job are running on a host, or whether this is not known."""
+        try:
+            return RUNNING in hold.states_of(self.job, host)
+        except hold.ERRORS as error:
+            hold.warn(str(error))
+            return True
+
+    def ask(self, command: list[str]) -> None:
+        """Run a command of the queue, and log its error message."""
+        status, output, error = hold.run(["timeout", hold.COMMAND_TIMEOUT, *command])
+        if status:
+            hold.warn((error or output).strip())
+
+
+def start(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start a command that lives until its end, although the queue sends its signals to this command too."""
+    patient = ["/bin/sh", "-c", "trap '' USR2; exec \"$@\"", "sh", *command]
+    return subprocess.Popen(patient, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def attach(job: hold.Job) -> int:
+    """Run `hold` as a unit on this host, and return its exit status."""
+    unit, queue = f"deeplearning_hold-{job.name}.service", QUEUES[job.queue]
+
+    def cancel(*_signal: object) -> None:
+        hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
+
+    options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
+    passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in queue.environment if name in os.environ}}
+    for number in hold.SIGNALS:
+        signal.signal(number, cancel)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    variables = [f"--setenv={name}={value}" for name, value in passed.items()]
+    return start(["systemd-run", *options, "--property=KillMode=process", *variables, "/bin/sh", f"{job.directory}/hold", "hold"]).wait()
+
+
+def main(arguments: list[str]) -> int:
+    """Run one of the actions `lead`, `attach`, `hold` and `finish`."""
+    if arguments[0] not in ("lead", "attach"):
+        return hold.main(arguments)
+    os.umask(0o022)
+    job = hold.read_job(arguments[1])
+    if job is None:
+        hold.warn(f"{arguments[1]} contains no job")
+        return 1
+    return Lead(job).run() if arguments[0] == "lead" else attach(job)

@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sge
+version_added: 0.2.0
+short_description: Configures SGE (Grid Engine) on a host
+description:
+  - Runs on the host. O(component=controller) configures C(sge_qmaster) on the master. O(component=node) configures C(sge_execd) on a node.
+  - The hosts must have the programs of Grid Engine and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
+    M(deeplearning.cluster.slurm_key).
+  - Changes to O(nodes) do not affect running jobs. No job starts on a node that is no longer in O(nodes). The node is removed when no job
+    is running on it.
+  - Queue instances that an operator has disabled stay disabled.
+options:
+  component:
+    description:
+      - V(controller) configures C(sge_qmaster), and V(node) configures C(sge_execd).
+    type: str
+    choices:
+      - controller
+      - node
+    required: true
+  nodes:
+    description:
+      - With O(component=controller), all nodes. The first one runs C(sge_qmaster).
+      - With O(component=node), an entry for the master, and an entry for this host.
+      - Required with O(state=present).
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description:
+          - Host name of the node.
+        type: str
+        required: true
+      address:
+        description:
+          - Private address of the node.
+        type: str
+        required: true
+      cpus:
+        description:
+          - Number of CPUs, which is the number of slots.
+          - If a node has no such value, its hardware in the current configuration is kept. If the node is not in the configuration either,
+            it is left out, with a warning.
+        type: int
+      gpus:
+        description:
+          - Number of GPUs, which jobs request with C(-l gpu=<n>) for each slot.
+        type: int
+        default: 0
+  state_directory:
+    description:
+      - Directory of the queue. On shared storage, the queue survives a replacement of the master.
+      - Only root and the login user may be able to write to its parent directories.
+      - Required with O(component=controller), and with O(state=present).
+    type: path
+  user:
+    description:
+      - The login user.
+      - Required with O(component=controller).
+    type: str
+  queue:
+    description:
+      - Name of the queue that contains all nodes.
+    type: str
+    default: trainers
+  groups:
+    description:
+      - Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
+    type: list
+    elements: str
+    default: []
+  parameters:
+    description:
+      - Further settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
+    type: dict
+    default: {}
+  timeout:
+    description:
+      - Seconds to wait until C(sge_qmaster) responds, or until the node registers with it.
+    type: int
+    default: 120
+  state:
+    description:
+      - V(absent) stops the daemon and removes its unit. With O(component=controller), it also deletes O(state_directory), and fails if the
+        queue contains jobs.
+    type: str
+    choices:
+      - present
+      - absent
+    default: present
+attributes:
+  check_mode:
+    description: Predicts the changes without writing anything.
+    support: full
+  diff_mode:
+    description: Shows the differences of files, services and settings.
+    support: full
+  idempotent:
+    description: A correctly configured host is not changed.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+seealso:
+  - module: deeplearning.cluster.sge_info
+  - module: deeplearning.cluster.sge_drain
+  - module: deeplearning.cluster.slurm_key
+"""
+
+EXAMPLES = r"""
+- name: Run sge_qmaster on the master
+  deeplearning.cluster.sge:
+    component: controller
+    user: ubuntu
+    state_directory: /efs/sge-demo
+    nodes:
+      - {name: demo-master, address: 10.0.0.4, cpus: 96, gpus: 8}
+      - {name: demo-worker2, address: 10.0.1.5, cpus: 96, gpus: 8}
+  become: true
+
+- name: Run sge_execd on worker 2
+  deeplearning.cluster.sge:
+    component: node
+    state_directory: /efs/sge-demo
+    nodes:
+      - {name: demo-master, address: 10.0.0.4}
+      - {name: demo-worker2, address: 10.0.1.5, cpus: 96, gpus: 8}
+  become: true
+"""
+
+RETURN = r"""
+leaving:
+  description: Names of the nodes that have left the cluster and on which jobs are still running. A later run removes them.
+  returned: with O(component=controller) and O(state=present)
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller, node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.state_directory import StateDirectoryError
+
+NODE = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "cpus": {"type": "int"},
+    "gpus": {"type": "int", "default": 0},
+}
+#: The step of each component and state, and the parameters without defaults that it needs.
+STEPS = {
+    ("controller", "present"): (controller.ensure_present, ("nodes", "state_directory", "user")),
+    ("controller", "absent"): (controller.ensure_absent, ("state_directory", "user")),
+    ("node", "present"): (node.ensure_present, ("nodes", "state_directory")),
+    ("node", "absent"): (node.ensure_absent, ()),
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "component": {"type": "str", "choices": ["controller", "node"], "required": True},
+            "nodes": {"type": "list", "elements": "dict", "options": NODE},
+            "state_directory": {"type": "path"},
+            "user": {"type": "str"},
+            "queue": {"type": "str", "default": "trainers"},
+            "groups": {"type": "list", "elements": "str", "default": []},
+            "parameters": {"type": "dict", "default": {}},
+            "timeout": {"type": "int", "default": 120},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    step, needed = STEPS[module.params["component"], module.params["state"]]
+    lacking = [name for name in needed if module.params[name] is None]
+    if lacking:
+        module.fail_json(msg="component: {0} requires {1}. Set them.".format(module.params["component"], ", ".join(lacking)))
+    try:
+        step(module)
+    except (KeyError, OSError, ServiceError, StateDirectoryError, ValueError) as error:
+        module.fail_json(msg=f"sge: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sge_drain
+version_added: 0.2.0
+short_description: Drains nodes of an SGE cluster before they are terminated
+description:
+  - Runs on the master. Removes the nodes from the host group of the queue, so that no new job starts on them, and lists the jobs that are
+    still running there.
+  - Does nothing on a host without C(sge_qmaster), and for nodes that are not in the queue.
+  - The module M(deeplearning.cluster.sge) resumes the nodes that are members of the cluster.
+options:
+  nodes:
+    description:
+      - Host names of the nodes.
+    type: list
+    elements: str
+    required: true
+attributes:
+  check_mode:
+    description: Predicts the changes, and lists the jobs.
+    support: full
+  diff_mode:
+    description: Shows the nodes to drain.
+    support: full
+  idempotent:
+    description: Drained nodes are not changed.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+seealso:
+  - module: deeplearning.cluster.sge
+"""
+
+EXAMPLES = r"""
+- name: Drain worker 3
+  deeplearning.cluster.sge_drain:
+    nodes: [demo-worker3]
+  become: true
+"""
+
+RETURN = r"""
+drained:
+  description: Names of the nodes that were drained.
+  returned: success
+  type: list
+  elements: str
+jobs:
+  description: Ids of the jobs that are running on the nodes.
+  returned: success
+  type: list
+  elements: str
+  sample: ["12", "13"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.drain import drain
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"nodes": {"type": "list", "elements": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    try:
+        drain(module)
+    except (OSError, ServiceError, ValueError) as error:
+        module.fail_json(msg=f"sge: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sge_info
+version_added: 0.2.0
+short_description: Reads what a host can offer to SGE (Grid Engine)
+description:
+  - Runs on the host. Returns the numbers of its CPUs and GPUs, the packages of Grid Engine that it lacks, and whether it has the MUNGE key
+    of a cluster.
+  - GPUs are counted with C(nvidia-smi -L).
+  - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, as on Amazon Linux.
+options:
+  controller:
+    description:
+      - Whether the host will run C(sge_qmaster).
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: The module changes nothing.
+    support: full
+  diff_mode:
+    description: The module shows no differences.
+    support: none
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+seealso:
+  - module: deeplearning.cluster.sge
+"""
+
+EXAMPLES = r"""
+- name: Read the hardware of the hosts
+  deeplearning.cluster.sge_info:
+  become: true
+  register: result
+"""
+
+RETURN = r"""
+cpus:
+  description: Number of CPUs (hardware threads).
+  returned: success
+  type: int
+gpus:
+  description: Number of GPUs.
+  returned: success
+  type: int
+missing_packages:
+  description: Packages of the distribution that the host lacks.
+  returned: success
+  type: list
+  elements: str
+key_digest:
+  description: Digest of the cluster's MUNGE key. Empty if the host has no such key.
+  returned: success
+  type: str
+  sample: 0f343b093155
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.packages import missing_packages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware, key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={"controller": {"type": "bool", "default": False}}, supports_check_mode=True)
+    lacking = missing_packages(module.params["controller"])
+    name, has_packages = hardware.distribution(THIS.read(hardware.OS_RELEASE) or "")
+    if lacking and not has_packages:
+        module.fail_json(
+            msg=f"sge: the repositories of {name} do not contain Grid Engine. Use Debian or Ubuntu, or an image with the programs of "
+            f"{', '.join(lacking)}."
+        )
+    try:
+        digest = key.digest(key.read_key())
+    except OSError as error:
+        module.fail_json(msg=f"sge: the host's key cannot be read: {error}")
+    module.exit_json(
+        changed=False,
+        cpus=len(os.sched_getaffinity(0)),
+        gpus=detect_gpus(module),
+        missing_packages=lacking,
+        key_digest=digest,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Tests of the program that leads a job for queues that start only one program. tests/hosts/test_sge.py runs it on hosts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, lead
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+from .conftest import parameters
+
+HOSTS = ("deeplearning-worker3", "deeplearning-worker12")
+
+
+@pytest.fixture
+def queue(monkeypatch, tmp_path):
+    """A queue whose hosts run shell commands, by host, in place of `attach`. Cancelled entries are in the file `cancelled`."""
+    scripts = dict.fromkeys(HOSTS, "exit 0")
+    simulated = QUEUES["sge"]._replace(
+        on_host=lambda host, _hosts, command: ["sh", "-c", scripts[host], *command],
+        cancel=lambda ids: ["sh", "-c", f"echo {ids[0]} >>{tmp_path}/cancelled"],
+        mark_started=lambda identity, job: ["sh", "-c", f"echo {identity} {job} >{tmp_path}/started"],
+    )
+    monkeypatch.setitem(QUEUES, "sge", simulated)
+    monkeypatch.setattr(lead, "INTERVAL", 0.05)
+    monkeypatch.setenv("JOB_ID", "7")
+    monkeypatch.setenv("DEEPLEARNING_QUEUE_HOSTS", ":".join(HOSTS))
+    return scripts
+
+
+@pytest.fixture
+def finished(monkeypatch):
+    found = []
+    monkeypatch.setattr(hold, "finish", lambda _job, status: found.append(status) or 0)
+    return found
+
+
+@pytest.fixture
+def job(tmp_path):
+    return hold.Job(str(tmp_path), "sge", parameters())
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    former = {number: signal.getsignal(number) for number in (*hold.SIGNALS, signal.SIGHUP)}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
+def test_a_job_runs_on_all_of_its_hosts_and_is_finished(queue, finished, job, tmp_path):
+    queue.update({host: f"echo {host} $0 >>{tmp_path}/ran" for host in HOSTS})
+    assert lead.Lead(job).run() == 0
+    assert finished == ["0"]
+    assert sorted((tmp_path / "ran").read_text().splitlines()) == sorted(f"{host} systemd-cat" for host in HOSTS)
+    assert (tmp_path / "started").read_text() == f"7 {job.name}\n"
+    assert not (tmp_path / "cancelled").exists()
+
+
+def test_a_job_that_one_host_refuses_is_cancelled_on_all(queue, finished, job, tmp_path):
+    queue.update({HOSTS[0]: f"until [ -e {tmp_path}/cancelled ]; do sleep 0.05; done; exit 1", HOSTS[1]: "exit 3"})
+    lead.Lead(job).run()
+    assert finished == ["3"]
+    assert (tmp_path / "cancelled").read_text() == "7\n"
+
+
+def test_a_job_that_the_queue_cancels_waits_for_its_hosts(queue, finished, job, tmp_path):
+    queue[HOSTS[0]] = f"kill -USR2 {os.getpid()}; kill -USR2 $$; sleep 0.2; touch {tmp_path}/ended; exit 1"
+    lead.Lead(job).run()
+    assert finished == ["cancelled"]
+    assert (tmp_path / "ended").exists(), "the command ignores the queue's signal"
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_host_that_is_lost_is_not_awaited(queue, finished, job, tmp_path, monkeypatch, is_running):
+    monkeypatch.setattr(lead, "PATIENCE", -job.parameters["stop_timeout"] + 0.1)
+    monkeypatch.setattr(hold, "states_of", lambda _job, host: ["running"] if is_running and host == HOSTS[0] else ["lost"])
+    queue[HOSTS[0]] = f"sleep {1 if is_running else 60}; touch {tmp_path}/ended"
+    lead.Lead(job).run()
+    assert finished == ["0"]
+    assert (tmp_path / "ended").exists() == is_running
+
+
+def test_hosts_that_the_job_was_not_submitted_for_are_refused(queue, finished, job, monkeypatch):
+    monkeypatch.setenv("DEEPLEARNING_QUEUE_HOSTS", "stranger")
+    lead.Lead(job).run()
+    assert finished == ["1"]
+
+
+def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, monkeypatch):
+    (tmp_path / "systemd-run").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/arguments\nkill -USR2 $PPID\nsleep 0.3\nexit 5\n")
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/signalled\n')
+    for name in ("systemd-run", "systemctl"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("JOB_ID", "7")
+    monkeypatch.delenv("DEEPLEARNING_QUEUE_HOSTS", raising=False)
+    assert lead.attach(job) == 5
+    unit = f"deeplearning_hold-{job.name}.service"
+    assert (tmp_path / "signalled").read_text() == f"kill --kill-who=main --signal=SIGTERM {unit}\n"
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert f"--unit={unit}" in arguments
+    assert [word for word in arguments if word.startswith("--setenv")] == [
+        f"--setenv=DEEPLEARNING_QUEUE_CLIENT={os.getpid()}",
+        "--setenv=JOB_ID=7",
+    ]
+    assert arguments[-3:] == ["/bin/sh", f"{tmp_path}/hold", "hold"]
+
+
+@pytest.mark.parametrize(
+    ("client_lives", "shown", "status", "cancelled"),
+    [
+        (False, "", 0, True),
+        (False, "      7 0.5 training-d root r 11/25/2026\\n", 0, False),
+        (False, "      7 0.5 training-d root dr 11/25/2026\\n", 0, True),
+        (False, "", 1, False),
+        (True, "", 0, False),
+    ],
+)
+def test_a_host_that_has_lost_the_first_one_asks_the_queue(job, tmp_path, monkeypatch, client_lives, shown, status, cancelled):
+    (tmp_path / "qstat").write_text(f"#!/bin/sh\nprintf '{shown}'\nexit {status}\n")
+    (tmp_path / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    monkeypatch.setenv(hold.CLIENT, str(os.getpid()) if client_lives else gone)
+    monkeypatch.setenv("JOB_ID", "7")
+    holder = hold.Holder(job)
+    holder.check_entry()
+    assert holder.cancelled.is_set() == cancelled
