@@ -701,12 +701,15 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     process failed or was lost, the first process that was stopped is the cause.
 
     The other processes may fail within milliseconds, and each host notices the end of its processes at a slightly different time. A process
-    that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason.
+    that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason. Gloo and NCCL
+    abort a process that loses its connection, so a process that was aborted is the cause only if no script raised an exception.
     """
     counted = [process for process in processes if process["part"] not in MAY_BE_LOST or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
     stopped = [process for process in counted if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
+    if any(process.get("cause", {}).get("kind") == recovery.SCRIPT_ERROR for process in first):
+        first = [process for process in first if process.get("cause", {}).get("what") != "SIGABRT"]
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 

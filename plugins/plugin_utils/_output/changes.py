@@ -27,6 +27,8 @@ UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_che
 RULES = ("ingress", "egress")
 # These properties list, by number, the nodes that a change replaces.
 REPLACED = ("outdated", "unhealthy")
+# This property lists the numbers of the nodes of a group.
+NUMBERS = "numbers"
 VALUE_LIMIT = 60
 
 
@@ -61,10 +63,15 @@ def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str
     return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
 
 
-def counts(changes: Iterable[Change]) -> str:
-    """Return how many resources a plan creates, changes and deletes, such as `27 to create, 2 to change, 0 to delete`."""
+def counts(changes: Sequence[Change]) -> str:
+    """Return how many resources a plan creates, changes and deletes, such as `27 to create, 2 to change, 0 to delete`.
+
+    If a change terminates nodes, the number of nodes is added.
+    """
     actions = [change["action"] for change in changes]
-    return ", ".join(f"{actions.count(action)} to {word}" for action, word in ((CREATE, "create"), (UPDATE, "change"), (DELETE, "delete")))
+    told = ", ".join(f"{actions.count(action)} to {word}" for action, word in ((CREATE, "create"), (UPDATE, "change"), (DELETE, "delete")))
+    nodes = sum(len(_terminated(change)) for change in changes)
+    return f"{told}, {nodes} {'node' if nodes == 1 else 'nodes'} to terminate" if nodes else told
 
 
 def _resources(count: int) -> str:
@@ -91,6 +98,8 @@ def _description(change: Change, properties: bool) -> str:
     parts: list[str] = []
     if change["action"] == UPDATE:
         parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
+        gone = _terminated(change)
+        parts += [f"terminates {'node' if len(gone) == 1 else 'nodes'} {_value(gone)}"] if gone else []
     elif change["action"] == CREATE and properties:
         told = {name: _rules(value) if name in RULES and value else value for name, value in after.items() if name not in UNINTERESTING}
         parts = [f"{name} {_value(value)}" for name, value in told.items() if _tells(value)]
@@ -116,6 +125,12 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
     if max(len(old), len(new)) > VALUE_LIMIT or old == new:
         return [f"{name} changes"]
     return [f"{name} {old} -> {new}"]
+
+
+def _terminated(change: Change) -> list[Any]:
+    """Return the numbers of the nodes that a change terminates without a replacement."""
+    before, after = ((change.get(side) or {}).get(NUMBERS) for side in ("before", "after"))
+    return [number for number in before if number not in after] if isinstance(before, list) and isinstance(after, list) else []
 
 
 def _tells(value: Any) -> bool:

@@ -13,7 +13,14 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, Goodput, JobStatus, Queued, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    AttemptStatus,
+    Export,
+    Goodput,
+    JobStatus,
+    Queued,
+    Record,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     COULD_NOT_BE_STARTED,
@@ -97,6 +104,9 @@ def code(found: JobStatus) -> str:
 def job_line(found: JobStatus, now: float) -> str:
     """Return a line that describes a job, from the result of training_job_info. `now` is the time on the job's host."""
     processes = found["processes"]
+    for attempt in (found.get("attempts") or [])[:-1]:
+        if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` are not those of the newest
+            return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
     head = "{name} {state}".format(**found)
     if processes:
         begun, ended = job_span(found)
@@ -132,6 +142,15 @@ def waiting(queued: Queued) -> str:
     return clean_line(f"{where}: {details}" if details else where)
 
 
+def attempt_line(found: AttemptStatus) -> str:
+    """Return a line that describes an attempt of a job."""
+    ended = f" to {moment(found['ended'])} UTC" if found.get("ended") else " UTC until now" if found["state"] == RUNNING else " UTC"
+    head = "attempt {} {} on {}, {}{}".format(
+        found["attempt"], found["state"], _count(found["hosts"], "host", "hosts"), moment(found["started"]), ended
+    )
+    return clean_line(f"{head}: {found['cause']}" if found.get("cause") else head)
+
+
 def attempt_table(found: JobStatus) -> list[str]:
     """Return the attempts of a job as lines of a table, or no lines if there is only one.
 
@@ -145,11 +164,7 @@ def attempt_table(found: JobStatus) -> list[str]:
         if one["attempt"] > before + 1:
             lines.append(f"attempts {before + 1} to {one['attempt'] - 1} are not shown")
         before = one["attempt"]
-        ended = f" to {moment(one['ended'])} UTC" if one.get("ended") else " UTC until now" if one["state"] == RUNNING else " UTC"
-        head = "attempt {} {} on {}, {}{}".format(
-            one["attempt"], one["state"], _count(one["hosts"], "host", "hosts"), moment(one["started"]), ended
-        )
-        lines.append(clean_line(f"{head}: {one['cause']}" if one.get("cause") else head))
+        lines.append(attempt_line(one))
         if one.get("why"):
             lines.append(clean_line(f"  {one['action']}: {one['why']}"))
     return lines

@@ -27,13 +27,15 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
     without_prefix,
 )
 
+# Names of programs and files, not of variables
+OF_GRID_ENGINE = {"sge_qmaster", "sge_execd", "sge_conf"}
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
 
 
 def used(pattern):
     # Exclude plugins (after a dot), parts of internal names (after a letter or underscore), and patterns (before a star or bracket).
     words = re.compile(rf"(?<![\w.])(?:{'|'.join(prefixes())})\w*[a-z0-9]\b(?![*<])")
-    return {word for file in COLLECTION.glob(pattern) for word in words.findall(file.read_text())}
+    return {word for file in COLLECTION.glob(pattern) for word in words.findall(file.read_text())} - OF_GRID_ENGINE
 
 
 @pytest.mark.parametrize(

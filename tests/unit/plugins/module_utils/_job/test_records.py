@@ -165,6 +165,15 @@ def test_a_process_that_lost_a_connection_is_the_cause_only_if_no_other_process_
     assert records.first_failure([second, first, process(2, "stopped", 1.0)])["rank"] == 0
 
 
+def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception():
+    aborted = process(0, "failed", 11.0, cause={"kind": "signal", "what": "SIGABRT"})
+    crashed = process(0, "failed", 11.0, cause={"kind": "signal", "what": "SIGSEGV"})
+    raised = process(1, "failed", 12.0, cause={"kind": "script_error", "what": "ValueError at train.py, line 37", "message": "bad batch"})
+    assert records.first_failure([aborted, raised])["rank"] == 1
+    assert records.first_failure([crashed, raised])["rank"] == 0
+    assert records.first_failure([aborted, process(1, "failed", 12.0)])["rank"] == 0
+
+
 @pytest.mark.parametrize(
     ("judged", "others", "rank"),
     [

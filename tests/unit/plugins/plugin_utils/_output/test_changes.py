@@ -62,6 +62,12 @@ def test_what_a_run_has_done_and_a_plan_would_do_is_counted():
     assert counts([*SUBNETS, GROWN]) == "2 to create, 1 to change, 0 to delete"
 
 
+def test_nodes_that_a_plan_terminates_are_counted():
+    smaller = change("update", "nodes", "workers", {"numbers": [2, 3, 4]}, {"numbers": [2]})
+    assert counts([smaller]) == "0 to create, 1 to change, 0 to delete, 2 nodes to terminate"
+    assert counts([change("update", "nodes", "workers", {"numbers": [2]}, {"numbers": [2, 3]})]) == "0 to create, 1 to change, 0 to delete"
+
+
 @pytest.mark.parametrize(
     ("action", "before", "after", "line"),
     [
@@ -76,6 +82,7 @@ def test_what_a_run_has_done_and_a_plan_would_do_is_counted():
             "~ vpc main: ingress + tcp 22 203.0.113.0/24, ingress + udp 1-9 sg-1, ingress - tcp 22 192.0.2.1/32",
         ),
         ("update", {"egress": [["-1", -1, -1, "0.0.0.0/0"]]}, {"egress": []}, "~ vpc main: egress - all 0.0.0.0/0"),
+        ("update", {"numbers": [2, 3]}, {"numbers": [2]}, "~ vpc main: numbers 2 and 3 -> 2, terminates node 3"),
         ("update", {"outdated": [2]}, {"outdated": []}, "~ vpc main: replacement of outdated node 2"),
         (
             "update",

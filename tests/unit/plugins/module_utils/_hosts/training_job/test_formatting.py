@@ -77,6 +77,16 @@ def test_a_job_in_one_line(found, line):
     assert told == line or (line.startswith(", ") and told.endswith(line))
 
 
+def test_an_earlier_attempt_has_a_line_of_its_own():
+    first = {"attempt": 1, "state": "failed", "started": 0.0, "ended": 60.0, "hosts": 2, "cause": "rank 1 ended"}
+    last = {"attempt": 2, "state": "stopped", "started": 70.0, "hosts": 2}
+    found = job(state="stopped", attempt=1, attempts=[first, last])
+    assert formatting.job_line(found, 120.0) == (
+        "digits, attempt 1 failed on 2 hosts, 1970-01-01 00:00:00 to 1970-01-01 00:01:00 UTC: rank 1 ended"
+    )
+    assert formatting.job_line({**found, "attempt": 2}, 120.0).startswith("digits stopped after ")
+
+
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
