@@ -122,7 +122,7 @@ def test_a_state_of_another_version_is_refused(cloud: AwsApi, tmp_path: Path) ->
     state = tmp_path / "state.pickle"
     cloud.save(state)
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
-    with pytest.raises(CloudError, match="another version"):
+    with pytest.raises(CloudError, match="a different version"):
         cloud.load(state)
 
 
