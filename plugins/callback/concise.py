@@ -53,7 +53,8 @@ FOLDED = ("warnings", "failures", "unreachable")
 # Ansible warns when a module is the first one to run on a host as this user.
 HARMLESS = "Module remote_tmp "
 # The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
-ARGUMENTS, ARGUMENTS_TITLE = "Validating arguments against arg spec", "Check the types of the variables"
+ARGUMENTS = "Validating arguments against arg spec"
+ARGUMENTS_TITLE = "Check the types of the variables"
 WIDTH = 120
 DIFF_LINES = 40
 FAILURES = 4

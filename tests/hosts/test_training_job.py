@@ -168,7 +168,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     unnamed = cluster.play("deeplearning.cluster.stop")
     assert unnamed.returncode != 0
     assert "training_job_name: no job is specified" in unnamed.stdout
-    assert "run ansible-playbook -i inventory.yml deeplearning.cluster.status." in " ".join(unnamed.stdout.split())
+    assert "run ansible-playbook -i inventory.yml deeplearning.cluster.status" in " ".join(unnamed.stdout.split())
     assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep-2").returncode == 0
     for host in cluster.hosts:
         assert host.ssh("systemctl list-units --all --no-legend 'deeplearning-*rank*'").stdout == ""

@@ -106,7 +106,8 @@ def test_messages_of_a_failed_module_are_clean(tmp_path):
 
 
 def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
-    process = {"name": "rank0", "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
+    part = {"name": "rank0", "part": "worker"}
+    process = {**part, "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
     job = {**JOB, "processes": [process]}
     lines = [
         formatting.job_line(job, 2.0),
