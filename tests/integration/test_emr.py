@@ -552,7 +552,7 @@ def test_a_smaller_cluster(cloud, run, emr, name, monkeypatch):
     (cluster,) = described(cloud, name)
     result = run("emr_cluster", **{**emr, "emr_core_count": 3})
     assert re.search(
-        "emr_core_count: EMR removes 1 of 4 core nodes. It waits up to an hour .* copies of each block", str(result["warnings"])
+        "emr_core_count: EMR removes 1 of 4 core nodes. EMR waits up to an hour .* copies of each block", str(result["warnings"])
     )
     monkeypatch.setattr(resources, "START_TIMEOUT", 0.5)
     monkeypatch.setattr(resources, "SHRINK_TIMEOUT", 1.5)
