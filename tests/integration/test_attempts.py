@@ -25,6 +25,14 @@ def _room_for_the_next(cloud, run, name):
     run("cluster", cluster=name, state="absent", delete_data=True)
 
 
+def has_policy(efs, file_system):
+    """Return whether EFS shows the policy of a file system. A run that does not wait ends before that."""
+    try:
+        return bool(efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
+    except efs.exceptions.PolicyNotFound:
+        return False
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
@@ -37,8 +45,9 @@ def test_what_a_killed_attempt_launched_is_not_mixed_with_other_nodes(cloud, run
     options = {**definition, **more}
     with monkeypatch.context() as killed_at_the_second:
         killed_at_the_second.setattr(capacity, "choices", lambda request, found: capacity.alternatives(request, found)[1:])
-        run("cluster", **options, wait=False)
+        launched = run("cluster", **options, wait=False)
     wait_until(lambda: len(described(cloud, name)) == 3)
+    wait_until(lambda: has_policy(cloud.client("efs"), launched["resources"]["file_system"]["main"]))
     before = {item["InstanceId"] for item in described(cloud, name)}
     predicted = run("cluster", **options, check=True)
     assert steps(run("cluster", **options)) == steps(predicted)
