@@ -51,7 +51,7 @@ ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_ins
 # Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
 # Ansible warns when a module is the first one to run on a host as this user.
-HARMLESS = "Module remote_tmp "
+HARMLESS = "Module remote_tmp /"
 # The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
 ARGUMENTS = "Validating arguments against arg spec"
 ARGUMENTS_TITLE = "Check the types of the variables"
@@ -279,7 +279,7 @@ class CallbackModule(DefaultCallback):
 
     def _add_warnings(self, result: Any) -> None:
         for warning in result.warnings:
-            if not warning.event.msg.startswith(HARMLESS):
+            if HARMLESS not in warning.event.msg:
                 self._add(result, "warnings", clean_line(warning.event.msg))
         self._events(result)
         self._handle_warnings({"deprecations": result.result.pop("deprecations", None)})

@@ -334,8 +334,9 @@ def test_warnings_are_shown_once(project):
     assert lines[1] == "[WARNING]: all is slow (also on h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also on ")
 
 
-def test_a_warning_that_asks_for_nothing_is_left_out(project):
-    text = "Module remote_tmp /home/ubuntu/.ansible/tmp did not exist and was created with a mode of 0700"
+@pytest.mark.parametrize("host", ["", "{{ inventory_hostname }}: "])
+def test_a_warning_that_asks_for_nothing_is_left_out(project, host):
+    text = f"{host}Module remote_tmp /home/ubuntu/.ansible/tmp did not exist and was created with a mode of 0700"
     assert not [line for line in project.run(play("Work", task("Warn", warns=text))) if "remote_tmp" in line]
 
 
