@@ -7,7 +7,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge im
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Item, Node, Settings
 
 SETTINGS = Settings("/efs/sge-demo", "trainers", ("ubuntu",), {"max_unheard": "00:02:00"})
-NODES = [Node("demo-master", 96, 8), Node("demo-worker2", 48, 0)]
+NODES = (Node("demo-master", 96, 8), Node("demo-worker2", 48, 0))
 
 
 def desired(settings=SETTINGS, nodes=NODES, members=("demo-master",)):
