@@ -12,7 +12,7 @@ short_description: Builds the list of SGE's nodes from host variables
 description:
   - Returns the name and the private address of each host, in the order of the hosts' numbers, and the numbers of CPUs and GPUs that the
     host has reported.
-  - The entries of hosts that did not respond have no such numbers. Impossible numbers are ignored, with a warning.
+  - The entries of hosts that did not respond have no such numbers. Implausible numbers are ignored, with a warning.
 positional: found
 options:
   _input:
@@ -82,7 +82,7 @@ def _hardware(name: str, result: Mapping[str, Any]) -> dict[str, int]:
     if "cpus" not in result or "gpus" not in result:
         return {}
     if not is_plausible(Node(name, result["cpus"], result["gpus"])):
-        Display().warning(f"{name}: the hardware that this host reports is impossible, and is ignored. Check the host.")
+        Display().warning(f"{name}: the hardware that this host reports is implausible, and is ignored. Check the host.")
         return {}
     return {"cpus": result["cpus"], "gpus": result["gpus"]}
 

@@ -11,7 +11,7 @@ version_added: 0.2.0
 short_description: Builds the list of Slurm's nodes from host variables
 description:
   - Returns the name and the private address of each host, in the order of the hosts' numbers, and the hardware that the host has reported.
-  - The entries of hosts that did not respond have no hardware. Impossible hardware is ignored, with a warning.
+  - The entries of hosts that did not respond have no hardware. Implausible hardware is ignored, with a warning.
 positional: found
 options:
   _input:

@@ -55,7 +55,7 @@ OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 MISSING_MODULE = "ModuleNotFoundError"
 CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
 
-# The name of a script's error about its arguments, which the script reports again too.
+# The name of an error about the script's arguments, which would end each attempt.
 USAGE = "usage"
 
 # The end of a cause such as `SyntaxError at train.py, line 3`.
