@@ -300,7 +300,9 @@ def test_a_killed_agent_leaves_no_worker(cluster):
     result = cluster.train("killed", "import time\ntime.sleep(600)\n")
     assert result.returncode != 0
     assert cluster.processes("/efs/jobs/killed/code") == []
-    assert cluster.info("killed")["failure"]["how"] == "was killed by signal SIGKILL"
+    # Kernels that count what the OOM killer has killed allow a second part.
+    how = "was killed by signal SIGKILL"
+    assert cluster.info("killed")["failure"]["how"] in (how, f"{how} (not by the kernel's OOM killer)")
 
 
 def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
