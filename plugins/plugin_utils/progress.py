@@ -90,6 +90,8 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
     def pass_on(number: int, _frame: Any) -> None:
         for each in handlers:
             signal.signal(each, signal.SIG_IGN)
+        if received:  # the other signal arrived before it was ignored, and this function has already run for it
+            return
         received.append(number)
         interrupted()
         limit.start()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -24,18 +25,29 @@ def interruptible(cloud: AwsClient) -> Iterator[None]:
         yield
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A signal handler must not set the event: the main thread that it interrupts may hold the event's lock. Python writes the signal's
+    # number to this pipe, and a thread sets the event.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
 
-    def restore() -> None:
+    def restore(*_: Any) -> None:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
-    def interrupt(*_: Any) -> None:
-        restore()
-        cloud.interruption.set()
+    def watch() -> None:
+        if os.read(reader, 1):
+            cloud.interruption.set()
 
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    former = signal.set_wakeup_fd(writer)
     for number in handlers:
-        signal.signal(number, interrupt)
+        signal.signal(number, restore)
     try:
         yield
     finally:
         restore()
+        signal.set_wakeup_fd(former)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)

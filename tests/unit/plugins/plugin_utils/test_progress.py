@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import Watch
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
 
 
 def test_interrupts_reach_the_main_thread(tmp_path):
     """Python handles signals only in the main thread, which a signal for another thread does not wake up."""
     with open(tmp_path / "progress", "wb+", buffering=0) as file:
-        watch = Watch(file.fileno(), str)
+        watch = progress.Watch(file.fileno(), str)
         watch.start()
         try:
             status = Path(f"/proc/self/task/{watch.native_id}/status")
@@ -27,3 +28,31 @@ def test_interrupts_reach_the_main_thread(tmp_path):
         finally:
             watch.stop()
     assert {number for number in signal.Signals if blocked >> (number - 1) & 1} == {signal.SIGINT, signal.SIGTERM}
+
+
+def test_a_second_signal_that_arrives_before_it_is_ignored_does_not_end_the_process():
+    """Ansible sends SIGTERM right after SIGINT."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setsid()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            change, sent = signal.signal, []
+
+            def late(number, handler):
+                if handler is signal.SIG_IGN and not sent:
+                    sent.append(number)
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return change(number, handler)
+
+            signal.signal = late
+            with progress.last_words(lambda: os.write(writer, b"asked ")):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.write(writer, b"went on")
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        assert file.read() == b"asked went on"
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])

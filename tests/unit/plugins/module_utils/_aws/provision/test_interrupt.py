@@ -1,0 +1,50 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.interrupt import interruptible
+
+
+@pytest.fixture
+def cloud():
+    return SimpleNamespace(interruption=threading.Event())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_sets_the_event_and_the_second_one_has_its_former_effect(cloud, number):
+    received = []
+    former = signal.signal(number, lambda *_: received.append(number))
+    try:
+        with interruptible(cloud):
+            os.kill(os.getpid(), number)
+            assert cloud.interruption.wait(10)
+            assert not received
+            os.kill(os.getpid(), number)
+            assert received == [number]
+    finally:
+        signal.signal(number, former)
+
+
+def test_the_signal_may_arrive_while_the_main_thread_holds_the_lock_of_the_event(cloud):
+    with interruptible(cloud):
+        with cloud.interruption._cond:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        assert cloud.interruption.wait(10)
+
+
+def test_without_a_signal_nothing_stays(cloud):
+    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    with interruptible(cloud):
+        pass
+    assert not cloud.interruption.is_set()
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (descriptors, threads)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
