@@ -165,12 +165,19 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+def _make_private(directory: Path) -> None:
+    """Create a directory and its missing parents for this user only. `Path.mkdir` would use the umask for the parents, such as ~/.ssh."""
+    if not directory.is_dir():
+        _make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
     """Replace the file atomically if its content differs. Return the difference for diff mode, or None if nothing changed."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_private(path.parent)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with open(handle, "wb") as stream:
