@@ -360,7 +360,7 @@ def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
     assert len(announced) == 21
     assert "Kept, with all data: fs-" in destroyed.output
     files = {each.name for each in (Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo").iterdir()}
-    assert not files & {"config", "known_hosts"}, "the addresses of terminated nodes stayed on the controller"
+    assert not files & {"config", "known_hosts", "revoked_keys"}, "the addresses of terminated nodes stayed on the controller"
     again = playbook("destroy.yml")
     assert again.recap["localhost"]["changed"] == 0
     tagging = cloud.client("resourcegroupstaggingapi")
