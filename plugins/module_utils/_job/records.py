@@ -709,7 +709,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     stopped = [process for process in counted if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
     if any(process.get("cause", {}).get("kind") == recovery.SCRIPT_ERROR for process in first):
-        first = [process for process in first if process.get("cause", {}).get("what") != "SIGABRT"]
+        first = [process for process in first if not is_aborted(process)]
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 
@@ -719,16 +719,25 @@ def has_lost_connection(process: Record) -> bool:
     return any(words in message for words in CONNECTION_CLOSED)
 
 
+def is_aborted(process: Record) -> bool:
+    """Return whether a process was aborted, for example by Gloo or NCCL."""
+    return process.get("cause", {}).get("name") == "SIGABRT"
+
+
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     """Return the process that caused a job to end without success. `judged` is the process that the verdict names.
 
     If a host disappears, processes that lose their connection to it fail before the processes on the host count as lost. The verdict may
     therefore name the wrong process. A lost process takes precedence if its last heartbeat came before the process in the verdict
     ended.
+
+    If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
+    Processes that the verdict stopped have not failed.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
-    return first_failure([judged, *(process for process in processes if process["state"] == LOST)])
+    states = (FAILED, LOST) if has_lost_connection(judged) or is_aborted(judged) else (LOST,)
+    return first_failure([judged, *(process for process in processes if process["state"] in states)])
 
 
 def last_moment(process: Record) -> float:

@@ -130,6 +130,14 @@ def process(rank, state, finished=None, **more):
     }
 
 
+def killed_by(name):
+    return {"kind": "signal", "what": f"signal {name}", "name": name}
+
+
+CLOSED = {"kind": "script_error", "what": "RuntimeError at train.py, line 9", "message": "Connection closed by peer"}
+RAISED = {"kind": "script_error", "what": "NameError at train.py, line 42", "name": "NameError", "message": "name 'x' is not defined"}
+
+
 def test_the_earliest_failure_is_the_first_whatever_its_rank():
     found = records.first_failure([process(0, "failed", 12.0), process(1, "stopped", 3.0), process(2, "failed", 11.5)])
     assert found["rank"] == 2
@@ -166,8 +174,8 @@ def test_a_process_that_lost_a_connection_is_the_cause_only_if_no_other_process_
 
 
 def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception():
-    aborted = process(0, "failed", 11.0, cause={"kind": "signal", "what": "SIGABRT"})
-    crashed = process(0, "failed", 11.0, cause={"kind": "signal", "what": "SIGSEGV"})
+    aborted = process(0, "failed", 11.0, cause=killed_by("SIGABRT"))
+    crashed = process(0, "failed", 11.0, cause=killed_by("SIGSEGV"))
     raised = process(1, "failed", 12.0, cause={"kind": "script_error", "what": "ValueError at train.py, line 37", "message": "bad batch"})
     assert records.first_failure([aborted, raised])["rank"] == 1
     assert records.first_failure([crashed, raised])["rank"] == 0
@@ -186,6 +194,21 @@ def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception()
     ],
 )
 def test_the_cause_is_what_was_judged_unless_a_process_was_lost_before(judged, others, rank):
+    assert records.cause([judged, *others], judged)["rank"] == rank
+
+
+@pytest.mark.parametrize(
+    ("cause", "others", "rank"),
+    [
+        (CLOSED, [process(1, "stopped", 12.5), process(2, "failed", 12.4, cause=RAISED)], 2),
+        (killed_by("SIGABRT"), [process(1, "failed", 12.4, cause=RAISED)], 1),
+        (CLOSED, [process(1, "failed", 12.4, cause=CLOSED)], 0),
+        (CLOSED, [process(1, "stopped", 12.5)], 0),
+        (killed_by("SIGSEGV"), [process(1, "failed", 12.4, cause=RAISED)], 0),
+    ],
+)
+def test_a_failure_that_was_recorded_after_the_verdict_explains_a_lost_connection(cause, others, rank):
+    judged = process(0, "failed", 12.0, cause=cause)
     assert records.cause([judged, *others], judged)["rank"] == rank
 
 
