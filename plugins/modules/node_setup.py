@@ -40,7 +40,7 @@ options:
       sha256:
         description:
           - SHA-256 digest of a script from a URL. A file with a different digest is not run.
-          - If the digest is specified, the digest counts as content, and the URL does not. Otherwise, only the URL counts.
+          - If the digest is specified, it counts as content of the step, and the URL does not. Otherwise, the URL counts as content.
         type: str
       arguments:
         description:
@@ -125,7 +125,7 @@ options:
     type: str
   attempt:
     description:
-      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new id.
+      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new ID.
     type: str
   wait:
     description:
@@ -163,7 +163,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 attempt:
-  description: Id of the attempt that was started.
+  description: ID of the attempt that was started.
   returned: with O(state=started), unless all steps have succeeded
   type: str
 finished:

@@ -27,13 +27,13 @@ options:
   source:
     description:
       - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
-      - With O(kind=efs), the source is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With
+      - With O(kind=efs), the source is the ID of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With
         O(kind=bucket), it is C(s3://BUCKET/PREFIX).
       - Mountpoint for Amazon S3 mounts buckets read-only, with the credentials of the instance role.
     type: str
   file_system_id:
     description:
-      - Id of the EFS file system. This is the same as O(source) with O(kind=efs).
+      - ID of the EFS file system. This is the same as O(source) with O(kind=efs).
     type: str
   region:
     description:
@@ -51,7 +51,7 @@ options:
     type: str
   access_point:
     description:
-      - Id of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
+      - ID of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
       - Requires TLS.
     type: str
   encrypt_in_transit:
