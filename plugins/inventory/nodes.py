@@ -22,7 +22,7 @@ description:
     and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
   - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and
     C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
-    C(public_ip). With V(session_manager), nodes also have C(proxy_command).
+    C(public_ip). With O(connection_path=session_manager), nodes also have C(proxy_command).
   - The variable C(deeplearning_inventory_file) of the group C(all) is the path of the file, for messages.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
     host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.

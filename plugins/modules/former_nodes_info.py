@@ -11,8 +11,8 @@ short_description: Lists the instances that have left a cluster, and those that 
 description:
   - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
-  - If an Auto Scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
-    interrupted Spot Instance is an example. AWS keeps scaling activities for six weeks.
+  - If an Auto Scaling group did not terminate an instance itself, for example after a Spot interruption, the activities may contain only
+    the launch of that instance. AWS keeps scaling activities for six weeks.
   - With O(node_service=emr), lists the instances that EMR has terminated. EMR lists them for 30 days.
 options:
   cluster:

@@ -35,7 +35,7 @@ options:
       script:
         description:
           - A file on the controller, an C(https://) URL, or C(s3://bucket/key). A file without C(#!) is a bash script.
-          - The host downloads from URLs. The AWS CLI downloads from S3 with the credentials of the instance role.
+          - The host downloads scripts from URLs. For scripts in S3, it uses the AWS CLI with the credentials of the instance role.
         type: str
       sha256:
         description:
@@ -58,7 +58,7 @@ options:
         type: str
       version:
         description:
-          - Branch, tag or commit of the repository. The default is its default branch.
+          - Branch, tag or commit to check out. If empty, the default branch of the repository is used.
         type: str
         default: ""
       path:

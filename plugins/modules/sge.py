@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Configures SGE (Grid Engine) on a host
 description:
   - Runs on the host. O(component=controller) configures C(sge_qmaster) on the master. O(component=node) configures C(sge_execd) on a node.
-  - The hosts must have the programs of Grid Engine and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
+  - The hosts must have the Grid Engine programs and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
     M(deeplearning.cluster.slurm_key).
   - Changes to O(nodes) do not affect running jobs. No job starts on a node that is no longer in O(nodes). A run removes such a node when no
     job is running on it.
@@ -57,7 +57,7 @@ options:
     description:
       - Directory of the queue. On shared storage, the queue is kept when the master is replaced.
       - Only root and the login user may have write permission for the parent directories.
-      - Required with O(component=controller), and with O(state=present).
+      - Required with O(component=controller) or O(state=present).
     type: path
   user:
     description:

@@ -221,8 +221,8 @@ options:
     default: 0
   time_limit:
     description:
-      - Maximum duration of the job in seconds. After this time, the hosts stop the job without help from the controller, and the job
-        counts as failed.
+      - Maximum duration of the job in seconds. After this time, the hosts stop the job, even without the controller, and the job counts as
+        failed.
       - V(0) means no limit.
     type: int
     default: 0
@@ -247,7 +247,7 @@ options:
     version_added: 0.2.0
   hang_steps:
     description:
-      - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus 10 s.
+      - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
         example for an evaluation.
       - With V(0), the time between steps is not checked.
