@@ -38,7 +38,7 @@ REGION = {
     "description": ["Region of the cluster. Required. The inventory sets the region."],
 }
 VALIDATED = "V(validated) only reports problems with the definition and the account, and changes nothing."
-REQUIRED = "Required. The inventory sets it."
+REQUIRED = "Required. The inventory sets this variable."
 
 FRAGMENT_HEAD = f'''\
 # Copyright: Contributors to the deeplearning.cluster project

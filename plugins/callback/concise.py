@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 name: concise
 type: stdout
 version_added: 0.2.0
-short_description: Shows stages, changes, progress and failures in a few lines
+short_description: Shows plays, changes, progress and failures in a few lines
 description:
   - Shows each play that has something to report, with one line for each change and message. Skipped tasks and tasks that change
     nothing are not shown.

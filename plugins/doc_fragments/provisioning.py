@@ -82,7 +82,7 @@ extends_documentation_fragment:
 options:
   vpc_id:
     description:
-      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+      - ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
         changes or deletes it.
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
@@ -212,7 +212,7 @@ options:
     default: []
   kms_key_id:
     description:
-      - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
+      - ID or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system, then adopt that file system.
@@ -233,7 +233,7 @@ options:
     default: true
   file_system_id:
     description:
-      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -310,7 +310,7 @@ options:
     default: false
   lustre_file_system_id:
     description:
-      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+      - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
@@ -476,7 +476,7 @@ options:
     description:
       - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
         configured and checked in the same way as workers, and cost the same.
-      - A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.
+      - A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.
       - Spares count as workers for O(worker_minimum). By default, all spares are required.
       - This option can be changed in place, in the same way as the number of workers.
     type: int
@@ -580,13 +580,13 @@ options:
     type: path
   image_id:
     description:
-      - Id of the AMI for the nodes.
+      - ID of the AMI for the nodes.
       - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
+      - Public SSM parameter that contains the ID of an AMI, such as a parameter of the Deep Learning AMIs.
       - The first run looks up the image. Later runs keep this image until the option changes, so that a new release
         of the image does not cause the nodes to be replaced.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -652,7 +652,7 @@ options:
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
+      - ID, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
         encryption.
       - The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -693,8 +693,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
         example, a database can then allow connections from these groups. A run never changes or deletes these groups.
-      - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
-        by default, and a node is in up to 2 groups of the cluster.
+      - These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups
+        per network interface. The cluster's own groups use up to 2 of them.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -711,7 +711,7 @@ options:
 options:
   vpc_id:
     description:
-      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+      - ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
         changes or deletes it.
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
@@ -851,7 +851,7 @@ options:
     default: false
   lustre_file_system_id:
     description:
-      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+      - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
@@ -863,7 +863,7 @@ options:
 options:
   vpc_id:
     description:
-      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+      - ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
         changes or deletes it.
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
@@ -922,7 +922,7 @@ options:
     default: true
   kms_key_id:
     description:
-      - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
+      - ID or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system, then adopt that file system.
@@ -943,7 +943,7 @@ options:
     default: true
   file_system_id:
     description:
-      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -1007,7 +1007,7 @@ options:
 options:
   vpc_id:
     description:
-      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+      - ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
         changes or deletes it.
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
@@ -1066,7 +1066,7 @@ options:
     default: true
   kms_key_id:
     description:
-      - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
+      - ID or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system, then adopt that file system.
@@ -1090,7 +1090,7 @@ options:
     default: false
   lustre_file_system_id:
     description:
-      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+      - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
@@ -1226,7 +1226,7 @@ options:
 options:
   vpc_id:
     description:
-      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+      - ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
         changes or deletes it.
       - By default, a run creates a VPC for the cluster.
       - Modules that manage a single component also need this option and the related network options, because no
@@ -1285,7 +1285,7 @@ options:
     default: true
   file_system_id:
     description:
-      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -1323,7 +1323,7 @@ options:
     default: /efs
   lustre_file_system_id:
     description:
-      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+      - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
       - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
@@ -1390,7 +1390,7 @@ options:
     description:
       - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
         configured and checked in the same way as workers, and cost the same.
-      - A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.
+      - A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.
       - Spares count as workers for O(worker_minimum). By default, all spares are required.
       - This option can be changed in place, in the same way as the number of workers.
     type: int
@@ -1494,13 +1494,13 @@ options:
     type: path
   image_id:
     description:
-      - Id of the AMI for the nodes.
+      - ID of the AMI for the nodes.
       - O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
+      - Public SSM parameter that contains the ID of an AMI, such as a parameter of the Deep Learning AMIs.
       - The first run looks up the image. Later runs keep this image until the option changes, so that a new release
         of the image does not cause the nodes to be replaced.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -1566,7 +1566,7 @@ options:
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
+      - ID, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
         encryption.
       - The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -1607,8 +1607,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
         example, a database can then allow connections from these groups. A run never changes or deletes these groups.
-      - These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface
-        by default, and a node is in up to 2 groups of the cluster.
+      - These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups
+        per network interface. The cluster's own groups use up to 2 of them.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -1636,7 +1636,7 @@ options:
     type: str
   emr_image_id:
     description:
-      - Id of a custom image for all nodes. Requires release 5.7.0 or later.
+      - ID of a custom image for all nodes. Requires release 5.7.0 or later.
       - The image must be based on Amazon Linux 2023 for release 7.0.0 or later, on Amazon Linux 2 for release 5.30.0
         or later, and on Amazon Linux 1 for earlier releases. The image must have one EBS volume of at most 100
         GiB.
@@ -1674,7 +1674,7 @@ options:
     description:
       - Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the
         highest numbers, and waits up to an hour for the containers on these nodes.
-      - The cluster must not have several task groups with nodes.
+      - At most one task group of the cluster may have nodes.
       - This option can be changed in place.
     type: int
     default: 0
@@ -1682,8 +1682,8 @@ options:
     description:
       - Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.
       - If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and
-        the named security groups need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true).
-        If EMR creates the security groups, the VPC also needs this tag.
+        the security groups that you specify need the tag C(for-use-with-amazon-emr-managed-policies) with the value
+        V(true). If EMR creates the security groups, the VPC also needs this tag.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
     default: EMR_DefaultRole
@@ -1698,7 +1698,7 @@ options:
       - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
         C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
         them. All EMR clusters of the account share the roles, so a run never deletes them.
-      - AWS marks these managed policies as deprecated. If IAM no longer attaches these policies, create your own
+      - AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own
         roles.
       - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
         run the playbook again.
@@ -1712,14 +1712,14 @@ options:
     type: str
   emr_subnet_id:
     description:
-      - Id of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
+      - ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
         and DNS hostnames.
       - By default, EMR chooses a subnet of the default VPC.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
   emr_security_group_ids:
     description:
-      - Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security
+      - IDs of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security
         groups of the nodes, but not to the security group for service access.
       - In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic
         from all addresses, except on the ports that the account permits.
@@ -1745,8 +1745,8 @@ options:
         type: str
   emr_additional_security_group_ids:
     description:
-      - Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file
-        system allow access. Each list can contain at most 4 ids.
+      - IDs of additional security groups for the nodes, such as a group to which the mount targets of an EFS file
+        system allow access. Each list can contain at most 4 IDs.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}

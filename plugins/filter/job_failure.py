@@ -32,7 +32,7 @@ options:
     elements: dict
     default: []
   unreachable:
-    description: Host names of the unreachable hosts, as the variable C(deeplearning_hostname) contains them.
+    description: Host names of the unreachable hosts, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     default: []

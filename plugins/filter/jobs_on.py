@@ -24,7 +24,7 @@ options:
     elements: dict
     required: true
   hosts:
-    description: Names of the hosts, as the variable C(deeplearning_hostname) contains them.
+    description: Host names, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     required: true

@@ -8,11 +8,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: sge_nodes
 version_added: 0.2.0
-short_description: Builds the list of SGE's nodes from host variables
+short_description: Builds the list of SGE nodes from host variables
 description:
-  - Returns the name and the private address of each host, in the order of the hosts' numbers, and the numbers of CPUs and GPUs that the
-    host has reported.
-  - The entries of hosts that did not respond have no such numbers. Implausible numbers are ignored, with a warning.
+  - Returns the name, the private address, and the reported CPU and GPU counts of each host, ordered by host number.
+  - The entries of hosts that did not respond have no counts. The filter ignores implausible counts and shows a warning.
 positional: found
 options:
   _input:

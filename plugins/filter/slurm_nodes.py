@@ -8,10 +8,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: slurm_nodes
 version_added: 0.2.0
-short_description: Builds the list of Slurm's nodes from host variables
+short_description: Builds the list of Slurm nodes from host variables
 description:
-  - Returns the name and the private address of each host, in the order of the hosts' numbers, and the hardware that the host has reported.
-  - The entries of hosts that did not respond have no hardware. Implausible hardware is ignored, with a warning.
+  - Returns the name, the private address, and the reported hardware of each host, ordered by host number.
+  - The entries of hosts that did not respond have no hardware. The filter ignores implausible hardware and shows a warning.
 positional: found
 options:
   _input:

@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the workers to remove when a cluster gets smaller."""
+"""Selects the workers to remove when the number of workers decreases."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: surplus_workers
 version_added: 0.1.0
-short_description: Selects the workers to remove when a cluster gets smaller
+short_description: Selects the workers to remove when the number of workers decreases
 description:
   - Selects the workers with the highest numbers, which the role P(deeplearning.cluster.provision#role) removes first.
 positional: count
@@ -19,7 +19,7 @@ options:
     elements: dict
     required: true
   count:
-    description: The desired number of workers, not counting the master. If it is V(none), the result is empty.
+    description: The desired number of workers, excluding the master. If it is V(none), the result is empty.
     type: int
     required: true
 author:

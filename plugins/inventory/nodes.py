@@ -15,17 +15,17 @@ description:
     M(deeplearning.cluster.emr_cluster) manages. Their tags C(aws:elasticmapreduce:job-flow-id) and
     C(aws:elasticmapreduce:instance-group-role), which only AWS can set, identify them. Core and task nodes are workers.
   - The plugin checks tags that users can set. For example, if there is a second master, two workers with the same number, or an invalid
-    file system id, the run fails with an error that lists the instance ids.
+    file system ID, the run fails with an error that lists the instance IDs.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
   - Each node keeps its number until its instance is terminated. The master is number 1.
-  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, ids, addresses
+  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, IDs, addresses
     and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
   - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and
     C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
-    C(public_ip). With V(session_manager), nodes also have C(proxy_command).
+    C(public_ip). With O(connection_path=session_manager), nodes also have C(proxy_command).
   - The variable C(deeplearning_inventory_file) of the group C(all) is the path of the file, for messages.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
-    host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
+    host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose name ends in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
   - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. With
     C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every playbook run ends immediately, and shows only the

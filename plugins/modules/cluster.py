@@ -93,12 +93,12 @@ degraded:
       description: Message from AWS about the insufficient capacity.
       type: str
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
+  description: IDs of the cluster's resources by kind and key. In check mode, these are the predicted IDs.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
+  description: IDs of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

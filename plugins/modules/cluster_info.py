@@ -64,7 +64,7 @@ resources:
       type: str
       sample: main
     id:
-      description: Id that AWS assigned.
+      description: ID that AWS assigned.
       type: str
       sample: vpc-0123456789abcdef0
     properties:
@@ -93,7 +93,7 @@ nodes:
       type: int
       sample: 2
     instance_id:
-      description: Id of the instance.
+      description: ID of the instance.
       type: str
       sample: i-0123456789abcdef0
     instance_type:

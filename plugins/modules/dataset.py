@@ -11,8 +11,8 @@ short_description: Stages a data set on shared storage, on a host's disk, or in 
 description:
   - Downloads a data set from S3 or a URL, or uses files that were copied from the controller. Then verifies and unpacks the data set, and
     moves the complete data set to its final path in a single rename. A data set that is up to date is not changed.
-  - The work runs in the background while the action plugin shows its progress. The work continues even if Ansible is interrupted. If the
-    work itself is interrupted, the next run of the module continues the work.
+  - The data set is staged in the background while the action plugin shows the progress. Staging continues even if Ansible is interrupted.
+    If staging itself is interrupted, the next run of the module continues it.
   - The AWS CLI accesses S3 with the credentials of the instance role. curl downloads URLs.
 options:
   source:
@@ -24,8 +24,8 @@ options:
     default: ""
   sources:
     description:
-      - Several sources that together make one data set, instead of O(source). O(name) is required. A file of a later source replaces a file
-        of an earlier source with the same path.
+      - Several sources that together make one data set, instead of O(source). O(name) is required. A file from a later source replaces a
+        file with the same path from an earlier source.
     type: list
     elements: dict
     default: []
@@ -87,7 +87,7 @@ options:
     default: false
   shards:
     description:
-      - Rank counts. For each count, the module divides the files among that many ranks, and writes one list of files per rank.
+      - List of rank counts. For each count, the module divides the files among that many ranks, and writes one list of files per rank.
     type: list
     elements: int
     default: []
@@ -142,13 +142,12 @@ options:
         required: true
   attempt:
     description:
-      - Id of the playbook run that this task belongs to. The action plugin sets this option.
+      - ID of the playbook run that this task belongs to. The action plugin sets this option.
     type: str
     default: ""
   wait:
     description:
-      - Maximum time to wait for the end of the work, in seconds. If the work has not ended by then, the module returns the progress of the
-        work.
+      - Maximum time to wait until staging has ended, in seconds. If staging has not ended by then, the module returns its progress.
     type: int
     default: 5
 attributes:
@@ -227,17 +226,17 @@ shares:
   type: list
   elements: list
 finished:
-  description: Whether the work has ended.
+  description: Whether staging has ended.
   returned: always
   type: bool
 progress:
-  description: Progress of the work.
-  returned: until the work has ended
+  description: Progress of staging.
+  returned: until staging has ended
   type: dict
   contains:
     stage:
       description: The current stage.
-      returned: when the work has begun
+      returned: when staging has begun
       type: str
       sample: fetching
     done:
@@ -245,7 +244,7 @@ progress:
       returned: when it is known
       type: int
     total:
-      description: Total size of the stage, in the same unit as RV(progress.done).
+      description: Total for the stage, in the same unit as RV(progress.done).
       returned: when it is known
       type: int
     source:
@@ -259,7 +258,7 @@ progress:
       type: int
       sample: 4
     seconds:
-      description: Seconds since the work began.
+      description: Seconds since staging began.
       returned: always
       type: int
       sample: 95

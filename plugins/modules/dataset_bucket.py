@@ -10,7 +10,7 @@ version_added: 0.1.0
 short_description: Manages an S3 bucket for data sets
 description:
   - Creates a bucket that blocks public access, encrypts its objects, and rejects requests without TLS.
-  - If the tag C(deeplearning:cluster) of an existing bucket does not contain this cluster's name, the bucket is used but not changed.
+  - If the tag C(deeplearning:cluster) of an existing bucket is not set to this cluster's name, the bucket is used but not changed.
   - Buckets are never deleted.
 options:
   bucket:
@@ -25,7 +25,7 @@ options:
     required: true
   kms_key_id:
     description:
-      - Id or ARN of a KMS key that encrypts new objects. By default, new objects are encrypted with Amazon S3 managed keys (SSE-S3).
+      - ID or ARN of a KMS key that encrypts new objects. By default, new objects are encrypted with Amazon S3 managed keys (SSE-S3).
       - The key policy must allow the nodes' role to use the key.
     type: str
   tags:

@@ -10,10 +10,10 @@ version_added: 0.1.0
 short_description: Manages an Amazon EMR cluster with uniform instance groups
 description:
   - Creates, resizes, replaces or terminates an EMR cluster with a master, core nodes and task nodes, and adds steps to it.
-  - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the id of the EMR cluster. The module does
+  - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the ID of the EMR cluster. The module does
     not change other EMR clusters with the same name and tags. All nodes are On-Demand Instances. A run waits until all nodes are ready.
     The timeout for this wait is always at least 1800 seconds, or 5400 seconds while the number of nodes in a group decreases.
-  - The module refers to other resources by their ids or names and never changes them. EMR itself adds rules to the security groups that
+  - The module refers to other resources by their IDs or names and never changes them. EMR itself adds rules to the security groups that
     it manages for the nodes.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
@@ -93,7 +93,7 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
+  description: IDs of the cluster's resources by kind and key. In check mode, these are the predicted IDs.
   returned: success
   type: dict
   sample: {"emr_cluster": {"main": "j-3KVTXXXXXX7UG"}}

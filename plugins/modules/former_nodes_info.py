@@ -11,8 +11,8 @@ short_description: Lists the instances that have left a cluster, and those that 
 description:
   - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
-  - If an Auto Scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
-    interrupted Spot Instance is an example. AWS keeps scaling activities for six weeks.
+  - If an Auto Scaling group did not terminate an instance itself, for example after a Spot interruption, the activities may contain only
+    the launch of that instance. AWS keeps scaling activities for six weeks.
   - With O(node_service=emr), lists the instances that EMR has terminated. EMR lists them for 30 days.
 options:
   cluster:
@@ -27,7 +27,7 @@ options:
     required: true
   instance_ids:
     description:
-      - Ids of the instances that are in the cluster now. These instances are never listed.
+      - IDs of the instances that are in the cluster now. These instances are never listed.
     type: list
     elements: str
     default: []
@@ -66,13 +66,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance_ids:
-  description: Ids of the instances, sorted.
+  description: IDs of the instances, sorted.
   returned: success
   type: list
   elements: str
   sample: [i-0123456789abcdef0]
 running_instance_ids:
-  description: Ids of the nodes that are running now, sorted.
+  description: IDs of the nodes that are running now, sorted.
   returned: success
   type: list
   elements: str
@@ -84,16 +84,16 @@ nodes:
   elements: dict
   contains:
     instance_id:
-      description: Id of the instance.
+      description: ID of the instance.
       type: str
     cause:
-      description: Reason that AWS gives for the termination or detachment. The value is empty if the group neither terminated nor detached
-        the instance.
+      description: Reason that AWS gives for the termination or detachment. The value is empty if the Auto Scaling group neither terminated
+        nor detached the instance.
       type: str
       sample: At 2026-11-22T06:16:42Z an instance was taken out of service in response to an EC2 health check.
     replacement:
-      description: Id of a running instance that the group launched later as a replacement. The value is empty if there is no replacement
-        yet.
+      description: ID of a running instance that the Auto Scaling group launched later as a replacement. The value is empty if there is no
+        replacement yet.
       type: str
 """
 

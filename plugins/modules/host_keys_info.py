@@ -17,7 +17,7 @@ description:
 options:
   instance_ids:
     description:
-      - Ids of the instances.
+      - IDs of the instances.
     type: list
     elements: str
     required: true
@@ -72,7 +72,7 @@ host_keys:
   elements: dict
   contains:
     instance_id:
-      description: Id of the instance.
+      description: ID of the instance.
       type: str
       sample: i-0123456789abcdef0
     keys:

@@ -67,12 +67,12 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
+  description: IDs of the cluster's resources by kind and key. In check mode, these are the predicted IDs.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
+  description: IDs of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

@@ -39,7 +39,7 @@ options:
     default: 0
   token:
     description:
-      - Random text, which is the same on all hosts. If the token is not empty, the file that this host writes to the shared storage is
+      - Random string that is the same on all hosts. If the token is not empty, the file that this host writes to the shared storage is
         kept, so that another host can read and remove it with O(context=between_nodes).
     type: str
     default: ""

@@ -35,12 +35,12 @@ options:
       script:
         description:
           - A file on the controller, an C(https://) URL, or C(s3://bucket/key). A file without C(#!) is a bash script.
-          - The host downloads from URLs. The AWS CLI downloads from S3 with the credentials of the instance role.
+          - The host downloads scripts from URLs. For scripts in S3, it uses the AWS CLI with the credentials of the instance role.
         type: str
       sha256:
         description:
           - SHA-256 digest of a script from a URL. A file with a different digest is not run.
-          - If the digest is specified, the digest counts as content, and the URL does not. Otherwise, only the URL counts.
+          - If the digest is specified, it counts as content of the step, and the URL does not. Otherwise, the URL counts as content.
         type: str
       arguments:
         description:
@@ -58,7 +58,7 @@ options:
         type: str
       version:
         description:
-          - Branch, tag or commit of the repository. The default is its default branch.
+          - Branch, tag or commit to check out. If empty, the default branch of the repository is used.
         type: str
         default: ""
       path:
@@ -125,7 +125,7 @@ options:
     type: str
   attempt:
     description:
-      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new id.
+      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new ID.
     type: str
   wait:
     description:
@@ -163,7 +163,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 attempt:
-  description: Id of the attempt that was started.
+  description: ID of the attempt that was started.
   returned: with O(state=started), unless all steps have succeeded
   type: str
 finished:

@@ -10,10 +10,10 @@ version_added: 0.2.0
 short_description: Configures SGE (Grid Engine) on a host
 description:
   - Runs on the host. O(component=controller) configures C(sge_qmaster) on the master. O(component=node) configures C(sge_execd) on a node.
-  - The hosts must have the programs of Grid Engine and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
+  - The hosts must have the Grid Engine programs and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
     M(deeplearning.cluster.slurm_key).
-  - Changes to O(nodes) do not affect running jobs. No job starts on a node that is no longer in O(nodes). The node is removed when no job
-    is running on it.
+  - Changes to O(nodes) do not affect running jobs. No job starts on a node that is no longer in O(nodes). A run removes such a node when no
+    job is running on it.
   - Queue instances that an operator has disabled stay disabled.
 options:
   component:
@@ -26,7 +26,7 @@ options:
     required: true
   nodes:
     description:
-      - With O(component=controller), all nodes. The first one runs C(sge_qmaster).
+      - With O(component=controller), all nodes. The first node runs C(sge_qmaster).
       - With O(component=node), an entry for the master, and an entry for this host.
       - Required with O(state=present).
     type: list
@@ -46,7 +46,7 @@ options:
         description:
           - Number of CPUs, which is the number of slots.
           - If a node has no such value, its hardware in the current configuration is kept. If the node is not in the configuration either,
-            it is left out, with a warning.
+            the module omits the node and shows a warning.
         type: int
       gpus:
         description:
@@ -55,9 +55,9 @@ options:
         default: 0
   state_directory:
     description:
-      - Directory of the queue. On shared storage, the queue survives a replacement of the master.
-      - Only root and the login user may be able to write to its parent directories.
-      - Required with O(component=controller), and with O(state=present).
+      - Directory of the queue. On shared storage, the queue is kept when the master is replaced.
+      - Only root and the login user may have write permission for the parent directories.
+      - Required with O(component=controller) or O(state=present).
     type: path
   user:
     description:
@@ -77,12 +77,12 @@ options:
     default: []
   parameters:
     description:
-      - Further settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
+      - Additional settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
     type: dict
     default: {}
   timeout:
     description:
-      - Seconds to wait until C(sge_qmaster) responds, or until the node registers with it.
+      - Seconds to wait for C(sge_qmaster) to respond, or for the node to register with it.
     type: int
     default: 120
   state:
@@ -99,7 +99,7 @@ attributes:
     description: Predicts the changes without writing anything.
     support: full
   diff_mode:
-    description: Shows the differences of files, services and settings.
+    description: Shows the differences in files, services and settings.
     support: full
   idempotent:
     description: A correctly configured host is not changed.

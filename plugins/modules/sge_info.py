@@ -7,12 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sge_info
 version_added: 0.2.0
-short_description: Reads what a host can offer to SGE (Grid Engine)
+short_description: Reads a host's hardware and missing packages for SGE (Grid Engine)
 description:
-  - Runs on the host. Returns the numbers of its CPUs and GPUs, the packages of Grid Engine that it lacks, and whether it has the MUNGE key
-    of a cluster.
+  - Runs on the host. Returns the numbers of the host's CPUs and GPUs, the Grid Engine packages that the host lacks, and whether the host
+    has the MUNGE key of a cluster.
   - GPUs are counted with C(nvidia-smi -L).
-  - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, as on Amazon Linux.
+  - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
 options:
   controller:
     description:
@@ -54,7 +54,7 @@ missing_packages:
   type: list
   elements: str
 key_digest:
-  description: Digest of the cluster's MUNGE key. Empty if the host has no such key.
+  description: Digest of the cluster's MUNGE key. The value is empty if the host has no such key.
   returned: success
   type: str
   sample: 0f343b093155

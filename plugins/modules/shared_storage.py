@@ -11,7 +11,7 @@ short_description: Mounts the cluster's shared storage on a host
 description:
   - Runs on the host. Writes an entry to C(/etc/fstab), mounts the file system, and verifies in the mount table that the correct file
     system is mounted. Then makes the login user the owner of the root directory of the file system.
-  - Retries for a while, because the DNS names of new mount targets take time to propagate.
+  - Retries a failed mount for at most O(timeout) seconds, because the DNS names of new mount targets take time to propagate.
   - Fails if the client for the file system is not installed on the host. The message names the client.
   - Nodes that M(deeplearning.cluster.node_group) launches get the same C(/etc/fstab) entry at boot.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
@@ -27,13 +27,13 @@ options:
   source:
     description:
       - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
-      - With O(kind=efs), the source is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With
+      - With O(kind=efs), the source is the ID of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With
         O(kind=bucket), it is C(s3://BUCKET/PREFIX).
       - Mountpoint for Amazon S3 mounts buckets read-only, with the credentials of the instance role.
     type: str
   file_system_id:
     description:
-      - Id of the EFS file system. This is the same as O(source) with O(kind=efs).
+      - ID of the EFS file system. This is the same as O(source) with O(kind=efs).
     type: str
   region:
     description:
@@ -51,7 +51,7 @@ options:
     type: str
   access_point:
     description:
-      - Id of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
+      - ID of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
       - Requires TLS.
     type: str
   encrypt_in_transit:

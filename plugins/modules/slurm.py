@@ -116,7 +116,7 @@ options:
     default: false
   parameters:
     description:
-      - Further parameters of C(slurm.conf), which override the collection's defaults, such as C(SlurmdTimeout).
+      - Additional parameters of C(slurm.conf), which override the collection's defaults, such as C(SlurmdTimeout).
     type: dict
     default: {}
   settings:

@@ -49,7 +49,7 @@ drained:
   type: list
   elements: str
 jobs:
-  description: Ids of the jobs that are running on the nodes.
+  description: IDs of the jobs that are running on the nodes.
   returned: success
   type: list
   elements: str

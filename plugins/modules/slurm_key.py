@@ -13,7 +13,7 @@ description:
     key.
   - Runs C(munged) with the key, which is in C(/etc/munge/deeplearning.key) and which only C(munged) and root can read. The key of the
     distribution's package is not used.
-  - The result contains the key. Set C(no_log) on the task. Differences show only a digest of the key.
+  - The result contains the key, so set C(no_log) on the task. Diffs show only a digest of the key.
 options:
   key:
     description:

@@ -15,7 +15,7 @@ description:
     C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
   - By default, the AWS managed key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
     With a customer managed key, a role also needs C(kms:Decrypt).
-  - The result contains the private key. Set C(no_log) on the task.
+  - The result contains the private key, so set C(no_log) on the task.
 options:
   cluster:
     description:
@@ -39,7 +39,7 @@ options:
     version_added: 0.2.0
   kms_key_id:
     description:
-      - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
+      - ID, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
       - If a different KMS key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's
         history stay encrypted with the earlier key.
     type: str

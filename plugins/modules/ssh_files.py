@@ -28,7 +28,7 @@ options:
     required: true
   nodes:
     description:
-      - Value of the variable C(deeplearning_nodes) of the nodes inventory. If omitted, the hosts' variables provide the instance ids and
+      - Value of the variable C(deeplearning_nodes) of the nodes inventory. If omitted, the hosts' variables provide the instance IDs and
         proxy commands.
     type: dict
     default: {}
@@ -63,13 +63,13 @@ options:
     default: {}
   revoked:
     description:
-      - Ids of instances that are not trusted, in addition to O(former).
+      - IDs of instances that are not trusted, in addition to O(former).
     type: list
     elements: str
     default: []
   former:
     description:
-      - Ids of instances that were hosts of the cluster and are no longer trusted. The default is the revoked instances in
+      - IDs of instances that were hosts of the cluster and are no longer trusted. The default is the revoked instances in
         C(known_hosts).
     type: list
     elements: str
@@ -109,17 +109,17 @@ cached:
   returned: success
   type: bool
 gone:
-  description: Ids of instances that are no longer hosts of the cluster but have host keys from an earlier run.
+  description: IDs of instances that are no longer hosts of the cluster but have host keys from an earlier run.
   returned: success
   type: list
   elements: str
 revoked:
-  description: Ids of the revoked instances.
+  description: IDs of the revoked instances.
   returned: success
   type: list
   elements: str
 unknown:
-  description: Ids of instances whose host keys are unknown.
+  description: IDs of instances whose host keys are unknown.
   returned: success
   type: list
   elements: str

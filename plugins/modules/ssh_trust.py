@@ -39,7 +39,7 @@ options:
     type: str
   principals:
     description:
-      - All names and addresses of the host for SSH. The first entry must be the instance id, because revocation uses this entry.
+      - All names and addresses of the host for SSH. The first entry must be the instance ID, because revocation uses this entry.
     type: list
     elements: str
     required: true
@@ -59,7 +59,7 @@ options:
     default: []
   revoked:
     description:
-      - Ids of instances whose certificates the host rejects, both as an SSH server and as an SSH client.
+      - IDs of instances whose certificates the host rejects, both as an SSH server and as an SSH client.
     type: list
     elements: str
     default: []

@@ -93,8 +93,8 @@ options:
     type: str
   resume:
     description:
-      - Name of an earlier job that this job continues from a checkpoint. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) then contains the path of
-        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new checkpoints to it.
+      - Name of an earlier job that this job continues from a checkpoint. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) is then set to the directory
+        of the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new checkpoints to it.
       - The earlier job must have ended, and its checkpoint directory must contain a complete checkpoint. Hidden files, and files and
         directories whose names end in C(.tmp), count as partial checkpoints.
     type: str
@@ -145,8 +145,8 @@ options:
     default: /opt/pytorch/bin/python
   user:
     description:
-      - User account that runs the processes. The account must exist on all hosts with the same user id.
-      - If the default user does not exist on a host, it is created with uid and gid 61000. This user has no password, belongs only to its
+      - User account that runs the processes. The account must exist on all hosts with the same user ID.
+      - If the default user does not exist on a host, it is created with UID and GID 61000. This user has no password, belongs only to its
         own group, and cannot log in.
     type: str
     default: deeplearning
@@ -221,8 +221,8 @@ options:
     default: 0
   time_limit:
     description:
-      - Maximum duration of the job in seconds. After this time, the hosts stop the job without help from the controller, and the job
-        counts as failed.
+      - Maximum duration of the job in seconds. After this time, the hosts stop the job, even without the controller, and the job counts as
+        failed.
       - V(0) means no limit.
     type: int
     default: 0
@@ -247,7 +247,7 @@ options:
     version_added: 0.2.0
   hang_steps:
     description:
-      - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus 10 s.
+      - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
         example for an evaluation.
       - With V(0), the time between steps is not checked.
@@ -256,11 +256,11 @@ options:
     version_added: 0.2.0
   restarts:
     description:
-      - Maximum number of restarts in a row without a new checkpoint. A new checkpoint resets the count, so that a long job is not ended by
-        faults that are days apart.
+      - Maximum number of consecutive restarts without a new checkpoint. A new checkpoint resets the count, so that a long job is not ended
+        by faults that are days apart.
       - If an attempt of the job fails, the hosts start the job again, unless it is certain to fail again. The hosts do this without the
         controller. The page C(docs/recovery.md) describes when a job is restarted.
-      - With V(0), the job ends with its first failure.
+      - With V(0), the job ends at its first failure.
     type: int
     default: 3
     version_added: 0.2.0
@@ -273,10 +273,10 @@ options:
     version_added: 0.2.0
   spares:
     description:
-      - Number of O(hosts), those with the highest numbers, that do not run the job but wait. If the job is restarted because another host
-        is lost, a spare takes its place, so the number of training processes does not change.
-      - A spare that is lost does not disturb the job.
-      - Not possible with O(queue).
+      - Number of O(hosts) that wait on standby instead of running the job. These are the hosts with the highest numbers. If the job is
+        restarted because another host is lost, a spare takes its place, so the number of training processes does not change.
+      - The loss of a spare does not affect the job.
+      - Cannot be combined with O(queue).
     type: int
     default: 0
     version_added: 0.2.0
@@ -289,8 +289,8 @@ options:
     version_added: 0.2.0
   restart_exit_codes:
     description:
-      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. For these statuses, the same error may
-        occur again without ending the job.
+      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. A repeated error does not end the job
+        if the script exits with one of these statuses.
     type: list
     elements: int
     default: []
@@ -334,7 +334,7 @@ options:
     version_added: 0.2.0
   instance_id:
     description:
-      - Id of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this id.
+      - ID of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this ID.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   dest:
@@ -509,7 +509,7 @@ lines:
   type: list
   elements: str
 queue_id:
-  description: Id of the job in the queue.
+  description: ID of the job in the queue.
   returned: when O(state=submitted), except in check mode for a new job
   type: str
   sample: "12"

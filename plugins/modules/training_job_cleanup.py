@@ -36,7 +36,7 @@ options:
   running:
     description:
       - Names of jobs that have active units on other hosts, as returned in RV(running) on those hosts. These jobs, and jobs with active
-        units on this host, count as running regardless of what their files say, and are kept.
+        units on this host, count as running regardless of the contents of their files, and are kept.
     type: list
     elements: str
     default: []

@@ -124,7 +124,7 @@ jobs:
           type: str
           sample: slurm
         id:
-          description: Id that the queue has assigned to the job.
+          description: ID that the queue has assigned to the job.
           type: str
           sample: "12"
         submitted:
@@ -223,7 +223,7 @@ jobs:
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: Number of processes in the job, without those on standby. The number is V(0) until a process has started.
+      description: Number of processes in the job, excluding standby processes. The number is V(0) until a process has started.
       type: int
     processes:
       description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -256,7 +256,7 @@ jobs:
           description: Name of the host that runs the process.
           type: str
         instance:
-          description: Id of the EC2 instance that runs the process.
+          description: ID of the EC2 instance that runs the process.
           returned: when the host is an EC2 instance
           type: str
         state:
@@ -264,7 +264,7 @@ jobs:
           type: str
           choices: [running, succeeded, failed, stopped, lost]
         processes:
-          description: Number of processes in the attempt, without those on standby.
+          description: Number of processes in the attempt, excluding standby processes.
           type: int
         started:
           description: When the process started, in seconds since 1970.
@@ -366,7 +366,7 @@ jobs:
       type: dict
       contains:
         nodes:
-          description: Number of hosts that the job has or had.
+          description: Number of hosts that the job uses or has used.
           type: int
         seconds:
           description: Time from the creation of the job to its end, or until now.

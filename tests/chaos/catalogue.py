@@ -123,7 +123,7 @@ def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> Job
     return JobFault(
         f"network_{kind}",
         "network",
-        f"{description}, except for SSH, until the hosts have noticed the fault",
+        f"{description}, except for SSH, until the hosts have detected the fault",
         "network.cut",
         {"kind": kind},
         causes=causes,
@@ -327,7 +327,7 @@ JOB_FAULTS = (
     JobFault(
         "checkpoints_read_only",
         "storage",
-        "the job has no permission to write checkpoints until the hosts have noticed the fault",
+        "the job has no permission to write checkpoints until the hosts have detected the fault",
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
     ),

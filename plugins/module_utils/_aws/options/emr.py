@@ -33,7 +33,7 @@ OPTIONS = (
         "emr_image_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "Id of a custom image for all nodes. Requires release 5.7.0 or later.",
+        "ID of a custom image for all nodes. Requires release 5.7.0 or later.",
         "The image must be based on Amazon Linux 2023 for release 7.0.0 or later, on Amazon Linux 2 for release 5.30.0 or later, and on"
         " Amazon Linux 1 for earlier releases. The image must have one EBS volume of at most 100 GiB.",
         "By default, EMR uses the image of the release.",
@@ -72,16 +72,16 @@ OPTIONS = (
         IN_PLACE,
         "Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the highest"
         " numbers, and waits up to an hour for the containers on these nodes.",
-        "The cluster must not have several task groups with nodes.",
+        "At most one task group of the cluster may have nodes.",
     ),
     _option(
         "emr_service_role",
         {"type": "str", "default": "EMR_DefaultRole"},
         REPLACES_EMR_CLUSTER,
         "Name or ARN of the IAM role that EMR assumes. A run never changes or deletes the role.",
-        "If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and the named security"
-        " groups need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true). If EMR creates the security groups, the"
-        " VPC also needs this tag.",
+        "If the role has the AWS managed policy C(AmazonEMRServicePolicy_v2), the cluster (O(tags)), the subnet and the security groups"
+        " that you specify need the tag C(for-use-with-amazon-emr-managed-policies) with the value V(true). If EMR creates the security"
+        " groups, the VPC also needs this tag.",
     ),
     _option(
         "emr_instance_profile",
@@ -96,7 +96,7 @@ OPTIONS = (
         "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
         " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
         " account share the roles, so a run never deletes them.",
-        "AWS marks these managed policies as deprecated. If IAM no longer attaches these policies, create your own roles.",
+        "AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own roles.",
         "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
     _option(
@@ -109,14 +109,14 @@ OPTIONS = (
         "emr_subnet_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "Id of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
+        "ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
         "By default, EMR chooses a subnet of the default VPC.",
     ),
     _option(
         "emr_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security groups of the"
+        "IDs of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security groups of the"
         " nodes, but not to the security group for service access.",
         "In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic from all"
         " addresses, except on the ports that the account permits.",
@@ -138,8 +138,8 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "Ids of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access."
-        " Each list can contain at most 4 ids.",
+        "IDs of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access."
+        " Each list can contain at most 4 IDs.",
         suboptions=(
             Suboption("master", {"type": "list", "elements": "str", "default": []}, "Additional security groups for the master."),
             Suboption(

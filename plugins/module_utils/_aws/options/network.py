@@ -31,7 +31,7 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never changes or"
+            "ID of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never changes or"
             " deletes it.",
             "By default, a run creates a VPC for the cluster.",
             "Modules that manage a single component also need this option and the related network options, because no tag in AWS shows"

@@ -72,7 +72,7 @@ OPTIONS = (
         (
             "Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered, configured"
             " and checked in the same way as workers, and cost the same.",
-            "A job on all nodes does not use the spares. If the job loses a node, it continues on a spare.",
+            "A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.",
             "Spares count as workers for O(worker_minimum). By default, all spares are required.",
         ),
     ),
@@ -180,7 +180,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Id of the AMI for the nodes.",
+            "ID of the AMI for the nodes.",
             "O(image_id), O(image_parameter) and O(image_framework) are mutually exclusive.",
         ),
     ),
@@ -190,7 +190,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.",
+            "Public SSM parameter that contains the ID of an AMI, such as a parameter of the Deep Learning AMIs.",
             "The first run looks up the image. Later runs keep this image until the option changes, so that a new release of the image does"
             " not cause the nodes to be replaced.",
         ),
@@ -279,7 +279,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS encryption.",
+            "ID, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS encryption.",
             "The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.",
         ),
     ),
@@ -333,8 +333,8 @@ OPTIONS = (
         (
             "Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For example, a database"
             " can then allow connections from these groups. A run never changes or deletes these groups.",
-            "These groups must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default, and a"
-            " node is in up to 2 groups of the cluster.",
+            "These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups per network interface."
+            " The cluster's own groups use up to 2 of them.",
         ),
     ),
     Option(

@@ -21,7 +21,7 @@ OPTIONS: tuple[Option, ...] = (
         MODULES,
         forbidden(COPY_DATA),
         (
-            "Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon FSx manages.",
+            "ID or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon FSx manages.",
             "The default is the account's AWS managed key for the service.",
         ),
     ),

@@ -29,7 +29,7 @@ CHECKS = (
         None,
         system.decide_clock,
         (MONITOR, RESTART),
-        "a clock that differs from the controller's clock by 5 s; by 60 s",
+        "a clock that differs from the controller's clock by 5 s or more; by 60 s or more",
         (ON_DEMAND,),
     ),
     Check(
@@ -37,10 +37,10 @@ CHECKS = (
         system.read_disks,
         system.decide_disks,
         (RESTART,),
-        "less than 1 GiB (on small disks 5 %) or less than 1 % of the inodes free",
+        "less than 1 GiB of free space (on small disks, less than 5 %); less than 1 % free inodes",
     ),
     Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system"),
-    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % of the memory available", (ON_DEMAND,)),
+    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
     Check(
         "storage",
         storage.write,

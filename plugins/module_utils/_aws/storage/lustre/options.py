@@ -47,7 +47,7 @@ OPTIONS = (
         (NETWORK, MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
-            "Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
+            "ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
             " a different VPC, there must be a route to the file system, and nodes mount the file system by its address.",
         ),
     ),
