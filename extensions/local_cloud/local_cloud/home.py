@@ -39,7 +39,7 @@ class Setup:
 
     name: str = "local-cloud"
     port: int = 0
-    """Port of the API on 127.0.0.1, 0 before the first start."""
+    """Port of the API on 127.0.0.1, or 0 before the first start."""
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
@@ -138,7 +138,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Return the process id of the server, or None if the server is not running."""
+        """Return the process ID of the server, or None if the server is not running."""
         try:
             with self.lock_file.open() as lock:
                 try:

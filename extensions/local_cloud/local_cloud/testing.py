@@ -1,4 +1,4 @@
-"""Functions and classes that give tests local clouds and hosts."""
+"""Functions and classes that provide local clouds and hosts for tests."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Control:
         self._ask("POST", "suspend", {"group": group, "process": process})
 
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
-        """Create a Capacity Block and return its id.
+        """Create a Capacity Block and return its ID.
 
         Options: `start` (default: 0) and `duration` (default: one day) in seconds, and `tags`.
         """

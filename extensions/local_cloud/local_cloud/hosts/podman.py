@@ -58,7 +58,7 @@ class Podman:
     def configure(self, image: str, *options: str) -> bool:
         """Write a configuration with an OCI runtime that can run `image`: the machine's default, or the first other runtime that works.
 
-        Returns whether the image also runs with these options of `podman run`. Raises `PodmanError`.
+        Return whether the image also runs with these options of `podman run`. Raises `PodmanError`.
         """
         reasons = []
         for runtime in ("", "runc", "crun"):
