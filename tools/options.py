@@ -1,6 +1,6 @@
 """Writes the documentation of the provisioning options from their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster` and the table of
+`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster`, and the table of
 docs/changes.md from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
 """
 
