@@ -28,7 +28,7 @@ from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = 6.0
-"""Seconds that the playbook may take longer."""
+"""Maximum number of seconds by which the playbook may be slower."""
 
 CLUSTER = "benchmark"
 LAUNCHER = "torchrun"

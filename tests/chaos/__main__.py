@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# This import sets the environment of everything that tests start.
+# This import sets the environment of all processes that tests start.
 import conftest  # noqa: F401  # pylint: disable=unused-import
 
 from . import checks, runner

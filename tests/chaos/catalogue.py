@@ -12,7 +12,7 @@ from typing import Any
 
 SCRIPT = Path(__file__).with_name("workload.py")
 
-#: How long after a fault the hosts must have noticed it, in seconds, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
+#: Number of seconds within which hosts must notice a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
 #: a median step of 0.1 s.
 PROCESS, HOST, HANG = "process", "host", "hang"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}

@@ -18,16 +18,19 @@ INTERVAL = 10
 """Steps between two checkpoints of the script."""
 
 RESTARTED = 10.0
-"""Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
+"""Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
 
 LATE_STEPS = 5
-"""Steps of an earlier attempt after a later one has begun."""
+"""Maximum number of steps of an earlier attempt after a later attempt has begun."""
 
 CLOSE = 1e-9
-"""Relative difference of losses after a change of the number of ranks, which changes the order of additions."""
+"""Maximum relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
 SHARE = 0.01
-"""Relative difference between the sum of the goodput buckets and the time of all nodes. Files are written a fraction of a second late."""
+"""Maximum relative difference between the sum of the goodput buckets and the time of all nodes.
+
+Files are written a fraction of a second late.
+"""
 SECONDS = 1.0
 
 
@@ -118,7 +121,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
-    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without this host.
+    A host that was suspended may complete a step or two of its attempt before it notices that the job has continued without this host.
     """
     reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:

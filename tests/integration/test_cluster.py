@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A whole cluster with one module: predicted, created, unchanged, changed, deleted."""
+"""The life cycle of a cluster that one module manages: creation, changes and deletion, with and without check mode."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def bucket(cloud, name):
 
 @pytest.fixture
 def spec(tmp_path):
-    """Returns a function that returns options of the module C(dataset), with this test's directory."""
+    """Returns a function that returns options of the module `dataset`, with this test's directory."""
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}

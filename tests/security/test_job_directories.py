@@ -82,7 +82,7 @@ def exchanging(one, other):
 
 
 def copy(code, place):
-    """Copy the code in the same way as C(state=started)."""
+    """Copy the code in the same way as `state=started`."""
     local_code.check_directory(str(place), "/proc/jobs/digits")
     descriptor = local_code.open_directory(str(place), USER)
 

@@ -347,7 +347,7 @@ def instance(number: int) -> dict:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_instances_with_other_tags(seed):
-    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with C(aws:)."""
+    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with `aws:`."""
     noise = random.Random(seed)
     instances = [instance(number) for number in (1, 2, 3)]
     for tag in noise.sample(instances[2]["Tags"][1:], noise.randint(1, 3)):
