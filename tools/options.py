@@ -145,8 +145,8 @@ def argument_specs() -> str:
         "description": [
             "Creates, changes or deletes the network, the file systems, the instance role and the nodes, all as one plan.",
             "The role runs on the controller. Check mode shows all changes without making them.",
-            "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). An empty string"
-            " has the same effect as an omitted variable.",
+            "Each option of the module M(deeplearning.cluster.cluster) corresponds to the variable C(deeplearning_<option>)."
+            " An empty string has the same effect as an omitted variable.",
         ],
         "options": role_options(options_of(), validates=True),
     }
@@ -162,8 +162,8 @@ def emr_argument_specs() -> str:
         "description": [
             "Makes an EMR cluster with uniform instance groups match its definition.",
             "The role runs on the controller. Check mode shows all changes without making them.",
-            "Each option of the module M(deeplearning.cluster.emr_cluster) is the variable C(deeplearning_<option>). An empty string"
-            " has the same effect as an omitted variable.",
+            "Each option of the module M(deeplearning.cluster.emr_cluster) corresponds to the variable C(deeplearning_<option>)."
+            " An empty string has the same effect as an omitted variable.",
         ],
         "options": role_options(options_of(EMR_CLUSTER), validates=False),
     }

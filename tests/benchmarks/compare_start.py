@@ -154,7 +154,7 @@ def report(pairs: Sequence[tuple[float, float]]) -> bool:
 def main() -> int:
     """Returns 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
     rounds = parser.parse_args().rounds
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as folder,

@@ -87,13 +87,13 @@ def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about how the job ended."""
     expected = "succeeded" if fault.survivable else "failed"
     if seen.said["state"] != expected:
-        yield f"the product says that the job {seen.said['state']}, and not that it {expected}"
+        yield f"the collection reports that the job {seen.said['state']}, and not that it {expected}"
     if (seen.result is not None) != fault.survivable:
         yield "the script has not finished" if fault.survivable else "the script has finished in spite of the fault"
     if not fault.survivable:
         why = str(seen.said["attempts"][-1].get("why"))
         if not re.search(fault.why, why):
-            yield f"the product explains the end with {why!r}, which does not match {fault.why!r}"
+            yield f"the collection explains the end with {why!r}, which does not match {fault.why!r}"
     count = len(seen.said["attempts"])
     if count > fault.attempts or (count < fault.attempts and not fault.at_most):
         yield f"there were {count} attempts, and not {fault.attempts}"

@@ -73,7 +73,7 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"problems": ["the injector failed"]}, "the injector failed"),
         (
             {"said": said("rank 2 on worker3 was killed by signal SIGKILL", state="failed")},
-            "the product says that the job failed, and not that",
+            "the collection reports that the job failed, and not that",
         ),
         ({"said": said(*["rank 2 on worker3 was killed by signal SIGKILL"] * 2)}, "there were 3 attempts, and not 2"),
         ({"said": said()}, "there were 1 attempts, and not 2"),
@@ -106,10 +106,10 @@ def test_a_wrong_result_is_refused(changes, complaint):
     ("changes", "complaint"),
     [
         ({"result": [1.5, 0.25]}, "the script has finished in spite of the fault"),
-        ({"said": said(*["ValueError at workload.py, line 7"] * 2)}, "the product says that the job succeeded, and not that it failed"),
+        ({"said": said(*["ValueError at workload.py, line 7"] * 2)}, "the collection reports that the job succeeded, and not that it"),
         (
             {"said": said(*["ValueError at workload.py, line 7"] * 2, state="failed", why="the budget")},
-            "the product explains the end with 'the budget'",
+            "the collection explains the end with 'the budget'",
         ),
         (
             {"said": said(*["ValueError at workload.py, line 7"] * 3, state="failed", why="line 7 occurred again")},
