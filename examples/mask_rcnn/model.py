@@ -181,7 +181,7 @@ def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
 
 
 def _look_up(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return the values of each image at all pairs of its x and y, which range from -1 to 1."""
+    """Sample each image at all pairs of its x and y coordinates, which range from -1 to 1."""
     grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), 3)
     return functional.grid_sample(images, grid, align_corners=False)
 

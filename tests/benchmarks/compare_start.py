@@ -2,9 +2,9 @@
 
 This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
 copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host
-runs the command that the launcher plans. Both times run from the start of the first process to the time in the first line that the script
-prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than the
-goal.
+runs the command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the
+script prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than
+the goal.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def first_line(output: str) -> float:
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
     """Returns, for each round, the seconds that the start takes with the playbook and by hand.
 
-    The order of the two ways alternates between rounds.
+    The order of the two methods alternates between rounds.
     """
     bench.train("converge")
     hosts = bench.hosts()

@@ -1,6 +1,7 @@
 """The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes the catalogue to docs/chaos.md.
 
-A row says what the suite does, and what the judge expects of the collection. The names of injectors are the names of functions in `faults`.
+Each row describes what the suite does and what the judge expects of the collection. The names of injectors are the names of functions in
+`faults`.
 """
 
 from __future__ import annotations

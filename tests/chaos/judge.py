@@ -174,7 +174,7 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
 
 
 def judge_goodput(seen: Evidence) -> Iterator[str]:
-    """Yield complaints about goodput that does not account for all the time that every node spent."""
+    """Yield complaints about goodput buckets that do not account for the total time of all nodes."""
     goodput = seen.said.get("goodput")
     if not goodput:
         yield "there is no goodput"

@@ -14,7 +14,7 @@ from .queues import KEY, UNTIL_GO, QueueHosts, queue_hosts, wait
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sge.md"
 QUEUE = f"/efs/sge-{CLUSTER}"
-#: After some seconds, SGE considers a node that does not respond unknown, and starts the node's jobs elsewhere.
+#: After some seconds without a response, the state of a node is unknown, and SGE starts the node's jobs elsewhere.
 PARAMETERS = {"sge_parameters": {"load_report_time": "00:00:04", "max_unheard": "00:00:20", "reschedule_unknown": "00:00:10"}}
 HOSTS = ["trust-master", "trust-worker2", "trust-worker3"]
 

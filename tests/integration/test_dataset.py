@@ -20,7 +20,7 @@ IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) 
 
 @pytest.fixture
 def bucket(cloud, name):
-    """A bucket with a few images and an object named like the marker file."""
+    """A bucket with a few images and an object that has the marker file's name."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket=f"{name}-images")
     for path, content in {**IMAGES, ".dataset.json": b"{}"}.items():

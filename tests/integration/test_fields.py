@@ -336,7 +336,7 @@ VIA = {
 
 
 def test_every_option_is_in_the_table():
-    """The options of EMR clusters are in test_emr.py."""
+    """The options of EMR clusters are tested in test_emr.py."""
     options = [option for option in OPTIONS if option.components != (EMR_CLUSTER,)]
     assert set(FIELDS) == {option.name for option in options if option.update.policy is not Policy.SUBJECT}
     assert {option.name for option in options} == {option for options in SPECS.values() for option in options}

@@ -236,8 +236,9 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """Nodes that mount over plain NFS, the former default, keep doing so. The new default applies only when all nodes are launched
-    again.
+    """Nodes that mount over plain NFS, the former default, continue to do so.
+
+    The new default applies only after all nodes have been replaced.
     """
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()

@@ -86,8 +86,9 @@ class Home:
 
     @property
     def networks(self) -> list[str]:
-        """Return ranges for a VPC. The order of the ranges differs between local clouds, so that local clouds that start together rarely
-        choose the same range.
+        """Return candidate address ranges for a VPC.
+
+        The order of the ranges differs between local clouds, so that local clouds that start together rarely choose the same range.
         """
         first = self._digest[2] % len(NETWORKS)
         return [*NETWORKS[first:], *NETWORKS[:first]]

@@ -103,7 +103,7 @@ def bare_hosts(
 
 @contextmanager
 def unused_range() -> Iterator[str]:
-    """Claim a CIDR range for the VPC of a test. Nothing on this machine uses the range, including other running tests.
+    """Claim a CIDR range for the VPC of a test. Nothing else on this machine uses the range, not even another running test.
 
     Containers of two VPCs with the same range cannot run on one machine.
     """

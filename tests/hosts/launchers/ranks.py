@@ -1,4 +1,4 @@
-"""Settings for mpirun ranks that share processor cores with the ranks on other hosts, and a check that the ranks train."""
+"""Settings for mpirun ranks that share processor cores with the ranks on other hosts, and a check that the ranks are training."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def as_root(*command: str) -> list[str]:
 
 
 def remove_as_root(path: Path) -> None:
-    """Remove a folder with files of containers. A missing folder is ignored."""
+    """Remove a folder that contains files of containers. A missing folder is ignored."""
     if path.exists():
         subprocess.run(as_root("rm", "-rf", "--one-file-system", str(path)), check=True, timeout=TIMEOUT)
 

@@ -18,7 +18,7 @@ PLAN = SimpleNamespace(name="set", source=SimpleNamespace(shown="s3://data/set")
 
 
 def entry(name, content=b"", **attributes):
-    """Return an entry of a tar archive and its content."""
+    """Return a tar archive entry and the content of the entry."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
     for key, value in attributes.items():
