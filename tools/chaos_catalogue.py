@@ -19,7 +19,7 @@ PAGE = REPOSITORY / "docs" / "chaos.md"
 
 def job_table() -> str:
     """Return the table of faults that affect jobs."""
-    rows = [f"| fault ({len(JOB_FAULTS)}) | where | what happens | the job | attempts | noticed within |", "|---|---|---|---|---|---|"]
+    rows = [f"| fault ({len(JOB_FAULTS)}) | where | what happens | the job | attempts | detected within |", "|---|---|---|---|---|---|"]
     return "".join(f"{row}\n" for row in (*rows, *map(_job_row, JOB_FAULTS)))
 
 

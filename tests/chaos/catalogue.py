@@ -13,7 +13,7 @@ from typing import Any
 
 SCRIPT = Path(__file__).with_name("workload.py")
 
-#: Number of seconds within which hosts must notice a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
+#: Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
 #: a median step of 0.1 s.
 PROCESS, HOST, HANG = "process", "host", "hang"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}
@@ -41,7 +41,7 @@ class JobFault:
     why: str = ""
     ranks: int = RANKS
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: How the fault is noticed: a key of NOTICED, or an empty string if the time is not judged.
+    #: How the fault is detected: a key of NOTICED, or an empty string if the time is not judged.
     noticed: str = ""
     #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
@@ -124,7 +124,7 @@ def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> Job
     return JobFault(
         f"network_{kind}",
         "network",
-        f"{description}, except for SSH, until the hosts have noticed the fault",
+        f"{description}, except for SSH, until the hosts have detected the fault",
         "network.cut",
         {"kind": kind},
         causes=causes,
@@ -328,7 +328,7 @@ JOB_FAULTS = (
     JobFault(
         "checkpoints_read_only",
         "storage",
-        "the job has no permission to write checkpoints until the hosts have noticed the fault",
+        "the job has no permission to write checkpoints until the hosts have detected the fault",
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
     ),

@@ -121,7 +121,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
-    A host that was suspended may complete a step or two of its attempt before it notices that the job has continued without this host.
+    A host that was suspended may complete a step or two of its attempt before it detects that the job has continued without this host.
     """
     reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:
@@ -164,9 +164,9 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
     """Yield complaints about times that are too long."""
     noticed, limit = noticed_after(seen), NOTICED.get(fault.noticed, math.inf)
     if fault.noticed and noticed is None:
-        yield "it is not known when the fault was noticed"
+        yield "it is not known when the fault was detected"
     elif noticed is not None and noticed > limit * slack:
-        yield f"the fault was noticed after {noticed:.1f} s, and not within {limit:g} s"
+        yield f"the fault was detected after {noticed:.1f} s, and not within {limit:g} s"
     if fault.ranks == RANKS and fault.noticed:
         for seconds in restarted_after(seen):
             if seconds > RESTARTED * slack:

@@ -235,7 +235,7 @@ def test_fewer_workers_are_accepted_without_a_lost_one(cloud, run, definition, n
     run("cluster", **definition)
     before = numbers(cloud, name)
     cloud.control.set_capacity({definition["instance_type"]: {"us-east-1a": 4}})
-    cloud.control.set_delays(group_health_check=600)  # the group never notices the loss
+    cloud.control.set_delays(group_health_check=600)  # the group never detects the loss
     workers = lose(cloud, name, 5)
     result = run("cluster", **definition | {"worker_count": 5})
     assert result["degraded"]["workers"] == 3

@@ -16,7 +16,7 @@ RULES = {
 
 
 def cut(job, kind):
-    """Drop or refuse the traffic of a host, except SSH, until the hosts have noticed the fault."""
+    """Drop or refuse the traffic of a host, except SSH, until the hosts have detected the fault."""
     job.wait_for_step()
     job.undo.callback(job.host.ssh, f"sudo nft delete table {TABLE}", check=False)
     job.strike(job.host, apply(kind))

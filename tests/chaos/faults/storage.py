@@ -41,7 +41,7 @@ def stall(job, seconds):
 
 
 def forbid(job):
-    """Revoke the permission to write checkpoints until the hosts have noticed the fault."""
+    """Take away the permission to write checkpoints until the hosts have detected the fault."""
     job.wait_for_step()
     folder = f"{job.directory}/checkpoints"
     mode = job.cluster.hosts[0].ssh(f"stat -c %a {folder}").stdout.strip()
