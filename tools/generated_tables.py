@@ -11,7 +11,10 @@ def start(tool: str, name: str) -> str:
 
 
 def with_tables(path: Path, tool: str, tables: dict[str, str]) -> str:
-    """Return the text of a page with current tables, given by their names. Raises ValueError if the page has no place for a table."""
+    """Return the text of a page with its tables replaced.
+
+    `tables` maps names to contents. Raises ValueError if the page lacks a table's markers.
+    """
     text = path.read_text(encoding="utf-8")
     end = f"<!-- End of what tools/{tool}.py writes -->\n"
     for name, table in tables.items():

@@ -53,7 +53,7 @@ EMR_CHECKS = (
 )
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
-# Actions that AWS also checks for the caller, each with the actions whose calls cause the check. Sources: the "dependent
+# Actions that AWS also checks for the caller, each with the actions that cause the check. Sources: the "dependent
 # actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
 # Reference, the permissions that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM
 # User Guide, "Tagging IAM resources".
@@ -111,7 +111,7 @@ class Account:
         return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
 
     def arns(self, *names: str) -> tuple[str, ...]:
-        """Return ARNs of an account's resources from strings such as `service:resource`. IAM ARNs contain no region."""
+        """Return the ARNs of an account's resources, each given as a string such as `service:resource`. IAM ARNs contain no region."""
         parts = [name.split(":", 1) for name in names]
         return tuple(f"arn:{self.partition}:{service}:{'' if service == 'iam' else '*'}:*:{resource}" for service, resource in parts)
 
@@ -476,7 +476,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         # Without this condition, a caller who specifies no document gets a shell, even if the policy does not allow shells
         Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
         Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
-        # The session ids of roles do not begin with the caller's id, but a tag of the session contains the caller's id
+        # The session IDs of roles do not begin with the caller's ID, but a tag of the session contains the caller's ID
         Scope(
             "EndOwnSessions",
             ("ssm:TerminateSession",),

@@ -1,6 +1,6 @@
 """Writes the documentation of the provisioning options from their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster` and the table of
+`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster`, and the table of
 docs/changes.md from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
 """
 
@@ -145,8 +145,8 @@ def argument_specs() -> str:
         "description": [
             "Creates, changes or deletes the network, the file systems, the instance role and the nodes, all as one plan.",
             "The role runs on the controller. Check mode shows all changes without making them.",
-            "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). An empty string"
-            " has the same effect as an omitted variable.",
+            "Each option of the module M(deeplearning.cluster.cluster) corresponds to the variable C(deeplearning_<option>)."
+            " An empty string has the same effect as an omitted variable.",
         ],
         "options": role_options(options_of(), validates=True),
     }
@@ -162,8 +162,8 @@ def emr_argument_specs() -> str:
         "description": [
             "Makes an EMR cluster with uniform instance groups match its definition.",
             "The role runs on the controller. Check mode shows all changes without making them.",
-            "Each option of the module M(deeplearning.cluster.emr_cluster) is the variable C(deeplearning_<option>). An empty string"
-            " has the same effect as an omitted variable.",
+            "Each option of the module M(deeplearning.cluster.emr_cluster) corresponds to the variable C(deeplearning_<option>)."
+            " An empty string has the same effect as an omitted variable.",
         ],
         "options": role_options(options_of(EMR_CLUSTER), validates=False),
     }
@@ -206,7 +206,7 @@ def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
 
 
 def value(option: Option) -> str:
-    """Return the template of an option's argument."""
+    """Return the Jinja template for an option's argument."""
     own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
     others = [f"({expression(variables(BY_NAME[name]), repr(''), of_string=True)})" for name in option.yields_to]
     return f"omit if {' or '.join(others)} else ({own})" if others else own

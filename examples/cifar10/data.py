@@ -74,7 +74,7 @@ def generate(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
     """
     patterns = _patterns(np.random.default_rng(seed))
     random = np.random.default_rng([seed, SPLITS.index(split)])
-    labels = random.permutation(np.arange(count) % CLASSES)  # equal numbers of each class
+    labels = random.permutation(np.arange(count) % CLASSES)  # the same number of images for each class
     shifts = random.integers(-LARGEST_SHIFT, LARGEST_SHIFT + 1, size=(count, 2))
     mirrored = random.random(count) < 0.5
     contrast = random.uniform(0.5, 1.5, size=(count, 1, 1, 1)).astype(np.float32)

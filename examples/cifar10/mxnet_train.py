@@ -1,7 +1,7 @@
 """Trains a residual network on CIFAR-10 or on similar images (see data.py) with MXNet, in one process or on many hosts in parallel.
 
 On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
-Servers and the scheduler also run this script: these processes do their work in `import mxnet`, and exit there.
+Servers and the scheduler also run this script: these processes do their work during `import mxnet`, and exit before it returns.
 Run the script with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
 """
 
@@ -61,7 +61,7 @@ def network_input(images: np.ndarray) -> np.ndarray:
 
 
 def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield the indices of full batches in random order. Other images are omitted, so that all workers have the same number of steps."""
+    """Yield the indices of full batches in random order. Leftover images are omitted, so that all workers have the same number of steps."""
     indices = order.permutation(count)
     for start in range(0, count - size + 1, size):
         yield indices[start : start + size]

@@ -78,7 +78,10 @@ class Report:
         self.writer = tf.summary.FileWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(output_directory() / "tensorboard")))
 
     def add(self, step: int, **values: float) -> None:
-        """Add values, and write their averages when a report is due. Other workers also count steps, so some steps are missing."""
+        """Add values, and write their averages when a report is due.
+
+        Other workers also advance the step counter, so this worker does not see every step.
+        """
         for name, value in values.items():
             self.seen.setdefault(name, []).append(value)
         if step < self.due:

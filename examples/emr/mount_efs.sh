@@ -3,7 +3,7 @@
 #
 #   mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]
 #
-# The directory is /efs by default. The script can be repeated: it only performs the steps that are missing. It gives a new, empty file
+# The directory is /efs by default. The script is idempotent: it performs only the steps that are missing. It gives a new, empty file
 # system to hadoop, and ends with an error unless hadoop can write to the file system. It writes the same line to /etc/fstab as the role
 # shared_storage of the collection deeplearning.cluster.
 set -euo pipefail
@@ -34,7 +34,7 @@ network of the nodes, and that its security group lets them in on port 2049."
   done
 }
 
-# Creates a file that does not exist, so that no link is followed, and removes it and what interrupted runs have left.
+# Tests write access: creates a new file, so that no link is followed, and removes this file and the files of interrupted runs.
 write_to() {
   local name
   name=.mount_efs-$(hostname)
@@ -57,7 +57,7 @@ if ! awk -v directory="$directory" '$1 !~ /^#/ && $2 == directory { found = 1 } 
   sudo mv /etc/fstab.mount_efs /etc/fstab
 fi
 mounted || retry sudo mount "$directory"
-# Only a new file system is given to the user. Others may use one that has an owner or contents.
+# Only a new file system gets a new owner. If a file system has an owner or contents, others may be using it.
 if [[ $(stat --format=%u "$directory") == 0 && -z $(ls -A "$directory") ]]; then
   sudo chown --no-dereference "$(id -u):$(id -g)" "$directory"
 fi

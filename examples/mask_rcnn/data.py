@@ -15,7 +15,7 @@ CLASSES = ("rectangle", "ellipse")  # the labels of these shapes are 1 and 2; 0 
 
 
 def default_directory() -> Path:
-    """Return the fastest shared storage where this user has write permission: Lustre, EFS, or the job's own directory."""
+    """Return the fastest shared storage that this user can write to: Lustre, EFS, or the job's own directory."""
     places = [Path("/fsx"), Path(os.environ.get("EFS_MOUNT", "/efs")), Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", Path.home()))]
     shapes = [place / "shapes" for place in places]
     return next((path for path in shapes if os.access(path if path.exists() else path.parent, os.W_OK)), shapes[-1])

@@ -68,7 +68,7 @@ class MaskRCNN(nn.Module):
         return [self._detect(*arguments, least_score) for arguments in zip(features, objectness, deltas, strict=True)]
 
     def _look(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the features, the objectness logit of each anchor [b, a], and the box differences of each anchor [b, a, 4]."""
+        """Return the features, the objectness logit of each anchor [b, a], and the box offsets of each anchor [b, a, 4]."""
         features = self.backbone(images.float() / 128 - 1)
         output = self.propose(features).permute(0, 2, 3, 1).reshape(len(images), -1, 5)
         return features, output[..., 0], output[..., 1:]
@@ -140,14 +140,14 @@ def iou(some: Tensor, others: Tensor) -> Tensor:
 
 
 def encode(boxes: Tensor, references: Tensor) -> Tensor:
-    """Return the differences of boxes from their references: shifts relative to the reference size, and logarithms of size ratios."""
+    """Return the offsets of boxes from their references: shifts relative to the reference size, and logarithms of size ratios."""
     size, reference_size = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3), references[:, 2:] - references[:, :2]
     shift = (boxes[:, :2] + boxes[:, 2:] - references[:, :2] - references[:, 2:]) / 2
     return torch.cat([shift / reference_size, (size / reference_size).log()], 1)
 
 
 def decode(deltas: Tensor, references: Tensor) -> Tensor:
-    """Return the boxes for which encode() returned these differences."""
+    """Return the boxes for which encode() returned these offsets."""
     reference_size = references[:, 2:] - references[:, :2]
     centre = (references[:, :2] + references[:, 2:]) / 2 + deltas[:, :2] * reference_size
     half = deltas[:, 2:].clamp(max=4).exp() * reference_size / 2
@@ -174,14 +174,14 @@ def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> T
 
 
 def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Return masks of the whole image [n, size, size] that correspond to masks of boxes [n, bins, bins]."""
+    """Paste the masks of boxes [n, bins, bins] into masks of the whole image [n, size, size], and return these."""
     pixels = torch.arange(size, device=boxes.device) + 0.5
     positions = (pixels - boxes[:, :2, None]) * 2 / (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)[..., None] - 1
     return _look_up(masks[:, None], positions[:, 0], positions[:, 1])[:, 0]
 
 
 def _look_up(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return the values of each image at all pairs of its x and y, which range from -1 to 1."""
+    """Sample each image at all pairs of its x and y coordinates, which range from -1 to 1."""
     grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), 3)
     return functional.grid_sample(images, grid, align_corners=False)
 

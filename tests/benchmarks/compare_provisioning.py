@@ -83,7 +83,7 @@ def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str
         if number == 1:
             print("each created", ", ".join(f"{count} {kind}" for kind, count in counts["ours"].items()), flush=True)
         if counts["ours"] != counts["amazon.aws"]:
-            sys.exit(f"the two did not create the same resources: {counts}")
+            sys.exit(f"the two collections did not create the same resources: {counts}")
     return seconds
 
 
@@ -102,7 +102,7 @@ def report(seconds: Mapping[tuple[str, str], list[float]]) -> bool:
 def main() -> int:
     """Returns 0 if the goals are met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder, LocalCloud(Path(folder) / "home", hosts=False) as cloud:
         cloud.client("ec2").create_key_pair(KeyName=DEFINITION["deeplearning_key_name"])

@@ -2,9 +2,9 @@
 
 This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
 copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host
-runs the command that the launcher plans. Both times run from the start of the first process to the time in the first line that the script
-prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than the
-goal.
+runs the command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the
+script prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than
+the goal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = 6.0
-"""Seconds that the playbook may take longer."""
+"""Maximum number of seconds by which the playbook may be slower."""
 
 CLUSTER = "benchmark"
 LAUNCHER = "torchrun"
@@ -126,7 +126,7 @@ def first_line(output: str) -> float:
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
     """Returns, for each round, the seconds that the start takes with the playbook and by hand.
 
-    The order of the two ways alternates between rounds.
+    The order of the two methods alternates between rounds.
     """
     bench.train("converge")
     hosts = bench.hosts()
@@ -154,7 +154,7 @@ def report(pairs: Sequence[tuple[float, float]]) -> bool:
 def main() -> int:
     """Returns 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
     rounds = parser.parse_args().rounds
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as folder,

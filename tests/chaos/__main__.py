@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# This import sets the environment of everything that tests start.
+# This import sets the environment of all processes that tests start.
 import conftest  # noqa: F401  # pylint: disable=unused-import
 
 from . import checks, runner
@@ -33,7 +33,8 @@ def main() -> int:
         Path(options.output).write_text("".join(json.dumps(row) + "\n" for row in rows))
     failed = [row["fault"] for row in rows if row["complaints"]]
     print(
-        f"{len(rows) - len(failed)} of {len(rows)} faults led to what they must, seed {options.seed}. Others: {', '.join(failed) or 'none'}"
+        f"{len(rows) - len(failed)} of {len(rows)} faults had the expected result (seed {options.seed})."
+        f" Others: {', '.join(failed) or 'none'}"
     )
     return 1 if failed else 0
 
@@ -43,7 +44,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
     named = [fault for fault in JOB_FAULTS if re.fullmatch(options.only, fault.name)]
     chosen = [fault for fault in named if runner.can_inject(cluster, fault)]
     if len(chosen) < len(named):
-        print(f"SKIPPED: {len(named) - len(chosen)} faults of the storage need loop devices, which this machine does not have.")
+        print(f"SKIPPED: {len(named) - len(chosen)} storage faults need loop devices, which this machine does not have.")
     planned = list(enumerate(schedule(chosen, options.count or len(chosen), options.seed))) if chosen else []
     print(f"{len(planned)} jobs, seed {options.seed}", flush=True)
     curves = {steps: runner.undisturbed(steps) for steps in {runner.steps_of(fault) for _number, fault in planned}}
@@ -93,12 +94,12 @@ def show(row: Row, verbose: bool) -> Row:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
-    parser.add_argument("--count", type=int, default=0, help="number of jobs; 0 means one for each fault of jobs")
+    parser.add_argument("--count", type=int, default=0, help="number of jobs; 0 means one for each job fault")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 16), help="seed of the schedule")
     parser.add_argument("--only", default=".*", help="regular expression for the names of faults")
     parser.add_argument("--jobs", type=int, default=2, help="number of jobs that run at the same time, if their faults allow it")
     parser.add_argument("--healthy", type=int, default=40, help="number of health checks of healthy hosts")
-    parser.add_argument("--slack", type=float, default=3.0, help="factor for limits on time; 1 on a machine with nothing else to do")
+    parser.add_argument("--slack", type=float, default=3.0, help="factor for time limits; 1 on a machine with nothing else to do")
     parser.add_argument("--output", help="file for the results, one JSON document per line")
     parser.add_argument("--verbose", action="store_true", help="show the details of each fault")
     return parser.parse_args()

@@ -1,6 +1,7 @@
 """The catalogue: one row per fault. `python tools/chaos_catalogue.py` writes the catalogue to docs/chaos.md.
 
-A row says what the suite does, and what the judge expects of the collection. The names of injectors are the names of functions in `faults`.
+Each row describes what the suite does and what the judge expects of the collection. The names of injectors are the names of functions in
+`faults`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 SCRIPT = Path(__file__).with_name("workload.py")
 
-#: How long after a fault the hosts must have noticed it, in seconds, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
+#: Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
 #: a median step of 0.1 s.
 PROCESS, HOST, HANG = "process", "host", "hang"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}
@@ -40,7 +41,7 @@ class JobFault:
     why: str = ""
     ranks: int = RANKS
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: How the fault is noticed: a key of NOTICED, or an empty string if the time is not judged.
+    #: How the fault is detected: a key of NOTICED, or an empty string if the time is not judged.
     noticed: str = ""
     #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1

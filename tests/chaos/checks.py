@@ -68,7 +68,7 @@ def inject(host, fault):
 
 
 def wrong_verdicts(cluster, count):
-    """Check healthy hosts, which `judge_faults` leaves behind, at least `count` times. Return the number of checks and the findings."""
+    """Check hosts at least `count` times after `judge_faults`, which leaves them healthy. Return the number of checks and the findings."""
     checks, wrong = 0, []
     while checks < count:
         found = check(cluster)

@@ -89,7 +89,7 @@ class Job:
         wait_until(lambda: any(entry["attempt"] >= attempt for entry in self.curve()[-1:]), PATIENCE, 0.2)
 
     def wait_for_verdict(self, attempt=1):
-        """Wait until the hosts have noticed that an attempt is over."""
+        """Wait until the hosts have detected that an attempt is over."""
         wait_until(lambda: self.verdicts().get(attempt), PATIENCE, 0.2)
 
     def verdicts(self):

@@ -18,16 +18,19 @@ INTERVAL = 10
 """Steps between two checkpoints of the script."""
 
 RESTARTED = 10.0
-"""Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
+"""Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
 
 LATE_STEPS = 5
-"""Steps of an earlier attempt after a later one has begun."""
+"""Maximum number of steps of an earlier attempt after a later attempt has begun."""
 
 CLOSE = 1e-9
-"""Relative difference of losses after a change of the number of ranks, which changes the order of additions."""
+"""Maximum relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
 SHARE = 0.01
-"""Relative difference between the sum of the goodput buckets and the time of all nodes. Files are written a fraction of a second late."""
+"""Maximum relative difference between the sum of the goodput buckets and the time of all nodes.
+
+Files are written a fraction of a second late.
+"""
 SECONDS = 1.0
 
 
@@ -84,13 +87,13 @@ def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about how the job ended."""
     expected = "succeeded" if fault.survivable else "failed"
     if seen.said["state"] != expected:
-        yield f"the product says that the job {seen.said['state']}, and not that it {expected}"
+        yield f"the collection reports that the job {seen.said['state']}, and not that it {expected}"
     if (seen.result is not None) != fault.survivable:
         yield "the script has not finished" if fault.survivable else "the script has finished in spite of the fault"
     if not fault.survivable:
         why = str(seen.said["attempts"][-1].get("why"))
         if not re.search(fault.why, why):
-            yield f"the product explains the end with {why!r}, which does not match {fault.why!r}"
+            yield f"the collection explains the end with {why!r}, which does not match {fault.why!r}"
     count = len(seen.said["attempts"])
     if count > fault.attempts or (count < fault.attempts and not fault.at_most):
         yield f"there were {count} attempts, and not {fault.attempts}"
@@ -118,7 +121,7 @@ def is_close(value: float, expected: float, tolerance: float) -> bool:
 def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
     """Yield complaints about steps that were lost or skipped, and about ranks of earlier attempts that continue to run.
 
-    A host that was suspended may do a step or two of its attempt before it notices that the job has continued without this host.
+    A host that was suspended may complete a step or two of its attempt before it detects that the job has continued without this host.
     """
     reached, newest, late, at = 0, 0, 0, {}
     for entry in seen.curve:
@@ -161,9 +164,9 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
     """Yield complaints about times that are too long."""
     noticed, limit = noticed_after(seen), NOTICED.get(fault.noticed, math.inf)
     if fault.noticed and noticed is None:
-        yield "it is not known when the fault was noticed"
+        yield "it is not known when the fault was detected"
     elif noticed is not None and noticed > limit * slack:
-        yield f"the fault was noticed after {noticed:.1f} s, and not within {limit:g} s"
+        yield f"the fault was detected after {noticed:.1f} s, and not within {limit:g} s"
     if fault.ranks == RANKS and fault.noticed:
         for seconds in restarted_after(seen):
             if seconds > RESTARTED * slack:
@@ -171,7 +174,7 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
 
 
 def judge_goodput(seen: Evidence) -> Iterator[str]:
-    """Yield complaints about goodput that does not account for all the time that every node spent."""
+    """Yield complaints about goodput buckets that do not account for the total time of all nodes."""
     goodput = seen.said.get("goodput")
     if not goodput:
         yield "there is no goodput"

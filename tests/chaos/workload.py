@@ -169,7 +169,7 @@ def train():
 
 
 def launch():
-    """Start the rank, wait until it ends, and return its exit status in the same way as a shell."""
+    """Start the rank, wait until it ends, and return its exit status as a shell reports it."""
     environment = {**os.environ, "RANK": os.environ["DEEPLEARNING_RANK"]}
     status = subprocess.run([sys.executable, __file__, "rank"], env=environment, check=False).returncode
     return 128 - status if status < 0 else status

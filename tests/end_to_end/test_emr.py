@@ -97,7 +97,7 @@ class Lab:
         self.iam.add_role_to_instance_profile(InstanceProfileName="EMR_EC2_DefaultRole", RoleName="EMR_EC2_DefaultRole")
 
     def play(self, name, *arguments, status=0, **variables):
-        """Run a playbook and return its output in one line. `status` is the expected exit status."""
+        """Run a playbook and return its output as one line. `status` is the expected exit status."""
         command = ["ansible-playbook", "-i", str(self.inventory), str(REPOSITORY / "playbooks" / f"{name}.yml"), *arguments]
         command += ["-e", json.dumps({**self.definition, **variables})]
         done = subprocess.run(

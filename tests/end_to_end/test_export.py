@@ -41,7 +41,7 @@ def train(cloud, playbook, tmp_path_factory):
 
 @pytest.fixture
 def nodes(cloud):
-    """Returns the instance ids of the cluster's running nodes."""
+    """Returns the instance IDs of the cluster's running nodes."""
 
     def nodes():
         filters = [{"Name": "tag:deeplearning:cluster", "Values": ["demo"]}, {"Name": "instance-state-name", "Values": ["running"]}]

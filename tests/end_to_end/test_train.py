@@ -52,7 +52,7 @@ while True:
 
 
 def instance_of(cloud, number):
-    """Return the ids of the running instances that have this node number in the cluster `demo`."""
+    """Return the IDs of the running instances that have this node number in the cluster `demo`."""
     filters = {"tag:deeplearning:cluster": ["demo"], "tag:deeplearning:number": [str(number)], "instance-state-name": ["running"]}
     found = cloud.client("ec2").describe_instances(Filters=[{"Name": name, "Values": values} for name, values in filters.items()])
     return [instance["InstanceId"] for reservation in found["Reservations"] for instance in reservation["Instances"]]

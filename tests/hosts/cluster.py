@@ -75,7 +75,7 @@ class Cluster:
         return host_keys(self.runtime.console_output(host.name))
 
     def trust(self):
-        """Give the hosts certificates with the role ssh_trust, for frameworks that connect to other hosts over SSH."""
+        """Use the role ssh_trust to give the hosts certificates, for frameworks that connect to other hosts over SSH."""
         key = Ed25519PrivateKey.generate()
         variables = {
             "deeplearning_region": "us-east-1",
@@ -108,7 +108,7 @@ class Cluster:
             path.write_text(textwrap.dedent(script))
             script = str(path)
         playbook = self.folder / f"{name}.yml"
-        # Most tests are about a single attempt.
+        # Most tests cover a single attempt.
         options = {"name": name, "script": script, "restarts": 0, **variables}
         role_variables = {f"training_job_{key}": value for key, value in options.items()}
         play = {

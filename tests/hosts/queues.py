@@ -59,7 +59,7 @@ class QueueHosts(Project):
         wait(lambda: self.runtime.is_booted(host.name))
         self.consoles[host.name] = self.console_keys(host)
         add_gpus(host)
-        # On AWS, the new host would have a different instance id. Connections to the former host must not be reused.
+        # On AWS, the new host would have a different instance ID. Connections to the former host must not be reused.
         (self.directory / "known_hosts").unlink()
         shutil.rmtree(self.directory / "control", ignore_errors=True)
         self.write(3, **self.parameters)

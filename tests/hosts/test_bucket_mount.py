@@ -111,7 +111,7 @@ def test_a_boot_mounts_the_prefix_for_all_users_to_read(node):
     (options,) = [line.split()[3] for line in node.host.ssh("cat /proc/mounts").stdout.splitlines() if f" {PATH} " in line]
     assert {"ro", "nosuid", "nodev"} <= set(options.split(","))
     node.cloud.client("s3").put_object(Bucket=BUCKET, Key="images/later.txt", Body=b"new")
-    # The mount shows the bucket itself, not a copy. The client keeps the contents of a folder for a second.
+    # The mount shows the bucket itself, not a copy. The client caches the contents of a folder for one second.
     wait_until(lambda: node.host.ssh(f"cat {PATH}/later.txt", check=False).stdout == "new", timeout=20)
 
 

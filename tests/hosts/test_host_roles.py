@@ -65,7 +65,7 @@ def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Pr
     assert "/usr/bin/python3" not in done.stdout, "a module has run"
 
 
-# Further faults that the roles repair
+# Additional faults that the roles repair
 MORE_DAMAGE = [
     ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),
     ("ssh_trust", "echo '# edited' | sudo tee -a /etc/ssh/sshd_config.d/40-deeplearning.conf"),

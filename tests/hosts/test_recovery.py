@@ -94,7 +94,7 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
 
 
 def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
-    """Three hosts train, and the fourth one waits. The world size stays the same, without the controller."""
+    """Three hosts train, and the fourth host waits. When a host is lost, the world size stays the same. The controller is not involved."""
     with job_cluster(tmp_path, ["pytorch"], count=4) as cluster:
         cluster.start("spare", SCRIPT, restarts=3, spares=1, heartbeat_timeout=15)
         left = cluster.hosts[0]

@@ -14,7 +14,7 @@ from .queues import KEY, UNTIL_GO, QueueHosts, queue_hosts, wait
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sge.md"
 QUEUE = f"/efs/sge-{CLUSTER}"
-#: A node that does not respond is unknown after some seconds, and its jobs start elsewhere.
+#: After some seconds without a response, the state of a node is unknown, and SGE starts the node's jobs elsewhere.
 PARAMETERS = {"sge_parameters": {"load_report_time": "00:00:04", "max_unheard": "00:00:20", "reschedule_unknown": "00:00:10"}}
 HOSTS = ["trust-master", "trust-worker2", "trust-worker3"]
 
@@ -25,7 +25,7 @@ class Sge(QueueHosts):
     role, parameters = "sge", PARAMETERS
 
     def qsub(self, script: str, *options: str) -> str:
-        """Submit a script as the login user and return the id of the job."""
+        """Submit a script as the login user and return the ID of the job."""
         command = f"cd /efs && qsub -terse -cwd -j y -N script {' '.join(options)} <<'END'\n#!/bin/bash\n{script}\nEND"
         return self.master.ssh(command).stdout.split()[-1]
 
@@ -59,7 +59,7 @@ class Sge(QueueHosts):
         return {row[0].partition("@")[2]: row[5] if len(row) > 5 else "" for row in rows}
 
     def restore(self) -> None:
-        """Undo what a failed test may have left: jobs, drained nodes and removed hosts."""
+        """Undo what a failed test may have left behind: jobs, drained nodes and removed hosts."""
         for number, host in enumerate(self.hosts, 1):
             if not self.runtime.is_alive(host.name):
                 self.replace(number)
@@ -125,7 +125,7 @@ def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(que
 
 @pytest.mark.exhaustive
 def test_twenty_training_jobs_never_share_a_host(queue: Sge) -> None:
-    """Some jobs use all hosts, others run on hosts that SGE chooses. All wait until the first one ends."""
+    """Some jobs use all hosts; other jobs run on hosts that SGE chooses. All jobs wait until the first job ends."""
     queue.train("blocks", UNTIL_GO)
     turn = "echo $(hostname) $(date +%s.%N) >turn-$(hostname); sleep 2; date +%s.%N >>turn-$(hostname)"
     counts = {f"turn-{number}": (3, 1, 2, 1)[number % 4] for number in range(20)}
@@ -164,7 +164,7 @@ def test_twenty_jobs_never_share_a_gpu(queue: Sge) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["stop", "qdel", "kill"])
 def test_a_running_training_job_is_stopped(queue: Sge, how: str) -> None:
-    """By the playbook, by SGE, and if SGE loses the process that holds a host."""
+    """A running job is stopped by the playbook, by SGE, and when SGE loses the process that holds a host for the job."""
     name = f"stopped-by-{how}"
     queue.train(name, UNTIL_GO)
     wait(lambda: queue.entries() == {name: "r"})
@@ -236,7 +236,10 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Sge) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Sge) -> None:
-    """The master dies and gets another address. A job that is running elsewhere and one that waits go on."""
+    """The master dies, and its replacement has a different address.
+
+    A job on another host keeps running, and a waiting job still runs later.
+    """
     waiting = queue.qsub("echo waited", "-h")
     running = queue.qsub("while ! [ -e /efs/go ]; do sleep 0.2; done; echo ran $RESTARTED", "-q '*@trust-worker3'")
     queue.wait_for(running, "r")
@@ -321,7 +324,7 @@ def test_a_job_continues_without_one_of_its_other_hosts(queue: Sge) -> None:
     assert queue.status("smaller").startswith("smaller succeeded after ")
 
 
-# The tracker of MXNet's last release numbers the tasks of SGE, but tells only the scheduler, which it starts itself, its role.
+# The tracker of MXNet's last release assigns no roles to the tasks that SGE numbers, so the script derives its role from its number.
 SUM = """
 import os
 if "DMLC_ROLE" not in os.environ:
@@ -340,7 +343,7 @@ mx.nd.waitall()
 
 @pytest.mark.exhaustive
 def test_mxnets_own_launcher_submits_workers_and_servers(queue: Sge) -> None:
-    """With corrections of MXNet's last release: a method that Python 3.9 removed, and the names of two options."""
+    """The test corrects two errors in MXNet's last release: a method that Python 3.9 removed, and the names of two options."""
     launcher = queue.master.ssh("find /opt/mxnet -name launch.py").stdout.split()[0]
     tracker = launcher.removesuffix("mxnet/tools/launch.py") + "dmlc_tracker"
     options = "s/args.logdir/args.sge_log_dir/g; s/args.vcores/args.worker_cores/"

@@ -28,7 +28,7 @@ class Queue(QueueHosts):
     role, parameters = "slurm", PARAMETERS
 
     def sbatch(self, script: str, *options: str) -> str:
-        """Submit a script as the login user and return the id of the job."""
+        """Submit a script as the login user and return the ID of the job."""
         command = f"cd /efs && sbatch --parsable {' '.join(options)} <<'END'\n#!/bin/bash\n{script}\nEND"
         return self.master.ssh(command).stdout.strip()
 
@@ -52,7 +52,7 @@ class Queue(QueueHosts):
     def wait_until_saved(self, held: str) -> None:
         """Wait until slurmctld has saved the current state of all jobs, which happens at most 5 s after a change.
 
-        `held` is the id of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
+        `held` is the ID of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
         """
         mark = f"saved-{held}"
         self.master.ssh(f"scontrol update jobid={held} comment={mark}")
@@ -140,7 +140,7 @@ def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(que
 
 @pytest.mark.exhaustive
 def test_six_training_jobs_never_share_a_host(queue: Queue) -> None:
-    """Some jobs use all hosts, other jobs run on hosts that Slurm chooses. One playbook run waits for its job."""
+    """Some jobs use all hosts; other jobs run on hosts that Slurm chooses. One playbook run waits for its job."""
     turn = "echo $(hostname) $(date +%s.%N) >turn-$(hostname); sleep 4; date +%s.%N >>turn-$(hostname)"
     counts = {"turn-1": 3, "turn-2": 1, "turn-3": 2, "turn-4": 1, "turn-5": 3}
     for name, count in counts.items():

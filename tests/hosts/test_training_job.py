@@ -300,7 +300,7 @@ def test_a_killed_agent_leaves_no_worker(cluster):
     result = cluster.train("killed", "import time\ntime.sleep(600)\n")
     assert result.returncode != 0
     assert cluster.processes("/efs/jobs/killed/code") == []
-    # Kernels that count what the OOM killer has killed allow a second part.
+    # The second form occurs on kernels that count the processes killed by the OOM killer.
     how = "was killed by signal SIGKILL"
     assert cluster.info("killed")["failure"]["how"] in (how, f"{how} (not by the kernel's OOM killer)")
 

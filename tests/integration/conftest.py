@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 
 
 class ModuleFailed(Exception):
-    """A module ended with fail_json. C(result) is the result of the module."""
+    """A module ended with fail_json. `result` is the result of the module."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__(result["msg"])
@@ -60,8 +60,8 @@ def _models_are_read_once() -> Iterator[None]:
     """Caches service models. Each module run has its own boto3 session, which would otherwise spend most of its time reading the same
     models.
 
-    The model of S3 is read each time: S3 clients remove the bucket from its paths, and a local cloud in this process routes S3 calls by
-    these paths.
+    The model of S3 is read each time, because S3 clients change the paths in the model, and a local cloud in this process routes S3 calls
+    by these paths.
     """
     original = JSONFileLoader.load_file
     kept = functools.cache(original)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A whole cluster with one module: predicted, created, unchanged, changed, deleted."""
+"""The life cycle of a cluster that one module manages: creation, changes and deletion, with and without check mode."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_fewer_workers_are_accepted_without_a_lost_one(cloud, run, definition, n
     run("cluster", **definition)
     before = numbers(cloud, name)
     cloud.control.set_capacity({definition["instance_type"]: {"us-east-1a": 4}})
-    cloud.control.set_delays(group_health_check=600)  # the group never notices the loss
+    cloud.control.set_delays(group_health_check=600)  # the group never detects the loss
     workers = lose(cloud, name, 5)
     result = run("cluster", **definition | {"worker_count": 5})
     assert result["degraded"]["workers"] == 3

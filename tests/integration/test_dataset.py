@@ -20,7 +20,7 @@ IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) 
 
 @pytest.fixture
 def bucket(cloud, name):
-    """A bucket with a few images and an object named like the marker file."""
+    """A bucket with a few images and an object that has the marker file's name."""
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket=f"{name}-images")
     for path, content in {**IMAGES, ".dataset.json": b"{}"}.items():
@@ -31,7 +31,7 @@ def bucket(cloud, name):
 
 @pytest.fixture
 def spec(tmp_path):
-    """Returns a function that returns options of the module C(dataset), with this test's directory."""
+    """Returns a function that returns options of the module `dataset`, with this test's directory."""
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}

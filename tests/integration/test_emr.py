@@ -369,7 +369,7 @@ def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, n
 
 
 def test_a_cluster_with_a_copied_token_is_not_taken(cloud, run, emr, name):
-    """The client token identifies the cluster only until the id of the cluster is recorded."""
+    """The client token identifies the cluster only until the ID of the cluster is recorded."""
     own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
     (cluster,) = described(cloud, name)
     groups = [{"InstanceRole": "MASTER", "InstanceType": "c5.xlarge", "InstanceCount": 1}]

@@ -68,7 +68,7 @@ def test_the_authority_of_an_emr_cluster_survives_the_ec2_cluster_with_the_same_
 
 
 def test_the_nodes_of_a_forged_cluster_are_not_listed(cloud, run, emr, name, inventory):
-    """Anyone who may create EMR clusters can choose the names and tags of these clusters."""
+    """Names and tags do not identify a cluster reliably, because anyone who may create EMR clusters can set them."""
     own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
     client = cloud.client("emr")
     tags = client.describe_cluster(ClusterId=own)["Cluster"]["Tags"]

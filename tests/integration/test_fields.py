@@ -124,9 +124,9 @@ class Account:
 class Field:
     """Two values to test for one option, and the expected effect of changing the first to the second.
 
-    Values are literals or functions of the account. C(shows) is a pattern for the line of the plan that shows the change:
-    C(ACTION KIND KEY PROPERTY: AFTER). C(waits) is a pattern for the changes that are deferred until nodes are
-    replaced, C(refusal) a pattern for the error message. Without C(first), the option is unset before the change.
+    Values are literals or functions of the account. `shows` is a pattern for the line of the plan that shows the change: `ACTION KIND KEY
+    PROPERTY: AFTER`. `waits` is a pattern for the changes that are deferred until nodes are replaced, and `refusal` is a pattern for the
+    error message. Without `first`, the option is unset before the change.
     """
 
     scenario: str = "own network"
@@ -337,7 +337,7 @@ VIA = {
 
 
 def test_every_option_is_in_the_table():
-    """The options of EMR clusters are in test_emr.py."""
+    """The options of EMR clusters are tested in test_emr.py."""
     options = [option for option in OPTIONS if option.components != (EMR_CLUSTER,)]
     assert set(FIELDS) == {option.name for option in options if option.update.policy is not Policy.SUBJECT}
     assert {option.name for option in options} == {option for options in SPECS.values() for option in options}

@@ -393,7 +393,7 @@ def destroy(witness):
 
 
 def pairs(policies):
-    """Return the (action, statement id) pairs in policies."""
+    """Return the pairs of an action and a statement ID in policies."""
     return {(action, statement["Sid"]) for policy in policies for statement in policy["Statement"] for action in statement["Action"]}
 
 

@@ -478,7 +478,7 @@ def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run,
 
 
 def _example(repository, file, **replaced):
-    """Return the options of the module from an example definition, with ids from this account."""
+    """Return the options of the module from an example definition, with IDs from this account."""
     variables = yaml.safe_load((repository / "examples" / "definitions" / file).read_text())
     assert all(name.startswith("deeplearning_") for name in variables)
     named = {name.removeprefix("deeplearning_"): value for name, value in variables.items()}

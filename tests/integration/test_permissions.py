@@ -61,8 +61,8 @@ def renamed(action):
 
 
 def called_in(source, actions):
-    """Return the IAM actions of the calls in a file's source: C(client.method), C(("service", "method")),
-    C(client.get_paginator("method")) or C("method") alone."""
+    """Return the IAM actions of the calls in a file's source: `client.method`, `("service", "method")`,
+    `client.get_paginator("method")` or `"method"` alone."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         names = []
@@ -160,7 +160,7 @@ def test_policies_are_for_the_clusters_that_are_named(tool):
 
 
 def statements(tool, playbook, action, account=None):
-    """Return the statements about an action in a playbook's policy, by statement id."""
+    """Return the statements about an action in a playbook's policy, by statement ID."""
     found = tool.statements(tool.playbooks()[playbook], account or tool.Account())
     return {each["Sid"]: each for each in found if action in each["Action"]}
 

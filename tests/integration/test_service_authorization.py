@@ -79,7 +79,7 @@ def is_known(action):
 
 
 def statements():
-    """Return the statements of all policies, merged by id: each has the actions from all playbooks."""
+    """Return the statements of all policies, merged by ID: each has the actions from all playbooks."""
     tool = permissions.tool()
     account = tool.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
     found, actions = {}, defaultdict(set)
@@ -91,7 +91,7 @@ def statements():
 
 
 def unknown():
-    """Yield each action, resource and condition key that the reference does not confirm, with its statement's id."""
+    """Yield each action, resource and condition key that the reference does not confirm, with its statement's ID."""
     for statement in statements():
         name, actions = statement["Sid"], statement["Action"]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]

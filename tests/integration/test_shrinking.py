@@ -167,7 +167,7 @@ def on_terminal(command, cloud, repository, answer):
                 break
             shown += part
             if b"yes and press Enter" in shown and answer:
-                time.sleep(0.2)  # Ansible discards input that arrives before it reads
+                time.sleep(0.2)  # Ansible discards input that arrives before it starts to read
                 os.write(main, answer.encode() + b"\r")
                 answer = ""
     os.close(main)

@@ -236,8 +236,9 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
 
 
 def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
-    """Nodes that mount over plain NFS, the former default, keep doing so. The new default applies only when all nodes are launched
-    again.
+    """Nodes that mount over plain NFS, the former default, continue to do so.
+
+    The new default applies only after all nodes have been replaced.
     """
     run("cluster", **definition, encrypt_in_transit=False)
     before = instances(cloud, name).keys()
@@ -349,7 +350,7 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
 
 
 def access_points(cloud, file_system):
-    """Return the directories of a file system's available access points, by access point id."""
+    """Return the directories of a file system's available access points, by access point ID."""
     found = cloud.client("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {item["AccessPointId"]: item["RootDirectory"]["Path"] for item in found if item["LifeCycleState"] == "available"}
 
@@ -497,7 +498,7 @@ def foreign_file_system(cloud, name, **more):
 def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
     """Create another owner's mount target, with a security group that allows NFS from `cidr`.
 
-    Return the id and the address of the mount target, and the id of the security group.
+    Return the ID and the address of the mount target, and the ID of the security group.
     """
     ec2 = cloud.client("ec2")
     group = ec2.create_security_group(GroupName=f"{file_system}-{cidr}", Description="theirs", VpcId=vpc)["GroupId"]
@@ -580,7 +581,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
             run("cluster", cluster=f"{name}-owner", state="absent", **more)
     assert writes(cloud) == []
 
-    # The module node_group needs the ids of file systems that the cluster does not own
+    # The module node_group needs the IDs of file systems that the cluster does not own
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
     assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
 

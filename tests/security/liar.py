@@ -10,7 +10,7 @@ REAL = "/usr/bin/python3.real"
 def merged(honest, lies):
     """Return a module result with the lies merged into it.
 
-    If a lie about a list is an object, the object is merged into each member of the list.
+    If the lie for a list is an object, the object is merged into each member of the list.
     """
     if isinstance(honest, dict) and isinstance(lies, dict):
         return {**honest, **{key: merged(honest.get(key), lie) for key, lie in lies.items()}}

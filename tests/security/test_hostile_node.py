@@ -158,7 +158,7 @@ def facts(controller: Controller) -> dict:
 
 
 def certificates(controller: Controller) -> dict[str, str]:
-    """Return the certificates of every host as `ssh-keygen -L` shows them, with key ids and principals."""
+    """Return the certificates of every host as `ssh-keygen -L` shows them, with key IDs and principals."""
     show = "sudo find /etc/ssh/deeplearning -name '*-cert.pub' -exec ssh-keygen -L -f {} \\;"
     return {host: controller.on(host, show) for host in (*HOSTILE, HONEST)}
 

@@ -1,4 +1,4 @@
-"""What root does in job directories while the jobs' users swap the files in them (M2, L2 and L3 of the security review)."""
+"""Root's operations in job directories while the jobs' users swap the files in them (M2, L2 and L3 of the security review)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def exchanging(one, other):
 
 
 def copy(code, place):
-    """Copy the code in the same way as C(state=started)."""
+    """Copy the code in the same way as `state=started`."""
     local_code.check_directory(str(place), "/proc/jobs/digits")
     descriptor = local_code.open_directory(str(place), USER)
 
@@ -137,7 +137,7 @@ def test_a_directory_that_becomes_a_link_is_not_emptied(folder, code, outside):
 
 
 def test_a_race_gives_nothing_away(folder, code, outside):
-    """While root copies the code, the user swaps a directory in the copy with a link."""
+    """While root copies the code, the user replaces a directory in the copy with a link."""
     home = folder / "home"
     (home / "place").mkdir(parents=True)
     (home / "link").symlink_to(outside)

@@ -1,4 +1,4 @@
-"""A job's files, memory and leftovers do not keep other jobs from working: sizes, times, memory, processes, profiles."""
+"""A job's files, memory use, processes and login profiles do not keep other jobs from working."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def inventory(cloud, name, tmp_path):
 
 @pytest.fixture
 def outsider(cloud):
-    """Launches an instance with the tags of a node outside the cluster's Auto Scaling groups, and returns its id."""
+    """Launches an instance with the tags of a node outside the cluster's Auto Scaling groups, and returns its ID."""
 
     def launch(name, **tags):
         ec2 = cloud.client("ec2")
@@ -310,7 +310,7 @@ def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, nam
 
 
 def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
-    """The inventory reads from the tags of Auto Scaling groups what nodes mount."""
+    """The inventory reads the mounts of nodes from the tags of Auto Scaling groups."""
     root = Path(__file__).resolve().parents[2]
     policies = {path.stem: json.loads(path.read_text()) for path in (root / "docs/policies").glob("*.json")}
     policies["nodes"] = role.policy(REGION, ["read"], ["write"], session_manager=True)

@@ -1,4 +1,4 @@
-"""Hundreds of damaged inputs from hosts, tags and AWS cause only the errors meant for them, cause no hangs, and do not affect valid inputs.
+"""Hundreds of damaged inputs from hosts, tags and AWS cause only the intended errors, cause no hangs, and do not affect valid inputs.
 
 Each input is a valid input with a few mutations. A fixed random seed makes the mutations the same in each run.
 """
@@ -325,7 +325,7 @@ def test_damaged_archives_of_data(tmp_path, kind, name, seed):
     assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
 
 
-# Tags, texts from AWS and the console
+# Tags, and text from AWS and the console
 
 
 def instance(number: int) -> dict:
@@ -347,7 +347,7 @@ def instance(number: int) -> dict:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_instances_with_other_tags(seed):
-    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with C(aws:)."""
+    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with `aws:`."""
     noise = random.Random(seed)
     instances = [instance(number) for number in (1, 2, 3)]
     for tag in noise.sample(instances[2]["Tags"][1:], noise.randint(1, 3)):

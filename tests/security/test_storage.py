@@ -129,7 +129,7 @@ def test_a_host_that_has_the_client_mounts_through_tls(hosts):
 
 
 def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
-    """The message says that the file system denies access, and tells people what to do."""
+    """The message says that the file system denies access, and tells users what to do."""
     first, second = hosts.hosts
     configure(hosts)
     first.ssh(f"sudo umount /efs && sudo mv {CLIENT}.away {CLIENT}")

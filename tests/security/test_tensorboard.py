@@ -13,7 +13,7 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# Listens on a port. The process has a name that imitates how ss shows the process whose id is the argument.
+# Listens on a port. The name of the process imitates the entry that ss shows for the process with the PID in the argument.
 FOREIGN = """
 import ctypes, socket, sys, time
 ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)

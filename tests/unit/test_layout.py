@@ -29,7 +29,7 @@ SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 
 def imported_by(path: Path) -> set[str]:
-    """Return the dotted names of a file's imports. Names in the collection are relative to C(plugins)."""
+    """Return the dotted names of a file's imports. Names in the collection are relative to `plugins`."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -104,7 +104,7 @@ def test_packages_do_not_import_each_other():
 
 @pytest.mark.parametrize("test", TESTS, ids=str)
 def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
-    """The tests of C(plugins/a/b.py) are in C(tests/unit/plugins/a/test_b.py), and those of role C(c) in C(tests/unit/roles/test_c.py)."""
+    """The tests of `plugins/a/b.py` are in `tests/unit/plugins/a/test_b.py`, and those of role `c` in `tests/unit/roles/test_c.py`."""
     subject = test.with_name(test.name.removeprefix("test_"))
     if subject.parts[0] == "roles":
         assert (REPOSITORY / subject.with_suffix("")).is_dir()

@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--relaunch",
                 action="store_true",
-                help="in Auto Scaling groups, replace the instances whose hosts lack one of the environments",
+                help="replace Auto Scaling group instances whose hosts lack one of the environments",
             )
             command.add_argument(
                 "--hosts", action=argparse.BooleanOptionalAction, help="run instances as containers, or as entries in the API only"

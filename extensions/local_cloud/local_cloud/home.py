@@ -39,7 +39,7 @@ class Setup:
 
     name: str = "local-cloud"
     port: int = 0
-    """Port of the API on 127.0.0.1, 0 before the first start."""
+    """Port of the API on 127.0.0.1, or 0 before the first start."""
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
@@ -86,8 +86,9 @@ class Home:
 
     @property
     def networks(self) -> list[str]:
-        """Return ranges for a VPC. The order of the ranges differs between local clouds, so that local clouds that start together rarely
-        choose the same range.
+        """Return candidate address ranges for a VPC.
+
+        The order of the ranges differs between local clouds, so that local clouds that start together rarely choose the same range.
         """
         first = self._digest[2] % len(NETWORKS)
         return [*NETWORKS[first:], *NETWORKS[:first]]
@@ -138,7 +139,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Return the process id of the server, or None if the server is not running."""
+        """Return the process ID of the server, or None if the server is not running."""
         try:
             with self.lock_file.open() as lock:
                 try:

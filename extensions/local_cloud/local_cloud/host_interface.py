@@ -19,7 +19,7 @@ class HostSpec:
 
     instance_id: str
     network: str
-    """VPC id. Hosts in the same VPC can reach each other."""
+    """VPC ID. Hosts in the same VPC can reach each other."""
     network_cidr: str
     private_ip: str
     public_ip: str | None

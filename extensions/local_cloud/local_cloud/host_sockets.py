@@ -41,7 +41,7 @@ class HostSockets:
 
     @property
     def open(self) -> frozenset[str]:
-        """Return the ids of instances whose sockets are open."""
+        """Return the IDs of instances whose sockets are open."""
         return frozenset(self._open)
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class CloudManager:
         possible = podman.configure(image, *user_namespace.OPTIONS)
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
         setup = replace(setup, image=image, environments=folders)
-        # Existing files of hosts belong to user ids that differ with and without a user namespace, so this setting must not change.
+        # Existing files of hosts belong to user IDs that differ with and without a user namespace, so this setting must not change.
         isolated = possible and (setup.user_namespace or not self._has_hosts(setup))
         host_options = list(user_namespace.OPTIONS) if isolated else []
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
@@ -122,7 +122,7 @@ class CloudManager:
         return replace(setup, network=self._free_network())
 
     def further_network(self) -> str:
-        """Return a range for another VPC, different from `LOCAL_CLOUD_NETWORK`. Raises `CloudError` if no range is free."""
+        """Return an address range for an additional VPC, different from `LOCAL_CLOUD_NETWORK`. Raises `CloudError` if no range is free."""
         return self._free_network(self.setup.network)
 
     def _free_network(self, *reserved: str) -> str:
@@ -135,7 +135,7 @@ class CloudManager:
         return network
 
     def relaunch(self, environments: Collection[str]) -> list[str]:
-        """In Auto Scaling groups, terminate the instances whose hosts were created without one of the environments. Return their ids.
+        """Terminate the Auto Scaling group instances whose hosts lack at least one of the environments, and return their IDs.
 
         The groups launch replacements, whose hosts have the environments.
         """

@@ -1,4 +1,4 @@
-"""Functions and classes that give tests local clouds and hosts."""
+"""Functions and classes that provide local clouds and hosts for tests."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def bare_hosts(
 
 @contextmanager
 def unused_range() -> Iterator[str]:
-    """Claim a CIDR range for the VPC of a test. Nothing on this machine uses the range, including other running tests.
+    """Claim a CIDR range for the VPC of a test. Nothing else on this machine uses the range, not even another running test.
 
     Containers of two VPCs with the same range cannot run on one machine.
     """
@@ -175,7 +175,7 @@ class Control:
         self._ask("POST", "suspend", {"group": group, "process": process})
 
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
-        """Create a Capacity Block and return its id.
+        """Create a Capacity Block and return its ID.
 
         Options: `start` (default: 0) and `duration` (default: one day) in seconds, and `tags`.
         """

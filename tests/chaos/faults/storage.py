@@ -36,7 +36,7 @@ def stall(job, seconds):
     job.undo.callback(subprocess.run, thaw, check=True)
     job.injected = time.time()
     subprocess.run(as_root("fsfreeze", "--freeze", job.cluster.storage), check=True)
-    time.sleep(seconds)  # the storage hangs for this time
+    time.sleep(seconds)  # the storage hangs during this time
     job.undo.close()
 
 
@@ -53,7 +53,7 @@ def forbid(job):
 
 @contextlib.contextmanager
 def small_disk(path, megabytes):
-    """Mount a file system of this size at a path, from a file next to it. Yield False on a machine without loop devices."""
+    """Mount a file system of this size at a path. A file next to the path contains it. Yield False on a machine without loop devices."""
     image = path.with_name(f"{path.name}.image")
     path.mkdir(parents=True)
     subprocess.run(["truncate", f"--size={megabytes}M", str(image)], check=True)

@@ -20,9 +20,9 @@ BESIDE = "beside"
 class Endless(NamedTuple):
     """A job that trains indefinitely, with continuous communication between the processes on all hosts.
 
-    C(variables) are the variables of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pkill -f) on
-    the host with the index C(victim): for the process that starts or coordinates the other processes on that host, and for a process that
-    trains. C(training) is a function that returns whether all processes are training. C(variant) is part of the job names if a file tests a
+    `variables` are the variables of the role training_job without their prefix. `launcher` and `rank` are patterns for `pkill -f` on
+    the host with the index `victim`: for the process that starts or coordinates the other processes on that host, and for a process that
+    trains. `training` is a function that returns whether all processes are training. `variant` is part of the job names if a file tests a
     launcher in several ways.
     """
 
@@ -93,7 +93,10 @@ FAULTS = {function.__name__: function for function in (kill_controller, kill_lau
 
 @pytest.fixture(params=sorted(FAULTS))
 def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None]:
-    """Causes a fault and stops the job. Verifies that the job has ended, none of its processes remains, and a concurrent job still runs."""
+    """Causes a fault and stops the job.
+
+    Verifies that the job has ended, that none of its processes remains, and that a concurrent job still runs.
+    """
 
     def check(cluster: Cluster, job: Endless) -> None:
         name = "-".join(filter(None, [request.param.replace("_", "-"), job.variables["launcher"], job.variant]))

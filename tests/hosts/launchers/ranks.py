@@ -1,10 +1,10 @@
-"""Settings for mpirun ranks that share processor cores with the ranks on other hosts, and a check that the ranks train."""
+"""Settings for mpirun ranks that share processor cores with the ranks on other hosts, and a check that the ranks are training."""
 
 from __future__ import annotations
 
 from local_cloud.testing import wait_until
 
-# Ranks that wait poll for messages. With this setting, ranks that wait yield the cores, which ranks on other hosts share in these tests.
+# Waiting ranks poll for messages. With this setting, they yield the cores, which ranks on other hosts share in these tests.
 CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 

@@ -161,7 +161,7 @@ def test_an_endless_job_survives_or_ends(cluster, survive):
 
 
 def test_a_spare_becomes_a_host_of_the_job_after_the_first_host_is_lost(tmp_path):
-    """The second host runs mpirun in the next attempt, and starts ranks on the host that has waited."""
+    """The second host runs mpirun in the next attempt, and starts ranks on the host that was waiting."""
     script = """
         import os, time
         from mpi4py import MPI

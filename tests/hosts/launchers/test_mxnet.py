@@ -135,7 +135,7 @@ def test_survives(cluster, survive):
 
 
 def write_workers(cluster, content):
-    """Write the list of workers with the role worker_metadata, with names or addresses."""
+    """Use the role worker_metadata to write the list of workers, with names or addresses."""
     variables = {"worker_metadata_workers_content": content, "worker_metadata_user": "ubuntu"}
     play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.worker_metadata"]}
     playbook = cluster.folder / "workers.yml"
@@ -146,7 +146,7 @@ def write_workers(cluster, content):
 
 @pytest.fixture(scope="module")
 def trusted(cluster):
-    """The cluster, whose hosts trust each other, with a corrected copy of MXNet's tracker in C(/efs/by-hand).
+    """The cluster, whose hosts trust each other, with a corrected copy of MXNet's tracker in `/efs/by-hand`.
 
     MXNet's last release calls a method of `threading.Thread` that Python 3.9 removed.
     """

@@ -1,4 +1,4 @@
-"""The torchrun launcher on three hosts: an elastic job loses a host, workers restart, log lines have ranks, and jobs with faults."""
+"""The torchrun launcher on three hosts: an elastic job that loses a host, worker restarts, ranks in log lines, and jobs with faults."""
 
 from __future__ import annotations
 

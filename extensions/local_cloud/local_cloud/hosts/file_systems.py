@@ -14,12 +14,12 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder that contains all file systems of a local cloud. `.servers/<server>` contains the id of the file system that a server
+    """The folder that contains all file systems of a local cloud. `.servers/<server>` contains the ID of the file system that a server
     serves.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
     `.access/<id>` contains the actions that clients may perform, as JSON.
-    `root` is the user id that root on hosts has on this machine.
+    `root` is the user ID that root on hosts has on this machine.
     """
 
     MOUNTED_AT = "/srv/local-cloud/file-systems"

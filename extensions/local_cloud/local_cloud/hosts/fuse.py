@@ -10,7 +10,7 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# A separate device, which replaces the machine's device on the host from boot on.
+# A separate device, which replaces the machine's device when a host boots.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 

@@ -20,7 +20,7 @@ def as_root(*command: str) -> list[str]:
 
 
 def remove_as_root(path: Path) -> None:
-    """Remove a folder with files of containers. A missing folder is ignored."""
+    """Remove a folder that contains files of containers. A missing folder is ignored."""
     if path.exists():
         subprocess.run(as_root("rm", "-rf", "--one-file-system", str(path)), check=True, timeout=TIMEOUT)
 
@@ -58,7 +58,7 @@ class Podman:
     def configure(self, image: str, *options: str) -> bool:
         """Write a configuration with an OCI runtime that can run `image`: the machine's default, or the first other runtime that works.
 
-        Returns whether the image also runs with these options of `podman run`. Raises `PodmanError`.
+        Return whether the image also runs with these options of `podman run`. Raises `PodmanError`.
         """
         reasons = []
         for runtime in ("", "runc", "crun"):

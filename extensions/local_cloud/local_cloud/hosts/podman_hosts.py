@@ -107,7 +107,7 @@ class PodmanHosts:
         return container is not None and container.running
 
     def without(self, environments: Collection[str]) -> set[str]:
-        """Return the ids of instances whose hosts were created without at least one of these environments."""
+        """Return the IDs of instances whose hosts were created without at least one of these environments."""
         needed = {f"/opt/{name}" for name in environments}
         return {instance_id for instance_id, container in self._read(fresh=True).items() if not needed <= set(container.mounts)}
 
@@ -273,7 +273,7 @@ class PodmanHosts:
         return seed
 
     def _read(self, fresh: bool = False) -> dict[str, Container]:
-        """Return this local cloud's containers by instance id, from a list that is at most STATE_AGE seconds old."""
+        """Return this local cloud's containers by instance ID, from a list that is at most STATE_AGE seconds old."""
         asked_at = time.monotonic()
         with self._reading:
             if self._read_at < (asked_at if fresh else asked_at - STATE_AGE):

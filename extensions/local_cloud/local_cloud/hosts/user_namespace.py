@@ -1,6 +1,6 @@
 """User namespaces of hosts: root on a host is a user of this machine who owns only the files of hosts.
 
-All hosts have the same range of user ids, because hosts share file systems.
+All hosts have the same range of user IDs, because hosts share file systems.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from .podman import TIMEOUT, as_root
 
 ROOT = 0x40000000
-"""The user id of a host's root on this machine. systemd reserves this range for containers: https://systemd.io/UIDS-GIDS"""
+"""The user ID of a host's root on this machine. systemd reserves this range for containers: https://systemd.io/UIDS-GIDS"""
 COUNT = 0x10000
 OPTIONS = (f"--uidmap=0:{ROOT}:{COUNT}", f"--gidmap=0:{ROOT}:{COUNT}")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -34,7 +34,7 @@ def delegate_control_group(pid: int) -> None:
 
 
 def share_network_namespaces() -> None:
-    """As `ip netns` does, let processes in other mount namespaces see the mounts of new network namespaces.
+    """Let processes in other mount namespaces see the mounts of new network namespaces, as `ip netns` does.
 
     podman monitors a host with a user namespace from another mount namespace, where podman frees the host's address after the host has
     stopped. Without this function, podman could not free the address on machines whose root file system is a private mount.

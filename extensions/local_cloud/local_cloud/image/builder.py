@@ -120,7 +120,7 @@ def _make_base(podman: Podman, context: Path) -> None:
     sources = context / "apt" / "machine.list"
     aptopt = f"--aptopt={context / 'apt/apt.conf.d/90machine'}"
     mirrors = [str(sources)] if sources.exists() else PUBLIC_SOURCES
-    # This command runs as root, as podman does, because an ordinary user would need user namespaces and a range of ids.
+    # This command runs as root, as podman does, because an ordinary user would need user namespaces and a range of IDs.
     command = as_root("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", aptopt, SUITE, str(archive), *mirrors)
     subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
     podman("import", "--quiet", str(archive), BASE, timeout=BUILD_TIMEOUT)

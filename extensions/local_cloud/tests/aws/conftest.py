@@ -126,7 +126,7 @@ class Account:
         return name
 
     def group(self, desired: int = 1, subnets: list[str] | None = None, template: str = "", **extra: Any) -> str:
-        """Create an Auto Scaling group and return its name. `extra` contains further parameters of CreateAutoScalingGroup."""
+        """Create an Auto Scaling group and return its name. `extra` contains additional parameters of CreateAutoScalingGroup."""
         name = self.name("group")
         self.groups.create_auto_scaling_group(
             **{

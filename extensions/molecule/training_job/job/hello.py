@@ -1,4 +1,4 @@
-"""The smallest job: every process prints its rank."""
+"""A minimal job: every process prints its rank."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ def square(image, category, side, x=0, y=0, **more):
 
 
 def write(folder, annotations, sizes=((512, 256),)):
-    """Write a data set whose images have these widths and heights, and the numbers 1, 2, ... The training split and the validation split
-    are equal.
-    """
+    """Write a data set of images with these widths and heights, numbered from 1. The training and validation splits are identical."""
     (folder / "annotations").mkdir(parents=True)
     images = [
         {"id": number, "file_name": f"{number:012}.jpg", "width": width, "height": height}

@@ -13,7 +13,7 @@ VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100
 
 
 class Clock:
-    """A clock that advances only when the code sleeps. The clock limits the number of polls."""
+    """A clock that advances only when the code sleeps. The test fails if the code sleeps too often."""
 
     def __init__(self):
         self.now, self.looks = 0.0, 0

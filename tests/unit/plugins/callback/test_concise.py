@@ -372,7 +372,7 @@ def test_json_is_still_possible(project):
 
 
 class Terminal:
-    """A playbook on a terminal."""
+    """A playbook that runs on a terminal."""
 
     def __init__(self, project, *plays):
         ours, theirs = pty.openpty()
@@ -422,7 +422,7 @@ def test_an_interrupt_leaves_no_progress_behind(project):
     wait = task("Wait", {"run_once": True}, progress=["digits: step 1"], marker=str(marker), sleep=60)
     terminal = Terminal(project, play("Train", wait))
     terminal.read("digits: step 1")
-    # ansible-core waits forever if a process ends while it forwards a line.
+    # ansible-core waits forever if a process ends while this process forwards a line.
     while not marker.exists():
         assert terminal.process.poll() is None
         time.sleep(0.05)

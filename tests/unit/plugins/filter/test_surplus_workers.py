@@ -20,7 +20,7 @@ def hosts(*numbers):
         ((2, 3, 4), 1, ["worker3", "worker4"]),
         ((10, 9, 2), "2", ["worker10"]),
         ((2, 4), 1, ["worker4"]),
-        ((3, 4), 2, []),  # the number is right, although worker2 is missing
+        ((3, 4), 2, []),  # the number is correct, although worker2 is missing
         ((2, 3), 2, []),
         ((2, 3), 5, []),
         ((), 2, []),

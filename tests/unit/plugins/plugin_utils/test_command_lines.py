@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Strings in place of lists: which are refused, and the list that the message suggests."""
+"""Tests of strings in place of lists: which strings are refused, and which list the message suggests."""
 
 from __future__ import annotations
 

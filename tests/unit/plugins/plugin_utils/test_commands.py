@@ -36,7 +36,7 @@ def run(tmp_path, monkeypatch):
         ({"inventory": tuple(constants.DEFAULT_HOST_LIST)}, ""),
         ({"inventory": ("{here}/inventory/a_nodes.yml",)}, "-i inventory/a_nodes.yml "),
         ({"inventory": ("{here}/my nodes.yml", "a,b")}, "-i 'my nodes.yml' -i a,b "),
-        ({"inventory": ("/nodes.yml",)}, "-i /nodes.yml "),  # shorter than the relative path
+        ({"inventory": ("/nodes.yml",)}, "-i /nodes.yml "),  # the absolute path is shorter than the relative path
         ({"extra_vars": ("deeplearning_worker_count=3 training_job_name=x",)}, ""),
         (
             {"extra_vars": ("deeplearning_cluster=bert deeplearning_region=eu-west-1",)},

@@ -1,4 +1,4 @@
-"""Tests of the advice about a failed login: what is wrong, the value, and where to set the correct one."""
+"""Tests of the advice about a failed login: what is wrong, the value, and where to set the correct value."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"problems": ["the injector failed"]}, "the injector failed"),
         (
             {"said": said("rank 2 on worker3 was killed by signal SIGKILL", state="failed")},
-            "the product says that the job failed, and not that",
+            "the collection reports that the job failed, and not that",
         ),
         ({"said": said(*["rank 2 on worker3 was killed by signal SIGKILL"] * 2)}, "there were 3 attempts, and not 2"),
         ({"said": said()}, "there were 1 attempts, and not 2"),
@@ -85,8 +85,8 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 109.0, ranks=3)}, "the job ended with 3 ranks, and not with 4"),
         ({"said": said("rank 1 on worker2 was killed by signal SIGKILL")}, "attempt 1: the cause is 'rank 1 on worker2 was killed"),
         ({"said": said("rank 2 on worker3 ended with exit status 1")}, "attempt 1: the cause is 'rank 2 on worker3 ended"),
-        ({"verdicts": {1: 106.5}}, "the fault was noticed after 5.5 s, and not within 5 s"),
-        ({"verdicts": {}}, "it is not known when the fault was noticed"),
+        ({"verdicts": {1: 106.5}}, "the fault was detected after 5.5 s, and not within 5 s"),
+        ({"verdicts": {}}, "it is not known when the fault was detected"),
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 114.5)}, "the job was restarted after 10.5 s, and not within 10 s"),
         ({"said": without_goodput()}, "there is no goodput"),
         ({"wall": 22.0}, "the goodput buckets add up to 80.0 node-seconds, and not to 88.0"),
@@ -106,10 +106,10 @@ def test_a_wrong_result_is_refused(changes, complaint):
     ("changes", "complaint"),
     [
         ({"result": [1.5, 0.25]}, "the script has finished in spite of the fault"),
-        ({"said": said(*["ValueError at workload.py, line 7"] * 2)}, "the product says that the job succeeded, and not that it failed"),
+        ({"said": said(*["ValueError at workload.py, line 7"] * 2)}, "the collection reports that the job succeeded, and not that it"),
         (
             {"said": said(*["ValueError at workload.py, line 7"] * 2, state="failed", why="the budget")},
-            "the product explains the end with 'the budget'",
+            "the collection explains the end with 'the budget'",
         ),
         (
             {"said": said(*["ValueError at workload.py, line 7"] * 3, state="failed", why="line 7 occurred again")},

@@ -1,4 +1,4 @@
-"""Tests of the script of the chaos suite's jobs: what the judge relies on."""
+"""Tests of the chaos suite's training script: the properties on which the judge relies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies of a caller."""
+"""Finds the policies that apply to a caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluates IAM policies. Pure.
+"""Evaluates IAM policies, with pure functions.
 
 Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". Elements that are not implemented raise
 `Unsupported` and never count as true or false.

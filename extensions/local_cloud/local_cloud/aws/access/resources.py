@@ -18,7 +18,7 @@ from ..emr.clusters import clusters
 from ..fsx.data_repository_associations import associations
 from .identities import PARTITION
 
-# The kind of EC2 resource, by the prefix of the resource id. Source: Service Authorization Reference, "Resource types defined by Amazon
+# The kind of EC2 resource, by the prefix of the resource ID. Source: Service Authorization Reference, "Resource types defined by Amazon
 # EC2"
 EC2_KINDS = {
     "acl": "network-acl",
@@ -50,7 +50,7 @@ def arn(service: str, region: str, resource: str, account: str = ACCOUNT) -> str
 
 
 def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
-    """Return the ARN and tags of an EC2 resource. `kind` is necessary only if the prefix of the id does not identify the kind."""
+    """Return the ARN and tags of an EC2 resource. `kind` is necessary only if the prefix of the ID does not identify the kind."""
     kind = kind or EC2_KINDS.get(identifier.partition("-")[0], "unknown")
     backend: Any = ec2_backends[ACCOUNT][region]
     name = identifier
@@ -71,7 +71,7 @@ def group(region: str, name: str) -> tuple[str, Tags]:
 
 
 def efs(region: str, identifier: str) -> tuple[str, Tags]:
-    """Return the ARN and tags of an EFS file system or access point, by id or ARN."""
+    """Return the ARN and tags of an EFS file system or access point, by ID or ARN."""
     identifier = identifier.rpartition("/")[2]
     backend: Any = efs_backends[ACCOUNT][region]
     kind = "access-point" if identifier.startswith("fsap-") else "file-system"
@@ -85,13 +85,13 @@ def emr(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def emr_cluster_of(region: str, group: str) -> str:
-    """Return the id of the EMR cluster to which an instance group belongs, or `*` for an unknown instance group."""
+    """Return the ID of the EMR cluster to which an instance group belongs, or `*` for an unknown instance group."""
     found = clusters(emr_backends[ACCOUNT][region]).values()
     return next((cluster.id for cluster in found if any(each.id == group for each in cluster.groups)), "*")
 
 
 def fsx(region: str, identifier: str) -> tuple[str, Tags]:
-    """Return the ARN and tags of an FSx file system or data repository association, by id or ARN."""
+    """Return the ARN and tags of an FSx file system or data repository association, by ID or ARN."""
     backend: Any = fsx_backends[ACCOUNT][region]
     if identifier.startswith("arn:"):
         return identifier, _tags(backend.list_tags_for_resource(identifier))

@@ -1,4 +1,4 @@
-"""Condition keys for tags in requests and on resources. Pure."""
+"""Pure functions that return the condition keys for tags in requests and on resources."""
 
 from __future__ import annotations
 

@@ -203,7 +203,10 @@ class Group(FakeAutoScalingGroup):
                 return
 
     def _launch_one(self) -> str:
-        """Launch one instance. Return the reason for a failure, or ''. Types are tried in order, zones with the fewest instances first."""
+        """Launch one instance.
+
+        Return the reason for a failure, or ''. Types are tried in order, and for each type, the zones with the fewest instances first.
+        """
         try:
             data = self.launch_data()
         except EC2ClientError as error:

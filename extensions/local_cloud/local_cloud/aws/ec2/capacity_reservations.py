@@ -104,13 +104,13 @@ class CapacityReservation(TaggedEC2Resource):
 
 
 def capacity_reservations(backend: EC2Backend) -> dict[str, CapacityReservation]:
-    """Return the reservations of an account and region by id."""
+    """Return the reservations of an account and region by ID."""
     found: dict[str, CapacityReservation] = backend.__dict__.setdefault("capacity_reservations", {})
     return found
 
 
 def find_capacity_reservation(backend: EC2Backend, identifier: str) -> CapacityReservation:
-    """Return the reservation with this id. Raises `InvalidCapacityReservationId.NotFound` or `.Malformed`."""
+    """Return the reservation with this ID. Raises `InvalidCapacityReservationId.NotFound` or `.Malformed`."""
     if not IDENTIFIER.fullmatch(identifier):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The capacity reservation ID '{identifier}' is malformed")
     try:
@@ -132,7 +132,7 @@ def reserve_block(
 
 
 def target(data: dict[str, Any]) -> str | None:
-    """Return the id of the reservation in launch data, or None if there is none. Raises the EC2 error for contradictory data."""
+    """Return the ID of the reservation in launch data, or None if there is none. Raises the EC2 error for contradictory data."""
     wanted = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if "CapacityReservationResourceGroupArn" in wanted:
         raise EC2ClientError("UnsupportedOperation", "Resource groups of Capacity Reservations are not available in this account.")

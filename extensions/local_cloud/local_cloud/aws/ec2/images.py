@@ -27,7 +27,7 @@ FRAMEWORKS = (
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
-"""Frameworks: for each, its part of the parameter name, its title, its operating systems, and its architectures."""
+"""For each framework: its part of the parameter name, its title, its operating systems, and its architectures."""
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
@@ -54,7 +54,7 @@ moto_register_image = EC2Backend.register_image
 
 
 class Release(Ami):
-    """A release of one kind of Deep Learning AMI. The image id differs between regions and never changes."""
+    """A release of one kind of Deep Learning AMI. The image ID differs between regions and never changes."""
 
     def __init__(self, backend: Any, name: str, date: str) -> None:
         self.kind, self.date = KINDS[name], date

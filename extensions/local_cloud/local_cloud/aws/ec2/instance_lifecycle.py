@@ -29,7 +29,7 @@ class InstanceLifecycle:
         self._probes = ThreadPoolExecutor(WORKERS, "probe")
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._started: set[str] = set()
-        """Ids of instances whose hosts were started and have not been stopped since."""
+        """IDs of instances whose hosts were started and have not been stopped since."""
         self._next_health_check = 0.0
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from ..context import ACCOUNT, CLOUD, instances
 TOKEN_PATH = "/latest/api/token"
 LONGEST_TOKEN = 21600  # seconds
 SESSION = timedelta(hours=6)
-# AWS renews credentials this long before they expire.
+# The time between the renewal of credentials and their expiration.
 RENEWAL_MARGIN = timedelta(minutes=15)
 
 Tree = dict[str, Any]
@@ -91,7 +91,7 @@ class InstanceMetadata:
         return {"meta-data": metadata, "dynamic": {"instance-identity": {"document": json.dumps(_identity(instance))}}}
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
-        """Return credentials for the role, which is assumed with the instance id as the session name."""
+        """Return credentials for the role, which is assumed with the instance ID as the session name."""
         known, now = self._credentials.get(role.arn), utcnow()
         renew = iso_8601_datetime_without_milliseconds(now + RENEWAL_MARGIN)
         if known is None or known["Expiration"] <= renew:

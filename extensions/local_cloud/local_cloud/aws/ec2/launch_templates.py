@@ -80,7 +80,7 @@ def create_launch_template(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def describe_launch_templates(self: EC2Response) -> ActionResult:
-    """Return a page of the same size as on AWS. Raises the EC2 error for an unknown id."""
+    """Return a page of the same size as on AWS. Raises the EC2 error for an unknown ID."""
     for identifier in self._get_param("LaunchTemplateIds", []):
         self.ec2_backend.get_launch_template(identifier)
     self.params["MaxResults"] = PAGE

@@ -101,7 +101,7 @@ class SpotRequest(TaggedEC2Resource):
 
 @override(EC2Backend)
 def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instance_ids: list[str] | None = None) -> list[Any]:
-    """Return the requests with these ids, or all requests. Raises `InvalidSpotInstanceRequestID.NotFound`."""
+    """Return the requests with these IDs, or all requests. Raises `InvalidSpotInstanceRequestID.NotFound`."""
     for identifier in spot_instance_ids or []:
         if identifier not in self.spot_instance_requests:
             raise EC2ClientError("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{identifier}' does not exist")

@@ -35,7 +35,7 @@ class Endpoint(VPCEndPoint):
         self.service = service
         self.private_dns_enabled = False
         self.interfaces: dict[str, str] = {}
-        """Network interface ids by subnet id."""
+        """Network interface IDs by subnet ID."""
         self.destination_prefix_list_id = None
         if kind == "Gateway":
             self.destination_prefix_list_id = next(
@@ -107,7 +107,7 @@ class Endpoint(VPCEndPoint):
         self._list_interfaces()
 
     def remove_interfaces(self, subnets: Collection[str]) -> None:
-        """Delete the network interfaces in these subnets after some time."""
+        """Delete the network interfaces in these subnets after a delay."""
         for identifier in set(subnets) & set(self.interfaces):
             interface = self.interfaces.pop(identifier)
             CLOUD.clock.after(CLOUD.delays.nat_gateway, partial(self.ec2_backend.delete_network_interface, interface))

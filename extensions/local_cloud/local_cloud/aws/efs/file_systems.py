@@ -20,7 +20,7 @@ from ..override import override
 
 JSON = {"Content-Type": "application/json"}
 MOST_THROUGHPUT = 3414
-"""The quota for provisioned throughput in MiB/s, with its value in the regions that have the highest quota."""
+"""The quota for provisioned throughput in MiB/s. This is the value in the regions with the highest quota."""
 THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
 """The minimum time between changes of the throughput mode or decreases of the provisioned throughput."""
 
@@ -196,7 +196,7 @@ def delete_tags(self: EFSResponse) -> tuple[str, dict[str, Any]]:
 
 
 def find_file_system(backend: EFSBackend, identifier: str) -> Any:
-    """Return the file system with this id. Raises `FileSystemNotFound`."""
+    """Return the file system with this ID. Raises `FileSystemNotFound`."""
     try:
         return backend.file_systems_by_id[identifier]
     except KeyError:

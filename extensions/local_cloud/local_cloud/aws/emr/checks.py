@@ -58,7 +58,7 @@ GROUP = {"InstanceCount", "InstanceRole", "InstanceType", "Market", "Name"}
 
 
 def normal_request(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request with instance groups. If the request has the older parameters for two instance types, convert them to groups."""
+    """Return the request with instance groups. If the request uses the older parameters for two instance types, convert them to groups."""
     instances = request["Instances"]
     former = ("MasterInstanceType", "SlaveInstanceType", "InstanceCount")
     if "InstanceGroups" in instances or not any(name in instances for name in former):

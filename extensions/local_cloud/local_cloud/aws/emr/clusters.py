@@ -357,7 +357,7 @@ class Cluster:
 
 
 def clusters(backend: Any) -> dict[str, Cluster]:
-    """Return the clusters of an account and region by id."""
+    """Return the clusters of an account and region by ID."""
     return cast("dict[str, Cluster]", backend.clusters)
 
 

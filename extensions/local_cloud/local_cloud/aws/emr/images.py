@@ -12,7 +12,7 @@ EMR = "137112412989"
 
 
 def image_of_release(backend: EC2Backend, label: str) -> str:
-    """Return the id of a release's image. The image id differs between regions and never changes."""
+    """Return the ID of a release's image. The image ID differs between regions and never changes."""
     digest = hashlib.sha256(f"{label}/{backend.region_name}".encode()).hexdigest()
     identifier = f"ami-{digest[:17]}"
     if identifier not in backend.amis:

@@ -162,7 +162,7 @@ def copy_object(source: str, destination: str) -> str:
 def save_logs(log_uri: str, number: int, logs: Path) -> None:
     """Copy the logs of a bootstrap action to S3.
 
-    In the same way as on EMR, the logs are lost if the role is not allowed to write to this location.
+    As on EMR, the logs are lost if the role is not allowed to write to this location.
     """
     for path in sorted(logs.iterdir()) if log_uri else ():
         packed = CONTROLLER / f"{path.name}.gz"

@@ -29,7 +29,7 @@ ANYWHERE = "0.0.0.0/0"
 
 
 class ManagedGroups(NamedTuple):
-    """Ids of a cluster's security groups. Only clusters in private subnets have a service access security group."""
+    """The IDs of a cluster's security groups. Only clusters in private subnets have a service access security group."""
 
     master: str
     slave: str

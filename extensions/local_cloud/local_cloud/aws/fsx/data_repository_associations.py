@@ -66,7 +66,7 @@ class Association(LifeCycle):
 
 
 def associations(backend: FSxBackend) -> dict[str, Association]:
-    """Return the data repository associations of an account and region by id."""
+    """Return the data repository associations of an account and region by ID."""
     found: dict[str, Association] = backend.__dict__.setdefault("associations", {})
     return found
 
@@ -99,7 +99,7 @@ def describe_data_repository_associations(self: FSxResponse) -> str:
 @paginate(pagination_model=MODEL)
 def describe_associations(backend: FSxBackend, association_ids: list[str] | None, filters: list[dict[str, Any]]) -> list[Any]:
     """Return a page of the associations that match the filters. If `association_ids` is set, return only the associations with these
-    ids.
+    IDs.
     """
     found = [_association(backend, identifier) for identifier in association_ids or associations(backend)]
     values = {each["Name"]: each["Values"] for each in filters}

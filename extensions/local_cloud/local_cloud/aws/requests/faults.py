@@ -33,7 +33,7 @@ class Rule:
     latency: float = 0.0
     """The delay of a call in seconds."""
     pause: str = ""
-    """`before` holds a call before its execution, `after` holds its response. See `held_calls.HeldCalls`."""
+    """`before` holds a call before its execution; `after` holds its response. See `held_calls.HeldCalls`."""
     times: int | None = None
     """The maximum number of calls to which the rule applies, or None for no limit."""
     nth: int | None = None

@@ -39,7 +39,7 @@ def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str |
 
 
 def documented(operation: OperationModel) -> dict[str, frozenset[str]]:
-    """Return the names of filters for each parameter. `tag:` stands for `tag:` with any key."""
+    """Return the names of filters for each parameter. `tag:` stands for `tag:KEY` with any key."""
     shape = operation.input_shape
     found = {name: frozenset(_names(operation, member)) for name, member in (shape.members if shape else {}).items() if _is_filters(member)}
     return {member: names for member, names in found.items() if names}

@@ -187,7 +187,7 @@ def test_places_of_mount_targets(account: Account, subnets: list[str], file_syst
 
 
 def test_short_ids_of_old_file_systems(account: Account, subnets: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids of file systems created before 2021 have eight digits."""
+    """IDs of file systems created before 2021 have eight digits."""
     with monkeypatch.context() as patch:
         patch.setattr(mock_random, "get_random_hex", lambda *_: "1a2b3c4d")
         identifier = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]

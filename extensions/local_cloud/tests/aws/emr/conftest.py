@@ -35,7 +35,7 @@ class Emr:
         self.account, self.client = account, account.client("emr")
 
     def run(self, core: int = 1, task: int = 0, instances: dict[str, Any] | None = None, **more: Any) -> str:
-        """Create a cluster with a master and the given numbers of core and task nodes, and return its id."""
+        """Create a cluster with a master and the given numbers of core and task nodes, and return its ID."""
         counts = {"MASTER": 1, "CORE": core, "TASK": task}
         groups = [
             {"InstanceRole": role, "InstanceType": "c4.large", "InstanceCount": count, "Name": role}
@@ -67,7 +67,7 @@ class Emr:
         return found
 
     def waiting(self, *arguments: Any, **more: Any) -> str:
-        """Create a cluster, wait until its state is WAITING, and return its id."""
+        """Create a cluster, wait until its state is WAITING, and return its ID."""
         cluster = self.run(*arguments, **more)
         self.reached(cluster, "WAITING")
         return cluster
@@ -77,7 +77,7 @@ class Emr:
         return {each["InstanceGroupType"]: each for each in self.client.list_instance_groups(ClusterId=cluster)["InstanceGroups"]}
 
     def nodes(self, cluster: str, role: str, state: str = "RUNNING") -> list[str]:
-        """Return the ids of the EC2 instances in instance groups with this role that are in the given state."""
+        """Return the IDs of the EC2 instances in instance groups with this role that are in the given state."""
         found = self.client.list_instances(ClusterId=cluster, InstanceGroupTypes=[role], InstanceStates=[state])["Instances"]
         return [each["Ec2InstanceId"] for each in found]
 

@@ -1,4 +1,4 @@
-"""KMS keys are found by id, ARN, alias, and alias ARN."""
+"""KMS keys are found by ID, ARN, alias, and alias ARN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public parameters contain the ids of Deep Learning AMIs. Secure parameters are encrypted with KMS keys."""
+"""Public parameters contain the IDs of Deep Learning AMIs. Secure parameters are encrypted with KMS keys."""
 
 from __future__ import annotations
 

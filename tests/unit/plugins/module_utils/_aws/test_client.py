@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-# The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has loaded more of Ansible.
+# The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has imported the controller's modules.
 MODULE = f"""
 from ansible.module_utils.testing import patch_module_args
 from {AnsibleAWSModule.__module__} import AnsibleAWSModule

@@ -248,7 +248,7 @@ def test_whatever_the_files_say_the_buckets_add_up_to_nodes_times_wall_clock(see
     noise = random.Random(seed)
     names = [f"worker{number}" for number in range(noise.randint(1, 5))]
     attempts = [random_attempt(noise, names) for _unused in range(noise.randint(0, 6))]
-    if noise.random() < 0.5:  # an honest order
+    if noise.random() < 0.5:  # the order in which real attempts begin
         attempts.sort(key=lambda attempt: attempt.began)
     entries = [(random_time(noise), random_entry(noise)) for _unused in range(noise.randint(0, 40))]
     if noise.random() < 0.5:

@@ -48,7 +48,7 @@ def test_no_jobs_slice_is_inside_that_of_another():
 def in_states(*states, processes):
     """Return records of processes.
 
-    C(service:state) and C(spare:state) describe services and spares, and a state without a prefix describes a worker.
+    `service:state` and `spare:state` describe services and spares, and a state without a prefix describes a worker.
     """
     parts = [state.rpartition(":")[::2] for state in states]
     return [{"name": f"rank{n}", "state": state, "part": part or "worker", "processes": processes} for n, (part, state) in enumerate(parts)]
@@ -841,7 +841,7 @@ def test_the_sentence_about_a_failure_names_the_scripts_line():
     ],
 )
 def test_the_sentence_about_a_failure_says_how_the_script_ended(kind, what, alone, tagged):
-    """A launcher has its own exit status."""
+    """If a launcher tags the output of ranks, the exit status is the launcher's, so the sentence adds how a rank ended."""
     failed = {**ENDED, "exit_code": 1, "cause": {"kind": kind, "what": what}}
     assert records.describe_failure(failed) == f"rank 0 on w1 {alone}"
     assert records.describe_failure({**failed, "tagged": True}) == f"rank 0 on w1 {tagged}"

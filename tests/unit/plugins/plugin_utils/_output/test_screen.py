@@ -36,7 +36,7 @@ def screen(request, clock, monkeypatch):
 
 
 def after(screen, clock, *seconds):
-    """Return what is written when the silence has lasted for each of these numbers of seconds, in turn."""
+    """Return what is written after each of these numbers of seconds of silence."""
     began, screen.written[:] = clock.now, []
     for each in seconds:
         clock.now = began + each

@@ -1,4 +1,4 @@
-"""Tests that check which images and instance types suit a cluster."""
+"""Tests that check which images and instance types are suitable for a cluster."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr impo
 
 
 class Store:
-    """Parameter Store with one parameter: its values, oldest first."""
+    """A stub of Parameter Store with one parameter, whose values are listed from oldest to newest."""
 
     cluster = "bert"
 

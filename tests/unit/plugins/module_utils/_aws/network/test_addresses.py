@@ -77,7 +77,7 @@ def test_ranges_are_written_as_aws_writes_them():
     [
         (options({"a": "10.0.0.0/16"}), {}, []),
         (options({"a": "10.0.0.0/28"}, {"b": "10.0.0.16/28"}), {"private-b": "10.0.0.32/28"}, []),
-        (options({"a": "10.0.1.0/24"}), {"private-a": "10.0.0.0/19"}, []),  # the plan refuses this change, with its reason
+        (options({"a": "10.0.1.0/24"}), {"private-a": "10.0.0.0/19"}, []),  # the plan refuses this change and states the reason
         (options({"a": "x"}, cidr="y"), {}, []),
         (options({"a": "10.0.0.0/15"}), {}, ["private_subnet_cidrs: '10.0.0.0/15' is too large or too small.* from /16 to /28"]),
         (options({"a": "10.0.0.0/29"}), {}, ["private_subnet_cidrs: '10.0.0.0/29' is too large or too small"]),

@@ -37,7 +37,7 @@ def test_assign_numbers(group, numbered, unnumbered, size, expected):
 
 
 def test_nodes_know_no_more_of_storage_than_mounts():
-    """Tags and the boot script depend only on the mounts, not on the kinds of storage, once the ids are known."""
+    """Tags and the boot script depend only on the mounts, not on the kinds of storage, once the IDs are known."""
     tape, disk = Address("tape", "main"), Address("disk", "main")
 
     def mount(kind, address, mount_point):

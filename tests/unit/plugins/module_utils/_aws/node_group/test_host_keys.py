@@ -20,7 +20,10 @@ NOW = BOOT.replace("AAAAboot", "AAAAnow")
 
 
 class Console:
-    """A stub of EC2 with the only API call that the code makes. None means that the instance does not support the latest console output."""
+    """A stub of EC2 with the only API call that the code makes.
+
+    If `now` is None, the instance does not support the latest console output.
+    """
 
     region = "us-east-1"
 

@@ -19,9 +19,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file, or C(files) by name, or the requested range of a file.
+    """Serves one file, or `files` by name, each in full or in the requested range.
 
-    Each item of C(limits) is the number of bytes after which one response breaks off.
+    Each item of `limits` is the number of bytes after which one response breaks off.
     """
 
     def __init__(self):
@@ -208,7 +208,7 @@ def test_a_wrong_checksum_of_one_source_keeps_the_others(server, stage, coco, tm
 @pytest.mark.parametrize("place", ["_prepare", "_touch", "move"])
 @pytest.mark.parametrize("number", range(7))
 def test_an_interrupted_run_goes_on_with_the_same_source(server, stage, coco, tmp_path, monkeypatch, place, number):
-    """In turn, the test interrupts the run after each call of a function, as if the process had been killed."""
+    """The test interrupts a run after each function call in turn, as if the process had been killed."""
     module = stager.unpacked if place == "move" else stager
     real, left = getattr(module, place), [number]
 
@@ -314,7 +314,7 @@ def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_pat
 
 @pytest.mark.parametrize("place", ["labels.txt", "deep/folder"])
 def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
-    """The upload would copy the controller's own files to the cluster."""
+    """Otherwise, the upload would copy the controller's own files to the cluster."""
     source, secret = tmp_path / "source", tmp_path / "home"
     (source / "deep").mkdir(parents=True)
     secret.mkdir()

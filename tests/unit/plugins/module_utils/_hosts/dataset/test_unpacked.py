@@ -18,7 +18,7 @@ PLAN = SimpleNamespace(name="set", source=SimpleNamespace(shown="s3://data/set")
 
 
 def entry(name, content=b"", **attributes):
-    """Return an entry of a tar archive and its content."""
+    """Return a tar archive entry and the content of the entry."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
     for key, value in attributes.items():
@@ -58,7 +58,7 @@ class Prepared:
         target.write_bytes(content)
 
     def stage(self):
-        """As `stager.stage` does, unpack and describe the data set. Return the files of the data set."""
+        """Unpack and describe the data set as `stager.stage` does, and return its files."""
         files = stager._prepare(self.spec, self.places, SimpleNamespace(stage=lambda *_values: None))
         stager._describe(self.spec, PLAN, self.places.data, files)
         return dict(files)
@@ -121,8 +121,7 @@ def test_a_list_of_files_that_is_a_link_is_not_read(prepared):
         [link("x", "..")],
         [link("x", "../home")],
         [entry("a", type=tarfile.DIRTYPE, mode=0o755), link("a/x", "../../home")],
-        # According to its text, the target is inside the archive. But the path leads outside, because p/s is a link to the archive's top
-        # folder.
+        # The target seems to be inside the archive, but the path leads outside, because p/s is a link to the archive's top folder.
         [entry("p", type=tarfile.DIRTYPE, mode=0o755), link("p/s", ".."), link("t", "p/s/../home")],
         [entry("hidden", type=tarfile.DIRTYPE, mode=0o755), link("hidden/x", "/etc"), entry("hidden", type=tarfile.DIRTYPE, mode=0)],
     ],

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the findings from the output of nvidia-smi."""
+"""Tests of the findings that are derived from the output of nvidia-smi."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the findings from NVIDIA driver messages in the kernel log."""
+"""Tests of the findings that are derived from NVIDIA driver messages in the kernel log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from gpu_tools import kernel_log
 
 NODE = Node("ubuntu")
-# The pid 4194999 in messages is above Linux's maximum, so no process has this id.
+# The PID 4194999 in messages is above Linux's maximum, so no process has this PID.
 
 
 def verdicts(*lines):

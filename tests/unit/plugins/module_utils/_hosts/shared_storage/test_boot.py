@@ -100,7 +100,7 @@ def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(h
 
 
 def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
-    """The script mounts the remaining storage, and does not retry the installation for a quarter of an hour."""
+    """The script mounts the remaining storage, and does not spend 15 minutes on retries of the installation."""
     host.tool("apt-get", "")
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
@@ -112,7 +112,7 @@ def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
 
 
 def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
-    """The file system belongs to another owner. If root is squashed, the script could not change the owner at all."""
+    """The file system belongs to another owner. If root is squashed, the script cannot change the owner at all."""
     host.tool("mount", host.mounted())
     host.tool("mount.nfs4", "")
     host.tool("mount.lustre", "")

@@ -1,4 +1,4 @@
-"""Certificates that the action signs, with a temporary certificate authority and for a temporary key."""
+"""Certificates that the action signs for a temporary key with a temporary certificate authority."""
 
 from __future__ import annotations
 

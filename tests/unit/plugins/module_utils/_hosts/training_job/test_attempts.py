@@ -37,7 +37,7 @@ def program(tmp_path_factory):
 
 
 class Job:
-    """A job whose supervisors run on this machine, each with its own directory in place of its unit's."""
+    """A job whose supervisors run on this machine, each in its own directory instead of a systemd unit's directory."""
 
     def __init__(self, folder, program, script, hosts=2, attempt=1, without="", **changes):
         self.paths = records.Paths(str(folder / "jobs/digits"))
@@ -119,7 +119,7 @@ def job(tmp_path, program):
         each.end()
 
 
-# Each epoch is one line of the log and one checkpoint of the first process.
+# Each process logs the epoch with which it begins. Only rank 0 saves checkpoints.
 TRAINS = textwrap.dedent("""
     import os, pathlib, signal, sys, time
     attempt, rank = int(os.environ["DEEPLEARNING_ATTEMPT"]), int(os.environ["DEEPLEARNING_RANK"])
@@ -501,7 +501,7 @@ def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
 
 @pytest.mark.parametrize("missing", ["rank0", "rank1"])
 def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
-    """The host has disappeared after the decision. The process on this host has no record, so only a timeout detects the loss."""
+    """The host disappears after the decision. Its process has no record, so only a timeout detects the loss."""
     running = job(trains("time.sleep(600 if attempt == 2 else 0)"), attempt=2, without=missing, heartbeat_timeout=3, min_hosts=1)
     os.makedirs(running.paths.status, exist_ok=True)
     records.write_json(running.paths.following, {"action": "restart", "rule": "same_hosts", "decided": time.time()})
@@ -512,7 +512,7 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
 
 
 def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypatch):
-    """The job has changed a decision that had already been written."""
+    """The job changes a decision after it was written."""
     running = job("raise SystemExit(3)", hosts=1, restarts=1)
     running.wait()
     spec = json.loads((running.units["rank0"] / "spec.json").read_text())

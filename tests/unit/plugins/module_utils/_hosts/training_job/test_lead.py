@@ -17,7 +17,7 @@ HOSTS = ("deeplearning-worker3", "deeplearning-worker12")
 
 @pytest.fixture
 def queue(monkeypatch, tmp_path):
-    """A queue whose hosts run shell commands, by host, in place of `attach`. Cancelled entries are in the file `cancelled`."""
+    """A queue in which each host runs its own shell command instead of `attach`. The file `cancelled` lists the cancelled entries."""
     scripts = dict.fromkeys(HOSTS, "exit 0")
     simulated = QUEUES["sge"]._replace(
         on_host=lambda host, _hosts, command: ["sh", "-c", scripts[host], *command],

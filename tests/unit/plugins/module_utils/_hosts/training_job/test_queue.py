@@ -1,4 +1,4 @@
-"""Tests that check how jobs enter and leave a queue. tests/hosts/test_slurm.py tests the same with Slurm."""
+"""Tests that check how jobs enter and leave a queue. tests/hosts/test_slurm.py tests the same behavior with Slurm."""
 
 from __future__ import annotations
 

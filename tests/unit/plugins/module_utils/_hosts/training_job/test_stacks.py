@@ -57,7 +57,7 @@ def program(pid, parent=1, rank=-1, is_python=True):
 def test_a_rank_is_its_first_python_process():
     """mpirun starts a shell, which starts Python, which starts data loaders.
 
-    The data loaders have lower process ids, because the ids have wrapped around.
+    The data loaders have lower PIDs, because the PIDs have wrapped around.
     """
     mpi = [program(20, rank=-1, is_python=False), program(21, 20, 3, is_python=False), program(30, 21, 3), program(5, 30, 3)]
     assert {rank: found.pid for rank, found in stacks.ranks([], mpi).items()} == {3: 30}
