@@ -173,7 +173,7 @@ def _make_private(directory: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
-    """Replace the file atomically if its content differs. Return the difference for diff mode, or None if nothing changed."""
+    """Replace the file atomically if its content differs. Return the diff for diff mode, or None if nothing changed."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)
