@@ -146,7 +146,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with ids in `past` are ignored."""
+    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with IDs in `past` are ignored."""
 
     since: datetime
     wanted: int

@@ -63,9 +63,9 @@ class Kind:
     replacing: frozenset[str] = frozenset()
     """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds that use this kind. Resources of these kinds must be deleted first."""
+    """Resource kinds that depend on this kind. Resources of these kinds must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds that this kind uses. Resources of these kinds must be deleted after the resources of this kind."""
+    """Resource kinds that this kind depends on. Resources of these kinds must be deleted after the resources of this kind."""
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:

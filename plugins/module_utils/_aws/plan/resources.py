@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """A reference to an attribute of another resource, usually the id that AWS assigns when it creates the resource."""
+    """A reference to an attribute of another resource, usually the ID that AWS assigns when it creates the resource."""
 
     address: Address
     attribute: str = "id"

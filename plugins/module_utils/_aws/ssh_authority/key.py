@@ -108,7 +108,7 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
 
 
 def usable(cloud: AwsClient, key_id: str) -> str:
-    """Return the ARN of the key with this id, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
+    """Return the ARN of the key with this ID, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
     key = _describe(cloud, key_id)
     if key is None:
         raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key.")
@@ -121,7 +121,7 @@ def usable(cloud: AwsClient, key_id: str) -> str:
 def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
     """Return whether a parameter is encrypted with the desired key.
 
-    `stored` is the id, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
+    `stored` is the ID, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
     """
     if SERVICE_KEY in (stored, arn):
         return stored == arn

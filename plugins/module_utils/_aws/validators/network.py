@@ -76,7 +76,7 @@ class AdoptedNetwork(Validator):
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that the subnets and security groups exist. `subnets` maps option names to subnet ids."""
+    """Check that the subnets and security groups exist. `subnets` maps option names to subnet IDs."""
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:

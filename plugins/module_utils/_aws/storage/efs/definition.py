@@ -26,7 +26,7 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 def access_point(directory: str, former_file_system: str = "") -> Address:
     """Return the `Address` of the access point for a directory.
 
-    For an access point on a former file system, the `Address` also contains the id of that file system.
+    For an access point on a former file system, the `Address` also contains the ID of that file system.
     """
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 

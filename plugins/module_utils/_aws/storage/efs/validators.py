@@ -110,9 +110,9 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
 
 
 class FileSystemPolicy(Validator):
-    """Warns if the cluster's file system has a policy that the collection did not write.
+    """Warns if the cluster's file system has a policy that the collection did not create.
 
-    Runs do not replace policies that the collection did not write.
+    A run does not replace such a policy.
     """
 
     name = "file_system_policy"
