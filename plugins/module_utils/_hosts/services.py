@@ -42,7 +42,7 @@ def find_service(module: AnsibleModule, unit: str) -> Service:
 
 
 def converge_service(module: AnsibleModule, unit: str, wanted: Service, changed: bool = False) -> list[dict[str, str]]:
-    """Start and enable a unit, or stop and disable it, and return the differences. If `changed` is true, a running unit is restarted.
+    """Start and enable a unit, or stop and disable it, and return the diffs. If `changed` is true, a running unit is restarted.
 
     Raises ServiceError. Check mode changes nothing.
     """

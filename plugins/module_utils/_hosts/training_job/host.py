@@ -31,7 +31,7 @@ def check_python(params: dict[str, Any]) -> None:
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
     """Return this host's worker metadata.
 
-    Raises RefusalError if the metadata is missing or has a generation id other than the inventory's.
+    Raises RefusalError if the metadata is missing or has a generation ID other than the inventory's.
     """
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")

@@ -75,7 +75,7 @@ def _end() -> None:
 
 
 def _others() -> list[int]:
-    """Return the ids of this unit's processes except the supervisor and this process.
+    """Return the IDs of this unit's processes except the supervisor and this process.
 
     Uses the cgroup to find the processes, because the unit includes daemons whose parents have exited.
     """
