@@ -50,7 +50,7 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
-# The id of an EC2 instance. Hosts outside AWS have no such id.
+# The ID of an EC2 instance. Hosts outside AWS have no such ID.
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
@@ -666,7 +666,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
-    """Return the records of the processes that run the job's program, without those of processes on standby."""
+    """Return the records of the processes that run the job's program, excluding standby processes."""
     return [process for process in processes if process["part"] != STANDBY]
 
 
