@@ -132,7 +132,7 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
     revoked = {*arguments["revoked"], *({*before.revoked} - ids if arguments["former"] is None else arguments["former"])}
     for instance_id in revoked:
         if not ssh_files.HOST_NAME.fullmatch(instance_id):
-            raise ValueError(f"revoked: {instance_id!r} is not an instance id. Use an id such as i-0123456789abcdef0.")
+            raise ValueError(f"revoked: {instance_id!r} is not an instance ID. Use an ID such as i-0123456789abcdef0.")
     authority = "" if arguments["forget_authority"] else authority or before.authority
     return KnownHosts(authority, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
 

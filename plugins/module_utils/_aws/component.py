@@ -44,7 +44,7 @@ class Request:
     chosen: Alternative | None = None
     """The candidate for this attempt, or None if the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities from earlier attempts."""
+    """IDs of scaling activities from earlier attempts."""
     storage: tuple[Component, ...] = ()
     """All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes."""
 

@@ -77,7 +77,7 @@ def refuse_other_queue(module: AnsibleModule, unit: str, title: str, variable: s
     """Raise ServiceError if the daemon of another queue runs on this host, because two queues would give the same GPUs to two jobs."""
     if find_service(module, unit).active:
         raise ServiceError(
-            f"{unit} runs on this host, and two queues would give its GPUs to jobs twice. Remove {title} first: {variable}=absent."
+            f"{unit} runs on this host, but two queues would give the same GPUs to two jobs. Remove {title} first: {variable}=absent."
         )
 
 

@@ -112,5 +112,5 @@ def read_id(output: str) -> str:
     """Return the ID of the job's entry from the output of the command that submits a job. Raises QueueError."""
     found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
     if not found:
-        raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's id. Check the queue.")
+        raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's ID. Check the queue.")
     return found[1]

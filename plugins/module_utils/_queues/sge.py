@@ -22,7 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     Request,
 )
 
-#: The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from others.
+#: The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from other
+#: jobs.
 ENVIRONMENT = "training_jobs"
 #: The host group that contains the hosts on which jobs can start.
 GROUP = "@deeplearning"

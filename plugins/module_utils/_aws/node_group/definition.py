@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Pure."""
+"""The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class NodeSettings:
     mounts: tuple[Mount, ...]
     metadata_hop_limit: int = 1
     additional_groups: tuple[str, ...] = ()
-    """Ids of the user's own security groups."""
+    """IDs of the user's own security groups."""
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
@@ -111,7 +111,7 @@ class Capacity:
     timeout: float
     """Seconds after which `least_workers` workers are sufficient."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities from earlier attempts."""
+    """IDs of scaling activities from earlier attempts."""
     alternative: str = ""
     """A description of the candidate for this attempt."""
 

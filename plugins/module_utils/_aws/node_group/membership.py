@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them. Pure."""
+"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them.
+
+Performs no I/O.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class FileSystems:
 
     @property
     def former(self) -> Address:
-        """Return the address of the cluster's own file system while the cluster uses an adopted file system."""
+        """Return the `Address` that the cluster's own file system has while the cluster uses an adopted file system."""
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:

@@ -173,13 +173,13 @@ def check_mount_point(mount_point: str) -> None:
 def check_file_system_id(text: str) -> None:
     """Raise ValueError if the text is not the ID of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a file system id. Use an id such as fs-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not a file system ID. Use an ID such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
     """Raise ValueError if the text is not the ID of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not an access point id. Use an id such as fsap-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not an access point ID. Use an ID such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
@@ -407,7 +407,7 @@ def explain(output: str, storage: Mount) -> str:
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
-            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the id and the"
+            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the ID and the"
             " region are correct, and that DNS support and DNS hostnames are enabled in the VPC"
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):

@@ -34,7 +34,7 @@ class NodeState(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What to do with which nodes, by node name.
+    """The names of the nodes to `keep`, the nodes to set to `down`, and the nodes to `drain`.
 
     Nodes in `down` no longer respond. The jobs on these nodes are requeued before the nodes are removed.
     """

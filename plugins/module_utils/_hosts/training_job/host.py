@@ -42,7 +42,7 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
         raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has the generation id {}, but the inventory has {}, because the cluster has changed since. "
+            "the metadata on this host has the generation ID {}, but the inventory has {}, because the cluster has changed since. "
             "{}".format(metadata["generation"], generation, hint)
         )
     return metadata

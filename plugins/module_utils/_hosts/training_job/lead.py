@@ -83,7 +83,7 @@ class Lead:
                 and time.monotonic() > last + self.job.parameters["stop_timeout"] + PATIENCE
                 and not any(map(self.is_running, running))
             ):
-                hold.warn("{}: lost, so the job ends without them.".format(", ".join(running)))
+                hold.warn("{}: lost. The job ends without waiting for lost hosts.".format(", ".join(running)))
                 for process in running.values():
                     process.kill()
                     process.wait()

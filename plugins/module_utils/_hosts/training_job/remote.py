@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 PATIENCE = 60.0
 # Seconds that each side has to prove that it has the key.
 HANDSHAKE = 10
-# Any program that can reach the port can open connections, and each connection uses a thread.
+# Maximum number of connections. Any program that can reach the port can open connections, and each connection uses a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32

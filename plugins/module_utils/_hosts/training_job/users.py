@@ -58,7 +58,7 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user: {name!r} does not exist on this host. Specify a user with the same id on all hosts. The default is {NAME!r}."
+                f"user: {name!r} does not exist on this host. Specify a user with the same ID on all hosts. The default is {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):

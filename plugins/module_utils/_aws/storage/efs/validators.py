@@ -78,7 +78,7 @@ class AdoptedFileSystem(Validator):
         elif adopted_id:
             yield (
                 f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
-                "Specify the id of an existing file system, or remove the option to create a new one."
+                "Specify the ID of an existing file system, or remove the option to create a new one."
             )
 
 
