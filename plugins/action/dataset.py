@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name, adds the properties of a source path on the controller, and shows the module's progress."""
+"""Runs the module of the same name, and shows its progress. If the source is on the controller, passes its properties to the module."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
     revoked = {*arguments["revoked"], *({*before.revoked} - ids if arguments["former"] is None else arguments["former"])}
     for instance_id in revoked:
         if not ssh_files.HOST_NAME.fullmatch(instance_id):
-            raise ValueError(f"revoked: {instance_id!r} is not an instance id. Use an id such as i-0123456789abcdef0.")
+            raise ValueError(f"revoked: {instance_id!r} is not an instance ID. Use an ID such as i-0123456789abcdef0.")
     authority = "" if arguments["forget_authority"] else authority or before.authority
     return KnownHosts(authority, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
 
@@ -173,7 +173,7 @@ def _make_private(directory: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
-    """Replace the file atomically if its content differs. Return the difference for diff mode, or None if nothing changed."""
+    """Replace the file atomically if its content differs. Return the diff for diff mode, or None if nothing changed."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)

@@ -44,7 +44,7 @@ VERSION = "signing certificates requires the Python package cryptography 41.0.2 
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 MODULE = "deeplearning.cluster.ssh_trust"
-#: In seconds. The clocks of hosts that have just booted may be behind.
+#: Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
 CLOCK_SKEW = 3600
 
 
@@ -84,7 +84,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module options that contain the certificates for a host.
 
-    Only the public keys come from the host, with one line for each key. Everything else in a certificate comes from the task, because a
+    Only the public keys come from the host. Each key is a single line. Everything else in a certificate comes from the task, because a
     host must not choose its own identity.
     """
     authority = load_authority(private_key, arguments["authority"])

@@ -170,13 +170,13 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
 
 
 def instance_id(variables: Mapping[str, Any]) -> str | None:
-    """Return the host's instance id, or None if the host is not an EC2 instance."""
+    """Return the host's instance ID, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
-    """Return the host names of the play's hosts, in the form in which the cluster metadata contains them."""
+    """Return the host names of the play's hosts, as they appear in the cluster metadata."""
     nodes = known_nodes(variables)
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 

@@ -50,7 +50,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
 # Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
-# Ansible warns when a module is the first one to run on a host as this user.
+# Part of Ansible's warning when the first module runs on a host as this user. The callback does not show this warning.
 HARMLESS = "Module remote_tmp /"
 # The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
 ARGUMENTS = "Validating arguments against arg spec"
@@ -316,7 +316,7 @@ class CallbackModule(DefaultCallback):
     # What is shown
 
     def _flush(self) -> None:
-        """Show the results that the tasks have reported."""
+        """Show the results that hosts have reported for tasks."""
         tasks, self._tasks = self._tasks, {}
         for events in tasks.values():
             self._show(events)
@@ -366,7 +366,7 @@ class CallbackModule(DefaultCallback):
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
 
     def _show_unreachable(self, groups: list[tuple[str, list[str]]]) -> None:
-        """Show why hosts are unreachable. Of a host that SSH reaches through an unreachable host, only that is shown, after the cause."""
+        """Show why hosts are unreachable, and then which other hosts SSH reaches only through one of these hosts."""
         unreachable = {host for _text, hosts in groups for host in hosts}
         behind: dict[str, list[str]] = {}
         for text, hosts in groups:

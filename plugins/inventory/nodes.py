@@ -146,8 +146,8 @@ TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
-# Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory uses these
-# clients again, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
+# Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
+# these clients, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
 # reads the credentials again, which another program may have renewed.
 CLIENTS: dict[tuple[str, str, str], tuple[float, Any]] = {}
 CLIENT_SECONDS = 300

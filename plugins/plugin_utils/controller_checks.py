@@ -174,7 +174,7 @@ def definition_count(controller: NodeVariables, name: str) -> int | None:
 
 
 def spare_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return an error message if all nodes of the definition would be spares of the job. A job on chosen hosts is not checked."""
+    """Return an error message if all nodes of the definition would be spares of the job. A job with `training_job_hosts` is not checked."""
     name = "training_job_spares"
     spares, count = str(controller.get(name)), node_count(controller)
     if not controller.get("training_job_hosts") and spares.isdecimal() and count is not None and int(spares) >= count:
@@ -242,7 +242,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return a list with the message of the exception that a check raises, after a prefix, or an empty list if the check succeeds."""
+    """Return a list that contains the prefix and the message of the check's exception, or an empty list if the check succeeds."""
     try:
         check()
     except REFUSALS as error:

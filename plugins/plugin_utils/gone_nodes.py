@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Corrects the status of a job that has ended, if some of its hosts have left the cluster or are unreachable.
+"""Corrects the status of an ended job if some of its hosts have left the cluster or are unreachable.
 
 In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to a gone host fail,
 and would be reported as the cause.

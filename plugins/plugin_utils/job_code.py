@@ -59,7 +59,7 @@ SUBMODULE_DEPTH = 5
 
 # The maximum number of files among which a similar name is searched for.
 FILES_LIMIT = 10000
-# The least similarity of two names, from 0 to 1. All names of Python files are somewhat similar, because they have the same end.
+# The minimum similarity of two names, from 0 to 1. The names of all Python files are somewhat similar, because they share a suffix.
 SIMILAR = 0.7
 
 
@@ -136,7 +136,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
-    """Raise AnsibleActionFail if a script is specified but is not in the directory. `place` is the directory's name for the message."""
+    """Raise AnsibleActionFail if a script is specified but is not in the directory. `place` describes the directory in the message."""
     if not script or (not os.path.isabs(script) and os.path.isfile(os.path.join(root, script))):
         return
     files = list(itertools.islice(_files(root), FILES_LIMIT))
@@ -158,14 +158,14 @@ def _likely_script(path: str) -> tuple[bool, int, str]:
 
 
 def _files(root: str) -> Iterator[str]:
-    """Yield the relative paths of the files in a directory, without those that are no code."""
+    """Yield the relative paths of the files in a directory. Directories that contain no code are skipped."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not matches(name, LEFT_OUT))
         yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names))
 
 
 def similar(path: str, paths: Iterable[str]) -> list[str]:
-    """Return at most three of the paths that are similar to a path: first those whose last part is the same."""
+    """Return at most three paths that are similar to `path`. Paths with the same last part come first."""
     known = list(paths)
     same = [each for each in known if os.path.basename(each) == os.path.basename(path)]
     return list(dict.fromkeys([*same, *difflib.get_close_matches(path, known, cutoff=SIMILAR)]))[:3]
@@ -206,7 +206,7 @@ def kept(root: str, exclude: Iterable[str]) -> list[str]:
 
 
 def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
-    """Write a tar file of the code without user ids and without the excluded files."""
+    """Write a tar file of the code. The file contains neither user IDs nor excluded files."""
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
         info.uid = info.gid = 0

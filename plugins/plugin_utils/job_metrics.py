@@ -43,7 +43,7 @@ class JobMetrics:
         self._due = 0.0
 
     def arguments(self) -> dict[str, str]:
-        """Return the arguments with which training_job_info returns the metrics, or none until the next update of the file is due."""
+        """Return the arguments that make training_job_info return the metrics, or no arguments until the next update of the file is due."""
         if time.monotonic() < self._due:
             return {}
         self._due = time.monotonic() + INTERVAL

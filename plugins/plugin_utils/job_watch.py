@@ -195,7 +195,7 @@ class JobWatch:
         if silent:
             hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
             line = f"{found['name']}: no heartbeat from {hosts} for {seconds:.0f} s. After {timeout} s, a host counts as lost."
-            # The first line about a host is not a progress line, because progress lines become rare in a playbook run that takes long.
+            # The first line about a host is not a progress line, because a long playbook run shows few progress lines.
             display.display(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
         self._silent = set(silent)
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The variables of nodes that the controller knows before the nodes exist.
+"""The node variables that the controller knows before the nodes exist.
 
 A value is known if it is the same on all nodes and does not refer to host-specific variables.
 """

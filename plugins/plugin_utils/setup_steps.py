@@ -309,7 +309,7 @@ def _read_repository(value: Mapping[str, Any], _bases: Sequence[str]) -> dict[st
     version = _text(value["version"], "version") if value.get("version") is not None else ""
     if version.startswith("-"):
         raise _WrongError(
-            f"version: {clean_line(version)!r} is not a branch, tag or commit. Specify the name of a branch or tag, or a commit id."
+            f"version: {clean_line(version)!r} is not a branch, tag or commit. Specify the name of a branch or tag, or a commit ID."
         )
     if value.get("path") is None:
         raise _WrongError("path: missing. Specify the directory on the nodes into which the repository is cloned.")

@@ -127,7 +127,7 @@ def answered_key(answer: str) -> tuple[str, ...]:
 
 
 def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return the keys by instance id, without comments. Raises ValueError if a key is not a host key."""
+    """Return the keys by instance ID, without comments. Raises ValueError if a key is not a host key."""
     result = {}
     for entry in host_keys:
         instance_id = str(entry["instance_id"])

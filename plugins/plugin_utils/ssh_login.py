@@ -19,7 +19,7 @@ THROUGH = "SSH reaches this node through {0}, and that connection was closed."
 THROUGH_ANOTHER = re.compile(r"SSH reaches this node through (.{1,255}?), and that connection was closed\.")
 SESSION_MANAGER = "Session Manager"
 AUTO_SCALING = "auto_scaling"
-# The login users of the operating systems that images of AWS have.
+# The operating systems of AWS images, and their login users.
 LOGIN_USERS = (("amazon-linux", "ec2-user"), ("ubuntu", "ubuntu"))
 
 
@@ -75,7 +75,7 @@ def login_of(host: str, nodes: Mapping[str, Mapping[str, Any]], variable: Callab
 def image_user(variable: Callable[[str], Any]) -> str:
     """Return the login user of the nodes' image, or an empty string if it is unknown.
 
-    The operating system determines the user. The definition or the name of the image parameter contains the operating system.
+    The operating system determines the user. The definition or the name of the image parameter specifies the operating system.
     """
     service = variable("deeplearning_node_service") or AUTO_SCALING
     if service != AUTO_SCALING:

@@ -425,7 +425,7 @@ def test_a_reservation_in_a_local_zone(cloud, run, definition, alternative):
     [
         ({"worker_minimum": 5}, "worker_minimum: 5 is not valid. Specify a number from 1 to 4"),
         ({"worker_minimum": 0}, "worker_minimum: 0 is not valid"),
-        ({"market": "capacity-block"}, "capacity_reservation_id: missing. Specify the id of the Capacity Block"),
+        ({"market": "capacity-block"}, "capacity_reservation_id: missing. Specify the ID of the Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),

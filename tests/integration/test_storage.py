@@ -450,7 +450,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ({"provisioned_throughput": 64}, "provisioned_throughput: 64 MiB/s cannot be combined with throughput_mode: bursting"),
         ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic cannot be combined with performance_mode"),
         ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: 0+ cannot be combined with encrypted: false"),
-        ({"kms_key_id": "alias/mine"}, "kms_key_id: 'alias/mine' is not the id or ARN of a KMS key"),
+        ({"kms_key_id": "alias/mine"}, "kms_key_id: 'alias/mine' is not the ID or ARN of a KMS key"),
         ({"efs": False, "file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 is not used with efs: false"),
         ({"file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 does not exist in us-east-1"),
         ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not a valid size. Specify 1200 or a multiple of 2400"),

@@ -268,7 +268,7 @@ def test_an_environment_in_the_login_users_home_is_found(cluster):
 @pytest.mark.parametrize(
     ("user", "message"),
     [
-        ("nobody-here", "user: 'nobody-here' does not exist on this host. Specify a user with the same id on all hosts"),
+        ("nobody-here", "user: 'nobody-here' does not exist on this host. Specify a user with the same ID on all hosts"),
         (
             "{{ 'researcher' if inventory_hostname.endswith('1') else 'nobody' }}",
             "has uid 65534 on this host and uid 2001 on the first host",

@@ -168,7 +168,7 @@ class AwsClient:
         self._lock = threading.Lock()
         self._told_once: set[str] = set()
         self.interruption = threading.Event()
-        self.created: set[str] = set()  # ids of new resources, which may not be visible to IAM yet
+        self.created: set[str] = set()  # IDs of new resources, which may not be visible to IAM yet
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -338,7 +338,7 @@ class AwsClient:
         return self._remember(call(**arguments), arguments)
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Record the ids of the created resources, but not the ids that the request contained."""
+        """Record the IDs of the created resources, but not the IDs that the request contained."""
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
@@ -378,7 +378,7 @@ class AwsClient:
 
 
 def ids(value: Any) -> set[str]:
-    """Return the resource ids, such as `subnet-0123456789abcdef0`, in an AWS request or response."""
+    """Return the resource IDs, such as `subnet-0123456789abcdef0`, in an AWS request or response."""
     if isinstance(value, str):
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -457,7 +457,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def rejection(error: BaseException, region: str) -> str:
-    """Return a message about credentials that AWS does not accept, with the code of its error, and what to do."""
+    """Return a message about credentials that AWS does not accept. The message contains AWS's error code and advice."""
     key = os.environ.get("AWS_ACCESS_KEY_ID")
     where = f" The environment variables AWS_ACCESS_KEY_ID ({key}) and AWS_SECRET_ACCESS_KEY set them." if key else ""
     enable = "" if region in ALWAYS_ENABLED else f" If other regions accept these credentials, enable {region} for the account."

@@ -44,7 +44,7 @@ class Request:
     chosen: Alternative | None = None
     """The candidate for this attempt, or None if the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities from earlier attempts."""
+    """IDs of scaling activities from earlier attempts."""
     storage: tuple[Component, ...] = ()
     """All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes."""
 
@@ -97,7 +97,7 @@ class Mount:
     tags: Mapping[str, Any]
     """The node tags that describe this storage. The values of the tags may be references."""
     entry: Computed
-    """The `Mount` (from `mounts.py`) for the hosts, which is computed as soon as the storage ids are known."""
+    """The `Mount` (from `mounts.py`) for the hosts, which is computed as soon as the storage IDs are known."""
     holds_jobs: bool = True
     """Whether this storage can hold job files. All nodes can write to such storage."""
     statements: tuple[Mapping[str, Any], ...] = ()

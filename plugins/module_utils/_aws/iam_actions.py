@@ -3,7 +3,7 @@
 
 """The class in which components and modules declare the IAM actions that they need.
 
-The operator policies are generated from the declarations. Pure.
+The operator policies are generated from the declarations.
 """
 
 from __future__ import annotations

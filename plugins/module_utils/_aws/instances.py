@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies the instances that are nodes of a cluster. Pure."""
+"""Identifies the instances that are nodes of a cluster. Performs no I/O."""
 
 from __future__ import annotations
 

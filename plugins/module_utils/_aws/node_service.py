@@ -36,14 +36,14 @@ class NodeService:
     `group_of(cluster, instance)` returns the group of an instance, `master` or `workers`, or None if the instance is not a node.
     `launcher(cluster, group)` returns the name of the Auto Scaling group or EMR cluster that launches the nodes of a group, for messages.
     `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` for each instance that left the cluster at or
-    after the time `since`, in the order in which the instances left. `current` contains the ids of instances that are in the cluster now.
+    after the time `since`, in the order in which the instances left. `current` contains the IDs of instances that are in the cluster now.
     """
 
     instances: Callable[[Reader], list[Instance]]
     group_of: Callable[[str, Instance], str | None]
     launcher: Callable[[str, str], str]
     second_master: str
-    """Advice for when several masters are running."""
+    """Advice for the case in which several masters are running."""
     former: Callable[[Reader, datetime, Collection[str]], list[dict[str, str]]]
     login_user: str
     """The default login user of the nodes."""

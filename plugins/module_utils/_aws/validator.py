@@ -38,7 +38,7 @@ class Validator:
     """A check of a cluster definition and of the AWS account.
 
     `check` yields one message for each problem, and changes nothing. `check` yields nothing for a problem that another validator reports,
-    such as an option that cannot be parsed or an id that does not exist. `check` raises ClusterError if the check cannot finish. This
+    such as an option that cannot be parsed or an ID that does not exist. `check` raises ClusterError if the check cannot finish. This
     ClusterError stops the run only if no other validator finds an error. A validator runs if the module manages any component in
     `components`.
 

@@ -42,7 +42,7 @@ def find_service(module: AnsibleModule, unit: str) -> Service:
 
 
 def converge_service(module: AnsibleModule, unit: str, wanted: Service, changed: bool = False) -> list[dict[str, str]]:
-    """Start and enable a unit, or stop and disable it, and return the differences. If `changed` is true, a running unit is restarted.
+    """Start and enable a unit, or stop and disable it, and return the diffs. If `changed` is true, a running unit is restarted.
 
     Raises ServiceError. Check mode changes nothing.
     """
@@ -77,7 +77,7 @@ def refuse_other_queue(module: AnsibleModule, unit: str, title: str, variable: s
     """Raise ServiceError if the daemon of another queue runs on this host, because two queues would give the same GPUs to two jobs."""
     if find_service(module, unit).active:
         raise ServiceError(
-            f"{unit} runs on this host, and two queues would give its GPUs to jobs twice. Remove {title} first: {variable}=absent."
+            f"{unit} runs on this host, but two queues would give the same GPUs to two jobs. Remove {title} first: {variable}=absent."
         )
 
 

@@ -58,7 +58,7 @@ class Stuck(TypedDict):
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json.
 
-    `processes` is the number of processes in the attempt, without those on standby.
+    `processes` is the number of processes in the attempt, excluding standby processes.
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
     process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
@@ -165,7 +165,7 @@ class _Queued(TypedDict):
 
 
 class Queued(_Queued, total=False):
-    """The contents of status/queue: the queue to which the job was submitted, the id of its entry, and the time of the submission.
+    """The contents of status/queue: the queue to which the job was submitted, the ID of its entry, and the time of the submission.
 
     If the job did not start on the allocated hosts, `failure` states the reason. The other keys are not in the file: `reason` says why the
     job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be queried.
@@ -219,7 +219,7 @@ class JobSpec(TypedDict):
     planned. `parameters` is empty if `restarts` is 0.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
-    processes without those on standby, and `standby` is the number of the latter. `lead` is the name of the first process. If
+    processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
     `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
     """
@@ -251,7 +251,7 @@ class Spec(JobSpec):
 
     `slot` is the index of the process among the processes on its host. In each attempt, a unit runs the process of its slot.
 
-    A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance, or an empty string outside
+    A process without `argv` runs the commands that other hosts send. `instance` is the ID of the EC2 instance, or an empty string outside
     AWS.
     """
 

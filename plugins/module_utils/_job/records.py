@@ -50,7 +50,7 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
-# The id of an EC2 instance. Hosts outside AWS have no such id.
+# The ID of an EC2 instance. Hosts outside AWS have no such ID.
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
@@ -139,7 +139,7 @@ RECORD: schema.Schema = {
     "tagged": optional(schema.flag()),
     "part": schema.one_of(WORKER, SERVICE, SPARE, STANDBY),
     "host": HOST_NAME,
-    "instance": optional(schema.text(19, INSTANCE_ID.pattern, "the id of an instance")),
+    "instance": optional(schema.text(19, INSTANCE_ID.pattern, "the ID of an instance")),
     "processes": schema.integer(1, 1 << 20),
     "pid": optional(schema.integer(1, 1 << 31)),
     "state": schema.one_of(*OF_PROCESSES),
@@ -222,7 +222,7 @@ EXPORT: schema.Schema = {
 #: The entry of a job in a queue, `status/queue`.
 ENTRY: schema.Schema = {
     "queue": schema.text(40, r"[a-z0-9_]+", "the name of a queue"),
-    "id": schema.text(40, r"[0-9.]+", "the id of a job"),
+    "id": schema.text(40, r"[0-9.]+", "the ID of a job"),
     "submitted": schema.seconds(),
     "failure": optional(schema.text(SENTENCE_LIMIT)),
 }
@@ -666,7 +666,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
-    """Return the records of the processes that run the job's program, without those of processes on standby."""
+    """Return the records of the processes that run the job's program, excluding standby processes."""
     return [process for process in processes if process["part"] != STANDBY]
 
 
@@ -679,7 +679,7 @@ def standby_hosts(processes: Sequence[Record]) -> list[str]:
 def job_state(processes: Sequence[Record]) -> str:
     """Return the state of a job, derived from the records of the processes that have started. The records come from with_state()."""
     states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
-    # Losing one of the other processes does not end the job, but stopping it does.
+    # Losing a process whose part is in MAY_BE_LOST does not end the job, but stopping such a process does.
     states |= {STOPPED} & {process["state"] for process in processes}
     for state in (FAILED, LOST, STOPPED):
         if state in states:

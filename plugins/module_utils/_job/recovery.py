@@ -227,7 +227,7 @@ def _missing(situation: Situation) -> list[str]:
 
 
 def _lost(situation: Situation) -> list[str]:
-    """Return the hosts of the last attempt that cannot be used, without hosts on standby."""
+    """Return the hosts of the last attempt that cannot be used, excluding hosts on standby."""
     return [host for host in situation.hosts[: situation.size] if host not in situation.available]
 
 

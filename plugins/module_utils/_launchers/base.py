@@ -70,7 +70,7 @@ class Program(NamedTuple):
 
     @property
     def run(self) -> str:
-        """The id of this attempt, from which ports and rendezvous ids are derived, so that no process of an earlier attempt can join."""
+        """The ID of this attempt, from which ports and rendezvous IDs are derived, so that no process of an earlier attempt can join."""
         return self.job if self.attempt == 1 else f"{self.job}.{self.attempt}"
 
     @property
@@ -191,8 +191,8 @@ def remote_shell(job: str, process: str) -> str:
 
 
 def port(run: str, purpose: str = "") -> int:
-    """Return a port for one purpose, derived from the id of an attempt (see `Program.run`).
+    """Return a port for one purpose, derived from the ID of an attempt (see `Program.run`).
 
-    Processes of different jobs or attempts do not connect to each other.
+    Different jobs and attempts are therefore unlikely to use the same port.
     """
     return FIRST_PORT + zlib.crc32((run + purpose).encode()) % PORT_COUNT

@@ -116,7 +116,7 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
     """Return the host-specific variables for the `count` ranks of a host. mpirun forwards only its own variables."""
     return {
         "DEEPLEARNING_HOST": host.name,
-        # In the same way as with torchrun, several ranks share the cores, and a single rank uses all cores.
+        # As with torchrun, several ranks share the cores, and a single rank uses all cores.
         **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,

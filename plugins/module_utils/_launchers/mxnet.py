@@ -70,7 +70,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
     """Assign workers to hosts in round-robin order, and return the host and the GPUs of each worker.
 
-    In the same way as with MXNet's own launcher, the first worker is on the host after the last server's host.
+    As with MXNet's own launcher, the first worker is on the host after the last server's host.
     """
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])

@@ -18,7 +18,7 @@ Command = List[str]
 #: The user who owns all entries in the queue.
 USER = "root"
 
-#: Matches the id of an entry in the queue.
+#: Matches the ID of an entry in the queue.
 ID = r"[0-9]{1,18}"
 
 # Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.
@@ -78,13 +78,13 @@ class Queue(NamedTuple):
     host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
-    `allocation` returns the command that shows the allocated hosts, and `identity` returns the id of the entry. Both functions read the
+    `allocation` returns the command that shows the allocated hosts, and `identity` returns the ID of the entry. Both functions read the
     environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. `abandon`
     returns the command that another host runs if the first one is lost. By default, it is `cancel`.
 
     The program `lead` of a job uses `mark_started`, `on_host`, which returns the command that runs a command on one of the hosts, and
     `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its
-    id, has ended or is being cancelled, from the output of `show_own`.
+    ID, has ended or is being cancelled, from the output of `show_own`.
     """
 
     title: str
@@ -109,8 +109,8 @@ class Queue(NamedTuple):
 
 
 def read_id(output: str) -> str:
-    """Return the id of the job's entry from the output of the command that submits a job. Raises QueueError."""
+    """Return the ID of the job's entry from the output of the command that submits a job. Raises QueueError."""
     found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
     if not found:
-        raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's id. Check the queue.")
+        raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's ID. Check the queue.")
     return found[1]

@@ -22,13 +22,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     Request,
 )
 
-#: The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from others.
+#: The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from other
+#: jobs.
 ENVIRONMENT = "training_jobs"
 #: The host group that contains the hosts on which jobs can start.
 GROUP = "@deeplearning"
 
-# The names of a job before and after it has started. Names must not begin with a digit. SGE shows a job that has ended by its last name
-# alone, and without its hosts.
+# The names of a job before and after it has started. Names must not begin with a digit. SGE shows an ended job only under its latest name,
+# and without its hosts.
 WAITS, STARTED = "train-", "training-"
 
 ENTRY = re.compile(rf"\s*({ID})\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s")
@@ -58,7 +59,7 @@ def is_open(output: str) -> bool:
 
 
 def submit(request: Request) -> Command:
-    """Return the command that submits a job and prints its id.
+    """Return the command that submits a job and prints its ID.
 
     A job that is cancelled gets SIGUSR2 before SIGKILL. SGE never starts it a second time. `-R` keeps jobs on fewer hosts from delaying it
     forever. Options in files (`.sge_request`) are ignored.
@@ -114,7 +115,7 @@ def cancel(ids: Sequence[str]) -> Command:
 
 
 def abandon(identity: str) -> Command:
-    """Return the command that removes an entry whose first host is lost. SGE would wait for this host otherwise."""
+    """Return the command that removes an entry whose first host is lost. Otherwise, SGE would wait for this host."""
     return ["qdel", "-f", identity]
 
 
@@ -136,7 +137,7 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the id of the entry."""
+    """Return the ID of the entry."""
     return environment.get("JOB_ID", "")
 
 

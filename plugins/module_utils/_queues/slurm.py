@@ -47,7 +47,7 @@ def is_open(output: str) -> bool:
 
 
 def submit(request: Request) -> Command:
-    """Return the command that submits a job and prints its id.
+    """Return the command that submits a job and prints its ID.
 
     The job keeps its allocation if it loses hosts, because its supervisors decide whether to continue. Slurm never starts a job a second
     time.
@@ -115,7 +115,7 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the id of the job's entry in the queue."""
+    """Return the ID of the job's entry in the queue."""
     return environment.get("SLURM_JOB_ID", "")
 
 

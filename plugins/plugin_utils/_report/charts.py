@@ -60,7 +60,7 @@ def pieces(places: Sequence[float]) -> list[slice]:
 
 
 def parted(values: Sequence[float], parts: Sequence[slice]) -> list[float]:
-    """Return the values with a gap after each part, because one line with gaps is faster to draw than many lines."""
+    """Return the values with a gap after each part. One line with gaps is faster to draw than one line for each part."""
     return [value for part in parts for value in (*values[part], math.nan)]
 
 

@@ -37,7 +37,7 @@ Properties = Mapping[str, Any]
 
 
 def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:
-    """Return the desired bucket. Pure."""
+    """Return the desired bucket. Performs no I/O."""
     properties = {
         "name": name,
         "region": region,

@@ -33,12 +33,15 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _keeps(_request: Request, item: Found) -> bool:
-    """Return whether to keep a resource: EMR keeps all steps, and all clusters in the account share the default roles."""
+    """Return whether to keep a resource.
+
+    Only the cluster is deleted, because EMR keeps steps, and because all EMR clusters in the account share the default roles.
+    """
     return item.address.kind != CLUSTER.kind
 
 
 def _predict(_request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
-    """Return the resources without steps if the plan replaces the cluster, because the new cluster runs all steps."""
+    """Return the resources. If the plan replaces the cluster, leave out the steps, because the new cluster runs all steps."""
     replaces = any(_replaced(change) for change in plan)
     return [item for item in found if not replaces or item.address.kind != "emr_step"]
 

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""EMR clusters, their steps, and EMR's default roles, in the form that the plan compares and in the form that requests contain. Pure."""
+"""EMR clusters, their steps, and EMR's default roles, in the form that the plan compares and in the form that requests contain.
+
+Performs no I/O.
+"""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def described_subnet(request: Request) -> dict[str, Any] | None:
 
 
 def described_groups(request: Request) -> dict[str, dict[str, Any]]:
-    """Return EC2's descriptions of the existing security groups in the definition, by id."""
+    """Return EC2's descriptions of the existing security groups in the definition, by ID."""
     named = [identifier for _option, identifier in named_groups(request.options)]
     return {item["GroupId"]: item for item in adopted.groups(request.cloud, named)}
 

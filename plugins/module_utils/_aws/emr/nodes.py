@@ -40,7 +40,7 @@ Description = Mapping[str, Any]
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
     """Return the description of the recorded EMR cluster, or None if it is terminating or does not have this cluster's name and tags.
 
-    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an id. If the record
+    While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an ID. If the record
     contains a token, return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this
     token.
     """
@@ -60,7 +60,7 @@ def own_cluster(reader: Reader) -> dict[str, Any] | None:
 
 
 def unrecorded_clusters(reader: Reader) -> list[str]:
-    """Return the ids of the EMR clusters that have this cluster's name and tags."""
+    """Return the IDs of the EMR clusters that have this cluster's name and tags."""
     return [item["Id"] for item in _own_clusters(reader, LIVE)]
 
 
@@ -125,12 +125,12 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the ids of the nodes without a number, which are new nodes."""
+    """Return the IDs of the nodes without a number, which are new nodes."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 
 def surplus(instances: Sequence[Instance], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the ids of the core and task nodes beyond the desired counts, which are the nodes with the highest numbers."""
+    """Return the IDs of the core and task nodes beyond the desired counts, which are the nodes with the highest numbers."""
     result = []
     for role, count in counts.items():
         members = sorted((item for item in instances if role_of(item) == role), key=lambda item: number_of(item) or float("inf"))

@@ -3,8 +3,8 @@
 
 """Records in Parameter Store which EMR cluster belongs to a training cluster.
 
-Anyone who may create or tag EMR clusters can give an EMR cluster the name and the tags of another cluster. Only users who may change the
-cluster can change the parameter.
+Names and tags do not identify the EMR cluster reliably, because anyone who may create or tag EMR clusters can set them. Only users who may
+change the cluster can change the parameter.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
 CREATION_TAG = "deeplearning:creation"
-"""The tag with the token of a new EMR cluster. The token identifies the cluster until its id is recorded, because EMR chooses the id."""
+"""The tag with the token of a new EMR cluster. The token identifies the cluster until its ID is recorded, because EMR chooses the ID."""
 VALUE = re.compile(r"creating-(?P<token>[0-9a-f]{32})|(?P<cluster>j-[0-9A-Z]{1,30})")
 
 
 class Record(NamedTuple):
-    """The value and the version of the parameter. The value contains the id of the EMR cluster or, while a run creates it, a token."""
+    """The value and the version of the parameter. The value contains the ID of the EMR cluster or, while a run creates it, a token."""
 
     value: str
     version: int
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 def parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter with the id of the EMR cluster."""
+    """Return the name of the SSM parameter with the ID of the EMR cluster."""
     return f"/deeplearning/{cluster}/emr-cluster"
 
 
@@ -60,7 +60,7 @@ def begin(cloud: AwsClient) -> Record:
 
 
 def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
-    """Record the id of the cluster. Raises ClusterError if another run has recorded a cluster since `begun` was read."""
+    """Record the ID of the cluster. Raises ClusterError if another run has recorded a cluster since `begun` was read."""
     written = _write(cloud, cluster_id)
     before = begun if written.version == begun.version + 1 else read(cloud, written.version - 1)
     if before and before.value not in (begun.value, cluster_id):

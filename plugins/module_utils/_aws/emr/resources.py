@@ -117,7 +117,7 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
 
 
 def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Return the ids of the nodes that have no number yet, and of the nodes whose numbers are higher than desired."""
+    """Return the IDs of the nodes that have no number yet, and of the nodes whose numbers are higher than desired."""
     counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
     return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
 
@@ -239,7 +239,7 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
 
 
 def _created_after_all(cloud: AwsClient, error: Exception) -> str:
-    """Return the id of the cluster that was created by a call whose response was lost. Raises `error` if EMR lists no such cluster.
+    """Return the ID of the cluster that was created by a call whose response was lost. Raises `error` if EMR lists no such cluster.
 
     RunJobFlow does not accept a client token, and names are not unique, so repeating the call too early would create a second cluster.
     """
@@ -289,7 +289,7 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
 
 
 def _record(cloud: AwsClient, cluster_id: str) -> None:
-    """Record the id of a cluster that an interrupted run has created."""
+    """Record the ID of a cluster that an interrupted run has created."""
     begun = record.read(cloud)
     if begun:
         record.complete(cloud, begun, cluster_id)

@@ -53,12 +53,12 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
 
 
 def subnet_ids(request: Request, side: str) -> list[str]:
-    """Return the subnet ids in the definition for `side`, which is `public` or `private`."""
+    """Return the subnet IDs in the definition for `side`, which is `public` or `private`."""
     return request.options.get(f"{side}_subnet_ids") or []
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """Return the security group ids in the definition, keyed by purpose."""
+    """Return the security group IDs in the definition, keyed by purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
@@ -82,7 +82,7 @@ def node_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
     return cidrs(request, found, SIDES if request.options["master_public_address"] else ("private",))
 
 
-# Descriptions from AWS. These functions use filters, because filters accept ids that do not exist.
+# Descriptions from AWS. These functions use filters, because filters accept IDs that do not exist.
 
 
 def vpcs(cloud: AwsClient, vpc_id: str | None) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
-    """Return whether the id of a route's target has one of these prefixes. Gateway endpoints, which route to prefix lists, do not count."""
+    """Return whether the ID of a route's target has one of these prefixes. Gateway endpoints, which route to prefix lists, do not count."""
     gateway = str(route.get("GatewayId", ""))
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 

@@ -37,7 +37,7 @@ def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Pro
 
 
 def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[Rule]:
-    """Return the rules of a security group. In the rules, `self` refers to the group with the id `group_id`."""
+    """Return the rules of a security group. In the rules, `self` refers to the group with the ID `group_id`."""
     for item in permissions:
         ports = (item["IpProtocol"], item.get("FromPort", -1), item.get("ToPort", -1))
         for ip_range in item.get("IpRanges", []):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Determines from scaling activities why an Auto Scaling group launches too few nodes. Pure."""
+"""Determines from scaling activities why an Auto Scaling group launches too few nodes. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with ids in `past` are ignored."""
+    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with IDs in `past` are ignored."""
 
     since: datetime
     wanted: int

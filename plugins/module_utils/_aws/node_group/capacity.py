@@ -119,7 +119,7 @@ def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None
 
 
 def activity_ids(cloud: AwsClient) -> frozenset[str]:
-    """Return the ids of the newest scaling activities, which the next attempt ignores."""
+    """Return the IDs of the newest scaling activities, which the next attempt ignores."""
     return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Pure."""
+"""The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class NodeSettings:
     mounts: tuple[Mount, ...]
     metadata_hop_limit: int = 1
     additional_groups: tuple[str, ...] = ()
-    """Ids of the user's own security groups."""
+    """IDs of the user's own security groups."""
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
@@ -111,7 +111,7 @@ class Capacity:
     timeout: float
     """Seconds after which `least_workers` workers are sufficient."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities from earlier attempts."""
+    """IDs of scaling activities from earlier attempts."""
     alternative: str = ""
     """A description of the candidate for this attempt."""
 
@@ -139,7 +139,7 @@ def numbers(group: str, worker_count: int) -> tuple[int, ...]:
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps this number.
+    """Return the numbers of all instances of a group, keyed by instance ID. An instance that has a number keeps this number.
 
     The other instances get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
@@ -230,10 +230,10 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # While a job runs, AWS must not rebalance zones or replace a node that hangs or reboots. Runs report unhealthy nodes
+            # While a job runs, AWS must not rebalance zones or replace a node that hangs or reboots. A run reports unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
-            # If a group has more members than its size, AWS must not choose which nodes it terminates. Runs terminate nodes by their ids
+            # If a group has more members than its size, AWS must not choose which nodes it terminates. A run terminates specific nodes
             "protected_from_scale_in": True,
             "tags": {
                 **tags,

@@ -36,14 +36,14 @@ def activities(reader: Reader, group: str) -> Iterator[Mapping[str, Any]]:
 
 
 def running_instances(reader: Reader) -> set[str]:
-    """Return the ids of the running and pending instances in the cluster's groups."""
+    """Return the IDs of the running and pending instances in the cluster's groups."""
     alive = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 
 
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
-    """Return the ids of the instances that left their Auto Scaling groups at or after the time `since`.
+    """Return the IDs of the instances that left their Auto Scaling groups at or after the time `since`.
 
     `found` contains the scaling activities. If a group neither terminates nor replaces an instance, no scaling activity records the
     termination of the instance. Therefore, the result also includes instances that a group launched and that are no longer running.

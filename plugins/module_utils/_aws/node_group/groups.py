@@ -78,7 +78,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:
-    """Return whether a user suspended the process. Runs do not resume processes that a user suspended.
+    """Return whether a user suspended the process. A run does not resume processes that a user suspended.
 
     The suspension reason of these processes starts with "User suspended". AWS itself suspends processes of a group if launches keep failing
     for a day.

@@ -33,7 +33,7 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
     except ClientError as error:
         if is_missing(error):
             raise ClusterError(
-                f"instance_ids: there is no instance {instance_id} in {cloud.region}. Check the id and the region."
+                f"instance_ids: there is no instance {instance_id} in {cloud.region}. Check the ID and the region."
             ) from error
         if error_code(error) != "UnsupportedOperation":
             raise

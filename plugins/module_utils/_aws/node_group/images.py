@@ -75,9 +75,9 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the image id, and the image source for the template's tag.
+    """Return the image ID, and the image source for the template's tag.
 
-    The source is `FRAMEWORK OS ARCHITECTURE`, the parameter or the image id.
+    The source is `FRAMEWORK OS ARCHITECTURE`, the parameter or the image ID.
     """
     framework = options["image_framework"]
     if framework:
@@ -89,7 +89,7 @@ def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) ->
 
 
 def image_of(cloud: AwsClient, parameter: str) -> str:
-    """Return the image id in a public SSM parameter. Raises ClusterError if the parameter does not exist."""
+    """Return the image ID in a public SSM parameter. Raises ClusterError if the parameter does not exist."""
     try:
         found = cloud.retrieve_once("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
@@ -133,7 +133,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return the image ids in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
+    """Return the image IDs in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
 
     The key omits the name of the open-source NVIDIA driver, but contains the name of any other driver.
     """

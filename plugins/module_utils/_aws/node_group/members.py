@@ -190,7 +190,7 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
 
 
 def active_members(cloud: AwsClient, name: str) -> set[str]:
-    """Return the ids of the instances that count toward the size of a group, including instances that have stopped or failed."""
+    """Return the IDs of the instances that count toward the size of a group, including instances that have stopped or failed."""
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
     return {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith(ACTIVE)}
 
@@ -208,7 +208,7 @@ def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **setti
 
 
 def leaving(cloud: AwsClient) -> set[str]:
-    """Return the ids of nodes that are being terminated, but still occupy capacity, quota and space in the placement group."""
+    """Return the IDs of nodes that are being terminated, but still occupy capacity, quota and space in the placement group."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
@@ -229,7 +229,7 @@ def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bo
 
 
 def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of unhealthy instances in a group that have stopped or that never received a node number."""
+    """Return the IDs of unhealthy instances in a group that have stopped or that never received a node number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
         instance_id

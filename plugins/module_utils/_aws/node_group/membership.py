@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them. Pure."""
+"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them.
+
+Performs no I/O.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class MembershipError(ValueError):
-    """Nodes cannot be identified, or someone has changed their tags. The message contains the instance ids."""
+    """Nodes cannot be identified, or someone has changed their tags. The message contains the instance IDs."""
 
 
 def filters(cluster: str) -> list[dict[str, Any]]:
@@ -51,7 +54,7 @@ def number_of(instance: Mapping[str, Any]) -> int | None:
 
 
 def problems(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[str]:
-    """Return messages about problems with the cluster's running instances. Each message contains instance ids and advice."""
+    """Return messages about problems with the cluster's running instances. Each message contains instance IDs and advice."""
     members = _members(cluster, instances, service)
     found = [text for group, item in members for text in _tag_problems(cluster, service.launcher(cluster, group), group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)

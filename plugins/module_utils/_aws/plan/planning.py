@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compares the wanted resources with the found resources, and plans the necessary changes. Pure."""
+"""Compares the wanted resources with the found resources, and plans the necessary changes. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Kind:
     replacing: frozenset[str] = frozenset()
     """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds that use this kind. Resources of these kinds must be deleted first."""
+    """Resource kinds that depend on this kind. Resources of these kinds must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds that this kind uses. Resources of these kinds must be deleted after the resources of this kind."""
+    """Resource kinds that this kind depends on. Resources of these kinds must be deleted after the resources of this kind."""
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The wanted and found resources of a plan, and the references between these resources. Pure."""
+"""The wanted and found resources of a plan, and the references between these resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """A reference to an attribute of another resource, usually the id that AWS assigns when it creates the resource."""
+    """A reference to an attribute of another resource, usually the ID that AWS assigns when it creates the resource."""
 
     address: Address
     attribute: str = "id"

@@ -43,7 +43,7 @@ register(*ALL_COMPONENTS)
 def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:
     """Return the components that a module reads, given the names of the components that it manages, if any.
 
-    The definition of an EMR cluster refers to other resources by id, so the module for EMR does not read the other components. Modules for
+    The definition of an EMR cluster refers to other resources by ID, so the module for EMR does not read the other components. Modules for
     other components do not need permissions for EMR.
     """
     others = {each.name: each for each in COMPONENT_OF_KIND.values() if each.name in managed and each not in ALL_COMPONENTS}

@@ -41,7 +41,7 @@ def delete(run: Run) -> NoReturn:
 
 
 def _kept(found: Iterable[Found]) -> list[str]:
-    """Return the ids of the remaining file systems that belong to the cluster."""
+    """Return the IDs of the remaining file systems that belong to the cluster."""
     return [item.id for item in found if item.address.kind in DATA_KINDS and not item.adopted]
 
 

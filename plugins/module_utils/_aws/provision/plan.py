@@ -119,7 +119,7 @@ def _refuse_used(run: Run, plan: Sequence[Change], found: Sequence[Found]) -> No
 
 
 def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:
-    """Return the ids of all resources that the properties of `items` refer to, directly or indirectly."""
+    """Return the IDs of all resources that the properties of `items` refer to, directly or indirectly."""
     known = {item.id: item for item in found}
     result: set[str] = set()
     waiting = list(items)

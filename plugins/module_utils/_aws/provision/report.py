@@ -110,7 +110,7 @@ def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
 
 
 def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
-    """Return the ids of resources by kind and key."""
+    """Return the IDs of resources by kind and key."""
     result: dict[str, dict[str, str]] = {}
     for item in sorted(found, key=lambda item: item.address):
         result.setdefault(item.address.kind, {})[item.address.key] = item.id

@@ -127,7 +127,7 @@ def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
 def describe(cloud: AwsClient) -> dict[str, str]:
     """Return the parameter's metadata, or an empty dictionary if the parameter does not exist.
 
-    `KeyId` can be the id, ARN or alias of the KMS key.
+    `KeyId` can be the ID, ARN or alias of the KMS key.
     """
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
@@ -211,7 +211,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
-    """Return the ids of the cluster's live instances that other services launched. Tags that AWS sets identify these instances.
+    """Return the IDs of the cluster's live instances that other services launched. Tags that AWS sets identify these instances.
 
     An EC2 cluster and an EMR cluster with the same name use the same authority.
     """

@@ -58,7 +58,7 @@ def description(cluster: str) -> str:
 
 
 def principals(caller: str) -> list[str]:
-    """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
+    """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Performs no I/O.
 
     `caller` is the ARN from STS. The session ARN of an assumed role does not contain the path of the role, so one pattern matches any
     path. Role names are unique within an account.
@@ -73,7 +73,7 @@ def principals(caller: str) -> list[str]:
 
 
 def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
-    """Return the policy of a key that the caller creates. Pure.
+    """Return the policy of a key that the caller creates. Performs no I/O.
 
     The creator can administer the key without an IAM policy, so the creator's IAM policies need not allow changes to other keys. The
     account's IAM policies determine who else can administer the key and who can use it. The key can encrypt and decrypt only the parameter
@@ -108,10 +108,10 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
 
 
 def usable(cloud: AwsClient, key_id: str) -> str:
-    """Return the ARN of the key with this id, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
+    """Return the ARN of the key with this ID, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
     key = _describe(cloud, key_id)
     if key is None:
-        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key.")
+        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the ID, ARN or alias (alias/NAME) of a key.")
     if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         state = key["KeyState"] if key["KeyState"] != "Enabled" else f"a key with the spec {key['KeySpec']}"
         raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Specify an enabled symmetric key.")
@@ -121,7 +121,7 @@ def usable(cloud: AwsClient, key_id: str) -> str:
 def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
     """Return whether a parameter is encrypted with the desired key.
 
-    `stored` is the id, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
+    `stored` is the ID, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
     """
     if SERVICE_KEY in (stored, arn):
         return stored == arn

@@ -45,12 +45,12 @@ class FileSystems:
     name: str
     """The name of this kind of file system in messages."""
     option: str
-    """The option that contains the id of an adopted file system."""
+    """The option that contains the ID of an adopted file system."""
     is_usable: Callable[[Description], bool]
 
     @property
     def former(self) -> Address:
-        """Return the address of the cluster's own file system while the cluster uses an adopted file system."""
+        """Return the `Address` that the cluster's own file system has while the cluster uses an adopted file system."""
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
@@ -113,7 +113,7 @@ class FileSystems:
 class Lookup:
     """Looks up resources of one type.
 
-    `name` is the name of the type in messages. `arguments` returns the arguments of the API call for an id.
+    `name` is the name of the type in messages. `arguments` returns the arguments of the API call for an ID.
     """
 
     name: str
@@ -158,6 +158,6 @@ def find(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def comparable_key(wanted: str | None, arn: str | None) -> str | None:
-    """Return the key with this ARN in the form that the definition uses: either the key's id or its ARN."""
+    """Return the key with this ARN in the form that the definition uses: either the key's ID or its ARN."""
     same = bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
     return wanted if same else arn

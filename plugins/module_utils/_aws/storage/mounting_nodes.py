@@ -30,7 +30,7 @@ def nodes_of_others(cloud: AwsClient, tag: str, file_system_id: str) -> list[Mou
 def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
     """Return the pending and running nodes of all clusters that mount this file system.
 
-    `tag` is the key of the tag that contains the file system id.
+    `tag` is the key of the tag that contains the file system ID.
     """
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)

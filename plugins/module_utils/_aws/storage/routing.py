@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def vpc_id(found: Sequence[Found]) -> str | None:
-    """Return the id of the cluster's VPC, or None if the VPC does not exist yet."""
+    """Return the ID of the cluster's VPC, or None if the VPC does not exist yet."""
     return next((item.id for item in found if item.address == VPC), None)
 
 

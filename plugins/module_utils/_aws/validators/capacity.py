@@ -88,7 +88,7 @@ class Market(Validator):
 
 def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:
     if not reservation:
-        yield "capacity_reservation_id: missing. Specify the id of the Capacity Block."
+        yield "capacity_reservation_id: missing. Specify the ID of the Capacity Block."
     if clustered(options, reserved=True):
         option = "placement_group" if options["placement_group"] else "placement"
         yield f"{option}: {options[option]} cannot be used in a Capacity Block, which determines the placement. Remove this option."
@@ -110,7 +110,7 @@ class Reservation(Validator):
             name = f"capacity_reservation_id: {alternative.capacity_reservation}"
             described = described_reservation(request.cloud, alternative.capacity_reservation)
             if described is None:
-                yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block in this region."
+                yield f"{name} does not exist in {request.cloud.region}. Specify the ID of a reservation or Capacity Block in this region."
             elif described["AvailabilityZone"] not in available(request.cloud):
                 yield f"{name} is in {_other_zone(request.cloud, described['AvailabilityZone'])}"
             else:

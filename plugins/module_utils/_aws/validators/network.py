@@ -76,14 +76,14 @@ class AdoptedNetwork(Validator):
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that the subnets and security groups exist. `subnets` maps option names to subnet ids."""
+    """Check that the subnets and security groups exist. `subnets` maps option names to subnet IDs."""
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
-            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the ids of subnets in {vpc_id}."
+            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the IDs of subnets in {vpc_id}."
     missing = _missing(groups, {item["GroupId"] for item in adopted.groups(cloud, groups)})
     if missing:
-        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the ids of security groups in {vpc_id}."
+        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the IDs of security groups in {vpc_id}."
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:

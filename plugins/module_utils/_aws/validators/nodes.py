@@ -178,7 +178,7 @@ class RootVolumeKey(Validator):
                 return  # the permissions for launching nodes do not include kms:DescribeKey
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
-            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key."
+            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the ID, ARN or alias (alias/NAME) of a key."
             return
         if state != "Enabled":
             yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable this key, or specify another key."

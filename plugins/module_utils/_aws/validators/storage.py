@@ -77,7 +77,7 @@ class StorageKey(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         key = request.options["kms_key_id"]
         if key and not KMS_KEY.fullmatch(key):
-            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify an id or ARN, because an alias can move to another key."
+            yield f"kms_key_id: '{key}' is not the ID or ARN of a KMS key. Specify an ID or ARN, because an alias can move to another key."
 
 
 class StoragePorts(Validator):

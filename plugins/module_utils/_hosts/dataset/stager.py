@@ -435,7 +435,7 @@ def walk(folder: str) -> list[File]:
 
 
 def local_files(path: str) -> list[File]:
-    """If the path is a folder, return the files below it, otherwise the single file at the path."""
+    """Return the files below a folder. If the path is not a folder, return the file at the path."""
     return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
 
 
@@ -530,7 +530,7 @@ def _publish(where: Places) -> None:
 
 
 def upload_facts(path: str) -> dict[str, Any]:
-    """Return the version and the size of a path on the controller, and whether it is a single file. Raises DataError."""
+    """Return the version and the size of the data at a path on the controller, and whether the data is a single file. Raises DataError."""
     path = path.rstrip("/")
     if not os.path.exists(path):
         raise DataError(f"dataset_source: {path} does not exist on the controller. Specify an existing path.")

@@ -39,10 +39,10 @@ class Node:
     disks: tuple[str, ...] = ()
     metadata_directory: str = "/opt/deeplearning"
     number: int = 0
-    #: Random text, which is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
+    #: A random string that is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
     #: `BETWEEN_NODES`.
     token: str = ""
-    #: Number of a node. In the context `BETWEEN_NODES`, the checks read the files that this node has written.
+    #: Number of the node whose files the checks read in the context `BETWEEN_NODES`.
     peer: int = 0
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks for the shared storage: each node writes a file and reads it, and then reads the file of another node."""
+"""Checks the shared storage: each node writes and reads a file, and then reads the file of another node."""
 
 from __future__ import annotations
 

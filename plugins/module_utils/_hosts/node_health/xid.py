@@ -129,7 +129,7 @@ def parse(log: str) -> list[Event]:
 
 
 def _is_running(text: str) -> bool:
-    """Return whether the process that a message names is running. A new process with the same id is unlikely to have the same name."""
+    """Return whether the process that a message names is running. A new process with the same ID is unlikely to have the same name."""
     process = PROCESS.search(text)
     if not process:
         return False

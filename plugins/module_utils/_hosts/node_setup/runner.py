@@ -160,7 +160,7 @@ def _pieces(secret: str) -> list[bytes]:
 
 
 class Execution:
-    """Runs the commands of one step until the step times out. `folder` is an empty directory for the step's files."""
+    """Runs the commands of one step, and ends them if the step times out. `folder` is an empty directory for the step's files."""
 
     def __init__(self, step: Step, output: Output, folder: str, region: str) -> None:
         self.step, self.output, self.folder, self.region = step, output, folder, region

@@ -178,5 +178,5 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specifi
         for step in build_steps(params["installer"], interpreter.path, place.path, file, uv, scratch):
             status, output, errors = module.run_command(step.argv, environ_update=environment)
             if status != 0:
-                # Without the name of this host, because the other hosts report the same failure.
+                # The message does not name this host, because the other hosts report the same failure.
                 raise RefusalError(describe_failure(step, output + errors))

@@ -23,10 +23,10 @@ ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)
 #: and the reason.
 LAST_LINES = 12
 
-#: The beginnings of lines that pip prints about its sources and itself. They do not explain a failure.
+#: The beginnings of lines that pip prints about its sources and itself. These lines do not explain a failure.
 NOISE = ("Looking in ", "WARNING: Location ", "[notice] ")
 
-#: What pip prints after an error that says the same.
+#: The beginning of a line in which pip repeats the previous error.
 REPETITION = "ERROR: No matching distribution found for "
 
 # The last step of a build, and what to do if it fails.

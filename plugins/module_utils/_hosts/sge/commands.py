@@ -50,7 +50,7 @@ def _show(item: Item) -> list[str]:
 
 
 def converge(module: AnsibleModule, items: Iterable[Item], up: bool) -> list[dict[str, str]]:
-    """Create or change the objects, except in check mode, and return the differences. If qmaster is not up, all objects are new."""
+    """Create or change the objects, except in check mode, and return the diffs. If qmaster is not up, all objects count as new."""
     differences = []
     for item in items:
         found = current(module, item) if up else None
@@ -66,7 +66,7 @@ def converge(module: AnsibleModule, items: Iterable[Item], up: bool) -> list[dic
 
 
 def apply(module: AnsibleModule, option: str, content: str, name: str) -> None:
-    """Give qconf a file. For a configuration, the name of the file is that of the host. Raises ServiceError."""
+    """Write a file and pass it to qconf. The name of a configuration's file must be the name of the host. Raises ServiceError."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def apply(module: AnsibleModule, option: str, content: str, name: str) -> None:
 
 
 def converge_resources(module: AnsibleModule, up: bool) -> list[dict[str, str]]:
-    """Add the collection's resources, and return the difference."""
+    """Add the collection's resources, and return the diffs."""
     table = configuration.resources(ask(module, "qconf", "-sc") if up else "")
     if table is None:
         return []
@@ -101,5 +101,5 @@ def members(module: AnsibleModule) -> list[str]:
 
 
 def jobs_by_host(module: AnsibleModule) -> dict[str, list[str]]:
-    """Return the ids of the jobs that run on each host. Raises ServiceError, ValueError."""
+    """Return the IDs of the jobs that run on each host. Raises ServiceError, ValueError."""
     return configuration.jobs_by_host(ask(module, "qstat", "-xml", "-g", "t", "-s", "rs", "-u", "*"))

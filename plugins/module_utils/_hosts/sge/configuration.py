@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the desired objects of Grid Engine's configuration, and reads the output of qconf and qstat. Source: the pages sge_*(5)."""
+"""Returns the desired objects of Grid Engine's configuration, and reads the output of qconf and qstat.
+
+Source: the manual pages sge_*(5).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ NONE = "NONE"
 #: Settings that `parameters` may override. sge_conf(5) describes them.
 DEFAULTS = {
     "max_unheard": "00:05:00",
-    # Jobs of hosts that are lost start again on other hosts, unless their owner has excluded that (`qsub -r n`).
+    # Jobs on lost hosts start again on other hosts, unless the jobs were submitted with `qsub -r n`.
     "reschedule_unknown": "00:01:00",
     "load_report_time": "00:00:20",
     "gid_range": "65400-65500",
@@ -29,7 +32,7 @@ DEFAULTS = {
 }
 #: Settings for which the module has options, or on which the collection relies.
 OWN = frozenset(["execd_spool_dir", "min_uid", "qmaster_params", "shepherd_cmd", "user_lists"])
-# Jobs start in the order in which they were submitted, unless `qsub -p` or `qalter -p` changes it.
+# Jobs start in the order in which they were submitted, unless `qsub -p` or `qalter -p` changes this order.
 SCHEDULER = {
     "schedule_interval": "0:0:5",
     "flush_submit_sec": "1",
@@ -47,7 +50,7 @@ MASTER_PORT, EXEC_PORT = 6444, 6445
 ROOT_DIRECTORY, CELL = "/var/lib/gridengine", "default"
 HEADER = "# The role deeplearning.cluster.sge writes this file and overwrites changes.\n"
 
-#: More than any instance type has.
+#: These limits exceed the hardware of every instance type.
 MOST_CPUS, MOST_GPUS = 65_534, 1024
 NAME, NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*"), "a letter, then letters, digits, dots, hyphens and underscores"
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
@@ -91,7 +94,7 @@ LIMITS = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"]
 
 
 class Node(NamedTuple):
-    """A node, with the number of its CPUs (hardware threads) and of its GPUs."""
+    """A node, with its numbers of CPUs (hardware threads) and GPUs."""
 
     name: str
     cpus: int
@@ -110,8 +113,9 @@ class Settings(NamedTuple):
 class Item(NamedTuple):
     """A desired object of the configuration.
 
-    `option` is the last part of qconf's options for this kind of object, such as `q` for -sq, -Aq and -Mq. `own` are the settings that the
-    collection sets. `rest` are the defaults of the others, which operators may change. If it is None, the object always exists.
+    `option` is the last part of qconf's options for this kind of object, such as `q` for -sq, -Aq and -Mq. `own` contains the settings that
+    the collection sets. `rest` contains the defaults of all other settings, which operators may change. If `rest` is None, the object
+    always exists.
     """
 
     option: str
@@ -160,7 +164,7 @@ def bootstrap(state_directory: str) -> str:
         "spooling_params": f"{state_directory}/common;{state_directory}/spool",
         "binary_path": "/usr/lib/gridengine",
         "qmaster_spool_dir": f"{state_directory}/spool",
-        # Without it, every program on a host could act as any user.
+        # Without this setting, every program on a host could act as any user.
         "security_mode": "munge",
         "listener_threads": "2",
         "worker_threads": "2",
@@ -223,7 +227,7 @@ def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list
     found.append(Item("sconf", "", SCHEDULER, None))
     fixed = {
         "execd_spool_dir": SPOOL,
-        "min_uid": "0",  # training jobs are root's, and the access list excludes other users
+        "min_uid": "0",  # training jobs belong to root, and the access list excludes other users
         "qmaster_params": "ENABLE_FORCED_QDEL_IF_UNKNOWN=true",
         "shepherd_cmd": SHEPHERD,
         "user_lists": users,
@@ -233,14 +237,14 @@ def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list
 
 
 def node_item(node: Node) -> Item:
-    """Return the object of a node."""
+    """Return the configuration object for a node."""
     values = f"exclusive=true,gpu={node.gpus},slots={node.cpus}"
     lists = ("user_lists", "xuser_lists", "projects", "xprojects", "usage_scaling", "report_variables")
     return Item("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))
 
 
 def environment_item(name: str, rule: str) -> Item:
-    """Return the object of a parallel environment. With one slot per host, a script starts tasks on all hosts, including its own."""
+    """Return the object for a parallel environment. With one slot per host, a script starts tasks on all hosts, including its own."""
     own = {"pe_name": name, "allocation_rule": rule, "control_slaves": "TRUE", "user_lists": ROOT if name == ENVIRONMENT else NONE}
     own["job_is_first_task"] = "FALSE" if rule == "1" else "TRUE"
     rest = dict.fromkeys(("xuser_lists", "start_proc_args", "stop_proc_args", "qsort_args"), NONE)
@@ -248,7 +252,7 @@ def environment_item(name: str, rule: str) -> Item:
 
 
 def resources(table: str) -> str | None:
-    """Return the table of resources with those of the collection, or None if it contains them."""
+    """Return the table with the collection's resources added, or None if the table already contains these resources."""
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in table.splitlines() if line.strip() and not line.startswith("#")}
     if all(rows.get(name) == row for name, row in RESOURCES.items()):
         return None
@@ -256,7 +260,7 @@ def resources(table: str) -> str | None:
 
 
 def jobs_by_host(xml: str) -> dict[str, list[str]]:
-    """Return the ids of the jobs that run on each host, from the output of `qstat -xml -g t -s rs -u '*'`. Raises ValueError."""
+    """Return the IDs of the jobs that run on each host, from the output of `qstat -xml -g t -s rs -u '*'`. Raises ValueError."""
     try:
         rows = ElementTree.fromstring(xml).iter("job_list")
     except ElementTree.ParseError as error:
@@ -271,6 +275,6 @@ def jobs_by_host(xml: str) -> dict[str, list[str]]:
 
 
 def has_registered(output: str, name: str) -> bool:
-    """Return whether execd runs on a host, from the output of `qhost -h NAME`. Without load values, the host is not in touch."""
+    """Return whether execd runs on a host, from the output of `qhost -h NAME`. A host without load values has no contact with qmaster."""
     rows = [line.split() for line in output.splitlines()]
     return any(row[0] == name and len(row) > 6 and row[6] != "-" for row in rows if row)

@@ -75,7 +75,7 @@ def settings_of(params: dict[str, Any]) -> Settings:
 
 
 def members(module: AnsibleModule, described: list[dict[str, Any]], up: bool) -> list[Node]:
-    """Return the nodes whose hardware is known: from the parameters or, if they lack it, from the current configuration."""
+    """Return the nodes whose hardware is known, either from the parameters or, if it is missing there, from the current configuration."""
     found = []
     for node in described:
         name = node["name"]
@@ -114,7 +114,7 @@ def wait(module: AnsibleModule) -> None:
 
 
 def trusted_hosts(module: AnsibleModule, names: list[str], up: bool) -> list[dict[str, str]]:
-    """Let all nodes submit jobs, and let root use all commands there. Return the differences."""
+    """Allow all nodes to submit jobs, and allow root to use all commands on these nodes. Return the diffs."""
     differences = []
     for title, show, add in (("submit hosts", "-ss", "-as"), ("administrative hosts", "-sh", "-ah")):
         status, output, _error = commands.try_command(module, "qconf", show) if up else (1, "", "")
@@ -126,7 +126,7 @@ def trusted_hosts(module: AnsibleModule, names: list[str], up: bool) -> list[dic
 
 
 def remove(module: AnsibleModule, names: list[str]) -> list[dict[str, str]]:
-    """Remove nodes without jobs, and return the differences. Raises ServiceError."""
+    """Remove nodes without jobs, and return the diffs. Raises ServiceError."""
     for name in [] if module.check_mode else names:
         commands.try_command(module, "qconf", "-ds", name)
         commands.try_command(module, "qconf", "-dh", name)

@@ -18,7 +18,7 @@ COMMON = f"{configuration.ROOT_DIRECTORY}/{configuration.CELL}/common"
 BOOTSTRAP, MASTER, ENVIRONMENT = f"{COMMON}/bootstrap", f"{COMMON}/act_qmaster", "/etc/default/gridengine"
 PROGRAMS = {CONTROLLER: "sge_qmaster", NODE: "sge_execd"}
 
-# The package's init scripts start nothing, because `environment` does not tell them to. Jobs continue if execd stops or restarts.
+# The package's init scripts start nothing, because `environment` does not enable them. Jobs continue if execd stops or restarts.
 UNIT = """\
 {header}[Unit]
 Description={program}, a daemon of Grid Engine{comment}
@@ -42,7 +42,7 @@ WantedBy=multi-user.target
 
 
 def unit_path(unit: str) -> str:
-    """Return the path of a unit."""
+    """Return the path of a unit's file."""
     return os.path.join("/etc/systemd/system", unit)
 
 
@@ -59,7 +59,10 @@ def unit(name: str, state_directory: str = "", comment: str = "") -> HostFile:
 
 
 def files(state_directory: str, master: str) -> list[HostFile]:
-    """Return the files that the daemons and commands of a host read. qmaster itself writes its host's name."""
+    """Return the files that the daemons and commands of a host read.
+
+    The last file contains the name of the host on which qmaster runs. qmaster itself overwrites this file.
+    """
     return [
         HostFile(ENVIRONMENT, configuration.environment()),
         HostFile(BOOTSTRAP, configuration.bootstrap(state_directory)),

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge im
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Run execd, wait until qmaster has heard from it, and exit the module. Raises OSError, ServiceError and ValueError."""
+    """Run execd, wait until qmaster has heard from execd, and exit the module. Raises OSError, ServiceError and ValueError."""
     params = module.params
     node, master = params["nodes"][-1], params["nodes"][0]
     name = socket.gethostname().split(".")[0]
@@ -26,9 +26,9 @@ def ensure_present(module: AnsibleModule) -> None:
             f"nodes: this host's name is {name}, not {node['name']}. Run the role worker_metadata, which sets the names of the hosts."
         )
     services.refuse_other_queue(module, "slurmd.service", "Slurm", "slurm_state")
-    # execd keeps the address of the master.
+    # The comment in the unit restarts execd if the master's address changes, because a running execd keeps the old address.
     files = [hosts.unit(hosts.NODE, comment=f" of {master['name']}, {master['address']}"), hosts.shepherd_file(node["gpus"] or 0)]
-    # On the master, the component controller writes the others.
+    # On the master, the `controller` component writes the other files.
     if node["name"] != master["name"]:
         files = [*hosts.files(params["state_directory"], master["name"]), *files]
     written = converge(module, files)

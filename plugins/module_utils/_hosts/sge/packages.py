@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 #: Packages for Debian and Ubuntu, with one program of each. A package counts as installed if its program exists. The packages depend on a
-#: mail server. Without esmtp-run, which has no daemon, the distribution would install one.
+#: mail server. Without esmtp-run, which has no daemon, the distribution would install a mail server that runs as a daemon.
 PROGRAMS = {
     "/usr/sbin/munged": "munge",
     "/usr/sbin/sendmail": "esmtp-run",

@@ -42,7 +42,7 @@ def requested(job: str, slots: int) -> int:
 
 
 def assign(directory: str, count: int, gpus: int) -> list[int]:
-    """Return the GPUs of the job with this directory, and note that it uses them. Raises ValueError if too few are free."""
+    """Return the GPUs of the job with this directory, and record that the job uses them. Raises ValueError if too few are free."""
     os.makedirs(ASSIGNED, mode=0o755, exist_ok=True)
     with open(os.path.join(ASSIGNED, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,7 +59,7 @@ def assign(directory: str, count: int, gpus: int) -> list[int]:
 
 
 def prepare(place: str, gpus: int) -> None:
-    """Set the GPUs of the task whose directory is `place`. If that fails, the task gets none."""
+    """Set the GPUs of the task whose directory is `place`. If that fails, the task gets no GPUs."""
     chosen: list[int] = []
     try:
         values = dict(re.findall(r"^(\w+)=(.*)$", read(os.path.join(place, "config")), re.MULTILINE))
@@ -79,7 +79,7 @@ def prepare(place: str, gpus: int) -> None:
 def main(gpus: int) -> None:
     """Set the GPUs of the task in the current directory, on a host with this number of GPUs, and become its shepherd."""
     place, effective = os.getcwd(), os.geteuid()
-    os.seteuid(0)  # execd gives up root's privileges for a while
+    os.seteuid(0)  # execd has temporarily dropped root's privileges
     prepare(place, gpus)
     os.seteuid(effective)
     os.execv(SHEPHERD, [f"sge_shepherd-{os.path.basename(place)}", "-bg"])

@@ -126,7 +126,7 @@ class Mount(NamedTuple):
 
     @property
     def access_point(self) -> str:
-        """The id of the mount's access point, or an empty string if the whole file system is mounted."""
+        """The ID of the mount's access point, or an empty string if the whole file system is mounted."""
         return _access_point(self.options)
 
     @property
@@ -171,15 +171,15 @@ def check_mount_point(mount_point: str) -> None:
 
 
 def check_file_system_id(text: str) -> None:
-    """Raise ValueError if the text is not the id of a file system."""
+    """Raise ValueError if the text is not the ID of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a file system id. Use an id such as fs-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not a file system ID. Use an ID such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
-    """Raise ValueError if the text is not the id of an access point."""
+    """Raise ValueError if the text is not the ID of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not an access point id. Use an id such as fsap-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not an access point ID. Use an ID such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
@@ -213,7 +213,7 @@ def efs(
     An `access_point` restricts the mount to one directory, and requires TLS.
     The DNS name of the file system ends in the partition's `dns_suffix`, and resolves to the mount target in the host's zone.
     If an `address` is given, hosts use the address instead of the DNS name. Hosts that cannot resolve the DNS name need an `address`.
-    Raises ValueError if the mount point, an id or the address is not valid, or if `encrypted` is false for an access point.
+    Raises ValueError if the mount point, an ID or the address is not valid, or if `encrypted` is false for an access point.
     """
     check_mount_point(mount_point)
     check_file_system_id(file_system_id)
@@ -407,7 +407,7 @@ def explain(output: str, storage: Mount) -> str:
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
-            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the id and the"
+            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the ID and the"
             " region are correct, and that DNS support and DNS hostnames are enabled in the VPC"
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):

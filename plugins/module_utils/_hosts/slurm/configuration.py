@@ -118,8 +118,8 @@ def settings_lines(settings: Settings) -> str:
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
         "ClusterName": settings.cluster,
-        # A host name instead of an address: a running job keeps the configuration with which it started, but must report its end to the
-        # current master.
+        # The value is a host name instead of an address, because a running job keeps the configuration with which it started, but must
+        # report its end to the current master.
         "SlurmctldHost": f"{settings.controller}({MASTER_NAME})",
         "SlurmctldPort": str(PORT),
         # Nodes get these files from slurmctld.

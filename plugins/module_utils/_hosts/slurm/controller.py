@@ -72,7 +72,7 @@ def ensure_present(module: AnsibleModule) -> None:
 
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Write the files, run slurmctld with them, and return the differences.
+    """Write the files, run slurmctld with them, and return the diffs.
 
     If slurmctld does not start with the new files, the old ones are restored. Raises OSError and SlurmError.
     """

@@ -44,7 +44,7 @@ def _is_device(path: str) -> bool:
 
 
 def _cpu_ids(cpu: int) -> tuple[int, int]:
-    """Return the ids of the socket and the core of a CPU. Without a topology, each CPU counts as a socket."""
+    """Return the IDs of the socket and the core of a CPU. Without a topology, each CPU counts as a socket."""
     found = []
     for name in ("physical_package_id", "core_id"):
         try:

@@ -73,7 +73,7 @@ def decode(text: str) -> bytes:
 def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = False) -> tuple[list[dict[str, str]], bytes | None]:
     """Write the given key, or a new key if the host has none or `replace` is true, and run munged with it.
 
-    Return the differences and the key.
+    Return the diffs and the key.
 
     In check mode, None is returned in place of a new key. Raises OSError, SlurmError and ValueError.
     """
@@ -106,7 +106,7 @@ def write_key(key: bytes, path: str = PATH) -> None:
 
 
 def ensure_no_key(module: AnsibleModule) -> list[dict[str, str]]:
-    """Remove the key, and stop munged. Return the differences."""
+    """Remove the key, and stop munged. Return the diffs."""
     key = read_key()
     differences = []
     if key is not None:

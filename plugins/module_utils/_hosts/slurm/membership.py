@@ -34,7 +34,7 @@ class NodeState(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What to do with which nodes, by node name.
+    """The names of the nodes to `keep`, the nodes to set to `down`, and the nodes to `drain`.
 
     Nodes in `down` no longer respond. The jobs on these nodes are requeued before the nodes are removed.
     """
@@ -75,5 +75,5 @@ def decide(described: Collection[str], members: Collection[str], states: Mapping
 
 
 def parse_jobs(listing: str) -> list[str]:
-    """Return the ids of jobs from the output of `squeue --noheader --format=%i`."""
+    """Return the IDs of jobs from the output of `squeue --noheader --format=%i`."""
     return [word for word in listing.split() if re.fullmatch(r"\d+(_\d+|_\[[\d,%-]+\])?(\+\d+)?", word)]

@@ -42,7 +42,7 @@ def update_node(module: AnsibleModule, name: str, state: str, reason: str = "") 
 
 
 def change_state(module: AnsibleModule, name: str, found: NodeState, state: str, reason: str = "") -> list[dict[str, str]]:
-    """Change the state of a node, except in check mode, and return the difference. Raises SlurmError."""
+    """Change the state of a node, except in check mode, and return the diff. Raises SlurmError."""
     if not module.check_mode:
         update_node(module, name, state, reason)
     header, before = f"node {name}", "+".join(sorted(found.flags))

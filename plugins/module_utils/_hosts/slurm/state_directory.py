@@ -35,7 +35,7 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
 
 
 def difference(path: str, login_user: str, create: bool, owner: str = "") -> list[dict[str, str]]:
-    """Ensure that the directory exists on mounted storage, and return the difference. Raises OSError, StateDirectoryError."""
+    """Ensure that the directory exists on mounted storage, and return the diff. Raises OSError, StateDirectoryError."""
     mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
     missing = unmounted(path, THIS.read(FSTAB) or "", mounts)
     if missing and create:

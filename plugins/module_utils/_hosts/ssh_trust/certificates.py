@@ -183,14 +183,14 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
 
 
 def key_ids(instance_id: str, user: str) -> dict[str, str]:
-    """Return the key ids of an instance's host certificate and user certificate. Revocation lists contain these ids."""
+    """Return the key IDs of an instance's host certificate and user certificate. Revocation lists contain these IDs."""
     return {HOST: instance_id, USER: f"{user}@{instance_id}"}
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
-    """Return an OpenSSH key revocation list for the certificates that the SSH certificate authority signed with these key ids.
+    """Return an OpenSSH key revocation list for the certificates that the SSH certificate authority signed with these key IDs.
 
-    The same ids always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
+    The same IDs always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """
     version, generated, flags = 0, 0, 0
     header = struct.pack(">QIQQQ", 0x5353484B524C0A00, 1, version, generated, flags) + _pack(b"") + _pack(b"")

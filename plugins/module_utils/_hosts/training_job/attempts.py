@@ -189,7 +189,7 @@ def end_descendants(patience: float = 30) -> bool:
 
 
 def descendants() -> list[int]:
-    """Return the ids of all descendants of this process."""
+    """Return the IDs of all descendants of this process."""
     parents: dict[int, int] = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -251,7 +251,7 @@ class Recovery:
         self._stopped = stopped
 
     def following(self, verdict: Verdict) -> Following | None:
-        """Return what follows the attempt, or None if this supervisor must end. Waits until all supervisors are ready, or silent."""
+        """Return what follows the attempt, or None if this supervisor must end. Waits until all supervisors are ready or silent."""
         while not self._stopped():
             with contextlib.suppress(OSError):
                 os.utime(self._paths.status)  # makes an NFS client fetch the directory again

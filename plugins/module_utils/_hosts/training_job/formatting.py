@@ -89,7 +89,7 @@ def moment(seconds: float | None) -> str:
 
 
 def code(found: JobStatus) -> str:
-    """Return which code a job runs, such as `commit 3f2a1bc4d5e6 with changes`, or an empty string if the code did not come from git."""
+    """Return a description of a job's code, such as `commit 3f2a1bc4d5e6 with changes`, or an empty string without a git commit."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
         return ""
@@ -105,7 +105,7 @@ def job_line(found: JobStatus, now: float) -> str:
     """Return a line that describes a job, from the result of training_job_info. `now` is the time on the job's host."""
     processes = found["processes"]
     for attempt in (found.get("attempts") or [])[:-1]:
-        if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` are not those of the newest
+        if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
     head = "{name} {state}".format(**found)
     if processes:

@@ -7,7 +7,8 @@ The program keeps the host allocated until the job has ended on the host.
 
 ``hold DIRECTORY`` starts the job's processes on this host in the same way as the `training_job` module. This command waits until no process
 is left, and stops the processes if the queue ends the job. ``finish DIRECTORY STATUS`` then runs on the first host. STATUS is the highest
-exit status of all hosts, or ``cancelled``. ``lead DIRECTORY`` runs both for queueing systems that start only one program (see lead.py).
+exit status of all hosts, or ``cancelled``. ``lead DIRECTORY`` runs both commands for queueing systems that start only one program (see
+lead.py).
 
 The controller has put the job's parameters into DIRECTORY, which belongs to root. Users of the queue can neither write to the directory
 nor run the program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
@@ -55,7 +56,7 @@ COMMAND_TIMEOUT = "30"
 # Time limit, in seconds, for an operation that runs as the job's user on the shared storage.
 PATIENCE = 60.0
 
-# Names the process that started this program for the queue, if the program may outlive it (see lead.py).
+# The variable with the ID of the process that forwards the queue's signals, if this program may outlive that process (see lead.py).
 CLIENT = "DEEPLEARNING_QUEUE_CLIENT"
 
 # The signals with which a queue cancels a job. SGE sends SIGUSR2, and kills the job after a while.
@@ -179,7 +180,7 @@ class Holder:
             warn(str(error))
 
     def check_entry(self) -> None:
-        """Notice that the queue has ended the job, if the process that would forward the queue's signals has ended."""
+        """Ask the queue whether it has ended the job, if the process that forwards the queue's signals has ended."""
         client, queue = os.environ.get(CLIENT), QUEUES[self.job.queue]
         if client and queue.has_ended and not os.path.exists(f"/proc/{client}"):
             status, output, _error = run(["timeout", COMMAND_TIMEOUT, *queue.show_own])

@@ -31,7 +31,7 @@ def check_python(params: dict[str, Any]) -> None:
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
     """Return this host's worker metadata.
 
-    Raises RefusalError if the metadata is missing or has a generation id other than the inventory's.
+    Raises RefusalError if the metadata is missing or has a generation ID other than the inventory's.
     """
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")
@@ -42,7 +42,7 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
         raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has the generation id {}, but the inventory has {}, because the cluster has changed since. "
+            "the metadata on this host has the generation ID {}, but the inventory has {}, because the cluster has changed since. "
             "{}".format(metadata["generation"], generation, hint)
         )
     return metadata

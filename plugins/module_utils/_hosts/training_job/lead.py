@@ -3,8 +3,8 @@
 
 """The program that a queue runs as root on the first host of a job, if the queue itself starts nothing on the other hosts.
 
-``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, it cancels the job on all hosts. It
-ends without a host that is lost, because the queue may never notice that.
+``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
+``lead`` does not wait for lost hosts, because the queue may never notice their loss.
 
 ``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals. If the first host is lost, the
 queue kills ``attach``, but the unit and the job continue. The unit then asks the queue itself whether the job was cancelled.
@@ -26,7 +26,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 # Seconds between two checks of whether a host has ended.
 INTERVAL = 1.0
 
-# Seconds for which a host may go on after all others have ended and its own processes are gone, in addition to the job's stop timeout.
+# Seconds for which ``hold`` may continue on a host after it has ended on all other hosts and the host's processes are gone. The job's stop
+# timeout is added.
 PATIENCE = 30.0
 
 
@@ -57,7 +58,7 @@ class Lead:
         self.cancelled = True
 
     def start(self, queue: Queue) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it by host. Raises RefusalError, OSError."""
+        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
         if not queue.on_host:
@@ -82,7 +83,7 @@ class Lead:
                 and time.monotonic() > last + self.job.parameters["stop_timeout"] + PATIENCE
                 and not any(map(self.is_running, running))
             ):
-                hold.warn("{}: lost, so the job ends without them.".format(", ".join(running)))
+                hold.warn("{}: lost. The job ends without waiting for lost hosts.".format(", ".join(running)))
                 for process in running.values():
                     process.kill()
                     process.wait()
@@ -90,7 +91,7 @@ class Lead:
             time.sleep(INTERVAL)
 
     def is_running(self, host: str) -> bool:
-        """Return whether processes of the job are running on a host, or whether this is not known."""
+        """Return whether processes of the job are running on a host. If this is unknown, return True."""
         try:
             return RUNNING in hold.states_of(self.job, host)
         except hold.ERRORS as error:
@@ -105,7 +106,7 @@ class Lead:
 
 
 def start(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a command that lives until its end, although the queue sends its signals to this command too."""
+    """Start a command that the queue's signals do not end."""
     patient = ["/bin/sh", "-c", "trap '' USR2; exec \"$@\"", "sh", *command]
     return subprocess.Popen(patient, stdin=subprocess.DEVNULL, start_new_session=True)
 

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 PATIENCE = 60.0
 # Seconds that each side has to prove that it has the key.
 HANDSHAKE = 10
-# Any program that can reach the port can open connections, and each connection uses a thread.
+# Maximum number of connections. Any program that can reach the port can open connections, and each connection uses a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32
@@ -75,7 +75,7 @@ def _end() -> None:
 
 
 def _others() -> list[int]:
-    """Return the ids of this unit's processes except the supervisor and this process.
+    """Return the IDs of this unit's processes except the supervisor and this process.
 
     Uses the cgroup to find the processes, because the unit includes daemons whose parents have exited.
     """

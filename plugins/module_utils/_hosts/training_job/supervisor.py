@@ -167,7 +167,7 @@ class Watch:
 
     def _tick(self) -> None:
         now = time.monotonic()
-        # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the others lost.
+        # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the other hosts lost.
         self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
         self._looked_at = now
 

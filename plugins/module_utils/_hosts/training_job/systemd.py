@@ -136,7 +136,7 @@ SANDBOX = (
 # The slice for all jobs on a host. Each job has a child slice.
 SLICE, SLICE_PROPERTIES = JOBS_SLICE, ("TasksMax=80%",)
 
-# A mount target trusts the user id that a client sends, so jobs must not connect to it. Mount targets use port 2049. The other ports belong
+# A mount target trusts the user ID that a client sends, so jobs must not connect to it. Mount targets use port 2049. The other ports belong
 # to tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
 # itself belong to no user and are not affected.
 NFS_RULES = """
@@ -419,7 +419,7 @@ def remove_shared_memory(job: str) -> None:
 
 
 def processes(job: str) -> list[int]:
-    """Return the ids of all processes in the job's slice, regardless of their parents."""
+    """Return the IDs of all processes in the job's slice, regardless of their parents."""
     component = f"/{slice_name(job)}/"
     found = []
     for path in glob.glob("/proc/[0-9]*/cgroup"):

@@ -25,8 +25,8 @@ Run = Callable[[List[str]], Tuple[int, str, str]]
 NAME = "deeplearning"
 """The default user of jobs."""
 
-# Shared storage identifies the owner of a file by a numeric id, so the default user needs the same id on all hosts. According to the
-# lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the ids that useradd
+# Shared storage identifies the owner of a file by a numeric ID, so the default user needs the same ID on all hosts. According to the
+# lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the IDs that useradd
 # assigns (UID_MAX), and below 65536, where user namespaces often end.
 ID = 61000
 # The home directory is not in /var/lib/deeplearning, because that directory contains the login user's data sets.
@@ -58,7 +58,7 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user: {name!r} does not exist on this host. Specify a user with the same id on all hosts. The default is {NAME!r}."
+                f"user: {name!r} does not exist on this host. Specify a user with the same ID on all hosts. The default is {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
@@ -127,7 +127,7 @@ def as_user(
     group: int | None = None,
     patience: float | None = None,
 ) -> Any:
-    """Call `work` as the user and return its result, which must be JSON-serializable. New files get the group id `group`.
+    """Call `work` as the user and return its result, which must be JSON-serializable. New files get the group ID `group`.
 
     Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other exception. Raises
     UserError if the work takes longer than `patience` seconds, for example because another process of that user suspends it.

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
-# In which cases the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
+# The cases in which the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
 NEVER, ENDED, ALWAYS = "never", "ended", "always"
 
 

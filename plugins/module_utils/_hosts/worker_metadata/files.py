@@ -117,7 +117,7 @@ def own_name(params: dict[str, Any]) -> str:
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return the module's return values for a configured host: the generation id of the metadata and the number of GPUs."""
+    """Return the module's return values for a configured host: the generation ID of the metadata and the number of GPUs."""
     return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The resources of a cluster's shared storage on EFS. Pure."""
+"""The resources of a cluster's shared storage on EFS. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 def access_point(directory: str, former_file_system: str = "") -> Address:
     """Return the `Address` of the access point for a directory.
 
-    For an access point on a former file system, the `Address` also contains the id of that file system.
+    For an access point on a former file system, the `Address` also contains the ID of that file system.
     """
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 

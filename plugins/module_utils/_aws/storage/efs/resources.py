@@ -88,7 +88,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
     """Return the description of the file system that the cluster uses.
 
     The cluster uses the adopted file system or its own file system. If the options do not define a file system, the cluster can also use a
-    file system in `behind`. `behind` lists the ids of file systems whose mount targets have the cluster's security group.
+    file system in `behind`. `behind` lists the IDs of file systems whose mount targets have the cluster's security group.
     """
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
@@ -134,7 +134,7 @@ def _defines(request: Request) -> bool:
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
-    """Return the ids of file systems with a mount target in the cluster's security group, as shown by the group's network interfaces."""
+    """Return the IDs of file systems with a mount target in the cluster's security group, as shown by the group's network interfaces."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The tags on nodes and their groups that describe the mounted EFS file system. Pure."""
+"""The tags on nodes and their groups that describe the mounted EFS file system."""
 
 from __future__ import annotations
 

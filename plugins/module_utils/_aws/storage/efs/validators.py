@@ -78,7 +78,7 @@ class AdoptedFileSystem(Validator):
         elif adopted_id:
             yield (
                 f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
-                "Specify the id of an existing file system, or remove the option to create a new one."
+                "Specify the ID of an existing file system, or remove the option to create a new one."
             )
 
 
@@ -110,9 +110,9 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
 
 
 class FileSystemPolicy(Validator):
-    """Warns if the cluster's file system has a policy that the collection did not write.
+    """Warns if the cluster's file system has a policy that the collection did not create.
 
-    Runs do not replace policies that the collection did not write.
+    A run does not replace such a policy.
     """
 
     name = "file_system_policy"

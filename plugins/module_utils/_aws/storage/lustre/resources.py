@@ -76,7 +76,7 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
-    # The description of a failed file system may contain deleted interfaces, so this call uses a filter, which accepts their ids
+    # The description of a failed file system may contain deleted interfaces, so this call uses a filter, which accepts their IDs
     filters = [{"Name": "network-interface-id", "Values": ids}]
     described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}

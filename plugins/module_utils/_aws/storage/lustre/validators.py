@@ -75,7 +75,7 @@ class AdoptedLustre(Validator):
         if adopted_id and file_system is None:
             yield (
                 f"lustre_file_system_id: {adopted_id} is not an FSx for Lustre file system in {cloud.region}. "
-                "Specify the id of an existing file system, or remove the option."
+                "Specify the ID of an existing file system, or remove the option."
             )
         if file_system is None or not is_mounted(request, found):
             return

@@ -15,7 +15,7 @@ def test_the_id_of_a_new_entry(output, identity):
 def test_an_output_without_an_id_is_refused(output):
     with pytest.raises(base.QueueError) as error:
         base.read_id(output + " " * 300)
-    assert str(error.value) == f"the queue returned {output!r} instead of the job's id. Check the queue."
+    assert str(error.value) == f"the queue returned {output!r} instead of the job's ID. Check the queue."
 
 
 def test_a_long_output_is_cut():

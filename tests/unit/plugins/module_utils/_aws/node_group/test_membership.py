@@ -49,5 +49,5 @@ def test_storage_tags_of_a_group_are_checked_once_per_group():
     with pytest.raises(MembershipError) as error:
         check("bert", workers, AUTO_SCALING)
     first, second = str(error.value).splitlines()
-    assert first.startswith("Auto Scaling group bert-workers, tag deeplearning:file-system: 'fs-1 /etc' is not a file system id.")
+    assert first.startswith("Auto Scaling group bert-workers, tag deeplearning:file-system: 'fs-1 /etc' is not a file system ID.")
     assert second.startswith("Auto Scaling group bert-workers, tag deeplearning:file-system-address: '10.0.0.1\\n' is not an IPv4 address.")

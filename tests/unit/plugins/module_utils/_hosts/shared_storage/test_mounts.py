@@ -46,7 +46,7 @@ def test_a_mount_point_hides_no_system_files(path):
 
 @pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", "", "/efs/../etc/cron.d", "/home/ubuntu/.ssh", "/./etc"])
 def test_bad_mount_point(path):
-    with pytest.raises(ValueError, match="is not an access point id"):
+    with pytest.raises(ValueError, match="is not an access point ID"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
     with pytest.raises(ValueError, match="mount point"):
         mounts.efs("fs-1", "us-east-1", path)
