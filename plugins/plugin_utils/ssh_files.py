@@ -71,7 +71,7 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
     """Return the nodes in `table`, which maps inventory names to nodes.
 
-    Raises ValueError, with the name of the host, if a value is not valid.
+    If a value is not valid, raises ValueError with the name of the host.
     """
     return [_node(str(name), row) for name, row in table.items()]
 

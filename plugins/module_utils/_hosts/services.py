@@ -67,7 +67,7 @@ def _shown(service: Service, restarted: bool = False) -> str:
 
 
 def systemctl(module: AnsibleModule, *arguments: str) -> None:
-    """Run systemctl. Raises ServiceError, with the error message and the end of the unit's log, if it fails."""
+    """Run systemctl. If the command fails, raises ServiceError with the error message and the end of the unit's log."""
     status, _unused, error = module.run_command(["systemctl", *arguments])
     if status and arguments[0] != "reset-failed":
         raise ServiceError("systemctl {} failed: {}{}".format(" ".join(arguments), error.strip(), log_end(module, arguments[-1])))

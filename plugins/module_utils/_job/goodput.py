@@ -83,8 +83,8 @@ class Meter:
         self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
         self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
-        # What is known after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of the
-        # attempts before this attempt, and the highest step of all attempts.
+        # The state after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of earlier
+        # attempts, and the highest step of all attempts.
         self._time = self._created
         self._index = -1
         self._step: float | None = None

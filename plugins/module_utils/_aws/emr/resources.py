@@ -376,7 +376,7 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
 def _wait(
     cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool], timeout: float = START_TIMEOUT
 ) -> None:
-    """Wait until `suits` returns true for the cluster and its groups. Raises ClusterError, with EMR's reason, if the cluster terminates.
+    """Wait until `suits` returns true for the cluster and its groups. If the cluster terminates, raises ClusterError with EMR's reason.
 
     `timeout` is in seconds. If the `wait_timeout` option specifies a longer time, that time applies.
     """

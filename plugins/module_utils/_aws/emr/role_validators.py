@@ -110,7 +110,10 @@ def _has_scoped_policy(cloud: AwsClient, role: str) -> bool:
 
 
 def _used(request: Request) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield the resources that EMR uses for the cluster: the subnet, the specified groups, and the VPC if EMR creates groups in it."""
+    """Yield the resources that EMR uses for the cluster.
+
+    These are the subnet, the specified security groups, and the VPC if EMR creates security groups in it.
+    """
     subnet, groups = described_subnet(request), described_groups(request)
     if subnet:
         yield "emr_subnet_id", subnet["SubnetId"], subnet

@@ -84,7 +84,8 @@ def access(
     short service names to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
-    # `server_rules` contains address ranges and not the servers' group, because a plan cannot create two groups that refer to each other.
+    # `server_rules` contains address ranges and not the servers' group, because a plan cannot create two security groups that refer to each
+    # other.
     to_servers = {(*ports, who) for *ports, _cidr in server_rules for who in (nodes, SELF)}
     result = [
         item(

@@ -102,7 +102,10 @@ def _missing(ids: Iterable[str], known: set[str]) -> str:
 
 
 class AdoptedSubnets(Validator):
-    """Checks that the subnets are in the VPC, with one public and one private subnet for each zone."""
+    """Checks that the subnets are in the VPC, and that each zone has one private subnet.
+
+    If the master has a public address, each zone must also have one public subnet.
+    """
 
     name = "adopted_subnets"
     components = EVERY_NETWORK_USER

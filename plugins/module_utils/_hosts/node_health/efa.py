@@ -23,7 +23,7 @@ FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
 def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
-    """Return why this host cannot use EFA, with the remedy, or an empty string if it can use EFA."""
+    """Return why this host cannot use EFA and what to do, or an empty string if it can use EFA."""
     if not devices(sysfs):
         return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a Deep Learning AMI), or the driver is not loaded"
     if os.access(fi_info, os.X_OK):

@@ -166,7 +166,7 @@ def node_line(node: Node) -> str:
 
 
 def gres_conf(nodes: Iterable[Node]) -> str:
-    """Return gres.conf, with the GPUs of each node. Raises ValueError."""
+    """Return gres.conf, which lists the GPUs of each node. Raises ValueError."""
     return HEADER + "AutoDetect=off\n" + "".join(gres_line(node) + "\n" for node in nodes if node.hardware.gpus)
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Deletes the directories of jobs that ended long ago, with their checkpoints, logs and code."""
+"""Deletes the directories of jobs that ended long ago, including their checkpoints, logs and code."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def not_restarted(found: JobStatus) -> list[str]:
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:
-    """Yield sentences, with complete commands, about what to do after a job has ended without success."""
+    """Yield sentences about what to do after a job has ended without success. The sentences contain complete commands."""
     failure, name = found["failure"], found["name"]
     how = clean_line(failure["how"])
     if COULD_NOT_BE_STARTED in how:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the status of one job to a controller that follows it, with new log lines and new progress."""
+"""Returns the status, the new log lines and the new progress of one job to a controller that follows the job."""
 
 from __future__ import annotations
 

@@ -115,7 +115,10 @@ class LustreGroups(Validator):
 
 
 def _check_ports(group: Found, name: str, peers: AbstractSet[str], who: str, ranges: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each direction in which the group blocks Lustre. Lustre servers and clients open connections to each other."""
+    """Yield a message for each direction in which the security group blocks Lustre.
+
+    Lustre servers and clients open connections to each other.
+    """
     allowed = {SELF if peer == group.id else peer for peer in peers}
     for direction, traffic in (("ingress", "inbound traffic from"), ("egress", "outbound traffic to")):
         if not all(adopted.lets_in(group.properties[direction], ports, allowed, ranges) for ports in PORTS):
