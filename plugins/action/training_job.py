@@ -160,7 +160,7 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
 
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
-    """Return the generation of the cluster metadata that describes the nodes in the inventory."""
+    """Return the generation ID of the cluster metadata that describes the nodes in the inventory."""
     cluster = cluster_of(variables)
     if not cluster:
         raise AnsibleActionFail(

@@ -48,7 +48,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 
 # Host variables whose values may appear in messages in place of the host's inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
-# Kinds of text that are shown only once for all hosts if they differ only in the host's own name.
+# Kinds of messages. Messages of one kind that differ only in the host's own name are shown only once.
 FOLDED = ("warnings", "failures", "unreachable")
 # Part of Ansible's warning when the first module runs on a host as this user. The callback does not show this warning.
 HARMLESS = "Module remote_tmp /"
@@ -407,7 +407,7 @@ class CallbackModule(DefaultCallback):
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
         """Yield the summary lines with their colors. A playbook run that only displays information has no summary."""
         totals = self._totals
-        # A failed job may have run on only some of the hosts. Without the end of the job, it is still running.
+        # A failed job may have run on only some of the hosts. If no host has reported the end of the job, it is still running.
         ran = "ran the job on" if totals.job_is_over and not is_failed else "started the job on"
         verbs = {"changed": totals.hosts, ran: totals.run_hosts, "stopped the job on": totals.stop_hosts}
         parts = [*changes.totals(totals.changes), *(f"{verb} {count_hosts(hosts)}" for verb, hosts in verbs.items() if hosts)]

@@ -68,7 +68,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.co
 
 
 def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
-    """Return `{name, address, cpus, gpus}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
+    """Return `{name, address, cpus, gpus}` for each host.
+
+    Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
+    """
     hosts = list(hosts)
     reported = {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts if VARIABLES["name"] in host}
     return [

@@ -23,7 +23,7 @@ NOT_VARIABLES = ("cluster", "group", "private_key_file", "progress_file")
 #: Each of these options has the same name as a kind of resource. In messages, the key of the resource follows the kind, as in
 #: `placement_group main`.
 KINDS = ("emr_instance_profile", "instance_profile", "placement_group")
-# How a sentence mentions an option whose name is also a word: the text before the name, and the text after it.
+# How a sentence mentions an option whose name is also an ordinary word: the text before the name, and the text after it.
 MENTIONS = (
     *((before, ": ") for before in ("^", "set ", "Set ", "or ", "and ", "with ")),
     ("set ", " to "),
@@ -45,7 +45,7 @@ def with_variables(text: str) -> str:
     """Return a message with variable names in place of option names.
 
     A name with an underscore is replaced everywhere, unless it is quoted or denotes a kind of resource. A name without an underscore is
-    also a word, so it is replaced only at the beginning of a line, and where the sentence says that it is an option (`MENTIONS`).
+    also an ordinary word, so it is replaced only at the beginning of a line, and where the sentence says that it is an option (`MENTIONS`).
     """
     return _pattern().sub(lambda name: _variables()[name.group()], text)
 

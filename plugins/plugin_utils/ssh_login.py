@@ -27,7 +27,7 @@ class Login(NamedTuple):
     """How SSH logs in to a node.
 
     `expected` is the login user of the node's image, `key_pair` the EC2 key pair of the nodes, `through` the host or the service that
-    forwards the connection, and `inventory` the file of the nodes inventory. Each of them is empty if it is unknown.
+    forwards the connection, and `inventory` the file of the nodes inventory. Each value is empty if it is unknown.
     """
 
     user: str | None = None
@@ -79,7 +79,7 @@ def image_user(variable: Callable[[str], Any]) -> str:
     """
     service = variable("deeplearning_node_service") or AUTO_SCALING
     if service != AUTO_SCALING:
-        # Imported only for this message, because each process that connects to a host would load the SDK.
+        # Imported only for this message. Otherwise, each process that connects to a host would load the SDK.
         from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import (  # pylint: disable=import-outside-toplevel
             NODE_SERVICES,
         )

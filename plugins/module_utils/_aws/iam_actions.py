@@ -19,7 +19,7 @@ class IamActions:
     """IAM actions, grouped by the kind of run that needs them.
 
     The actions in `reads` are always needed. The actions in `definition` are needed to validate and plan a cluster. The actions in
-    `present` are needed to create and change a cluster, which may include deletions. The actions in `absent` are needed to delete a
+    `present` are needed to create and change a cluster. Changes may include deletions. The actions in `absent` are needed to delete a
     cluster.
     """
 

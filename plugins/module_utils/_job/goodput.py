@@ -71,9 +71,9 @@ class _Span(NamedTuple):
 
 
 class Meter:
-    """Measures one job, based on its attempts, oldest first, and the entries of its progress file, which must be added in order.
+    """Measures the goodput of one job from its attempts, oldest first, and from the entries of its progress file.
 
-    `hosts` contains additional hosts of the job that took part in none of the attempts.
+    The entries must be added in order. `hosts` contains additional hosts of the job that took part in none of the attempts.
     """
 
     def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:

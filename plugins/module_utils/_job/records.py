@@ -602,7 +602,7 @@ def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: 
 
 
 def read_state(paths: Paths, heartbeat_timeout: float) -> str:
-    """Return the state of a job, from the records of its newest attempt."""
+    """Return the state of a job, based on the records of its newest attempt."""
     newest, now = newest_attempt(paths), time.time()
     # Read the verdict before the records, so that the records of a finished job are complete.
     verdict = read_verdict(newest)

@@ -61,7 +61,7 @@ USAGE = "usage"
 # The end of a cause such as `SyntaxError at train.py, line 3`.
 PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
 
-# Follows the description of a process that was killed by SIGKILL, if the kernel's own count shows who did not do it.
+# Follows the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
 NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
 
 # Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
@@ -140,7 +140,7 @@ class Situation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What follows an attempt. `rule` is a row of the table, and `why` a sentence.
+    """What follows an attempt. `rule` is a row of the table, and `why` is a sentence.
 
     A restart uses `hosts`. Those in `standby` wait, and those in `replacements` were on standby during the last attempt.
     The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
@@ -178,9 +178,9 @@ def decide(situation: Situation) -> Decision:
 
 
 def explain(action: str, name: str, situation: Situation) -> str:
-    """Return how the rule that a decision names explains the situation that the decision describes.
+    """Return the explanation that the rule in a recorded decision gives for the situation.
 
-    A recorded decision may be forged.
+    The recorded decision may be forged.
     """
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
@@ -264,7 +264,7 @@ def _hangs_again(situation: Situation) -> bool:
 
 
 def _blames_checkpoint(situation: Situation) -> bool:
-    """Return whether the checkpoint may have caused the failures of the last two attempts, and there is an older checkpoint to use.
+    """Return whether the checkpoint may have caused the failures of the last two attempts, and whether an older checkpoint is available.
 
     If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause. An older checkpoint
     cannot help if a disk is full or a program cannot be started.

@@ -39,7 +39,7 @@ ROW = re.compile(rf"\s*({ID})\s")
 
 # The job's environment, which replaces the environment of the user who submits the job.
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-# Names the job's hosts, separated by colons. SGE lists them only on the first host.
+# The variable with the names of the job's hosts, separated by colons. SGE lists the hosts only on the first host.
 HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
 
 
@@ -103,7 +103,7 @@ def stage(state: str, prefix: str) -> str:
 
 
 def reason(state: str) -> str:
-    """Return why an entry waits. SGE itself explains it only in long lists (`qstat -j`)."""
+    """Return why an entry waits. SGE itself states the reason only in the long output of `qstat -j`."""
     if "E" in state:
         return "SGE could not start the job (state E)"
     return "on hold" if "h" in state else "its hosts are not free"

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     Request,
 )
 
-#: Distinguishes training jobs from root's other jobs.
+#: The comment of training jobs, which distinguishes them from root's other jobs.
 COMMENT = "deeplearning.cluster"
 
 # Slurm has chosen or checked all parts that precede the reason. The reason may contain anything.

@@ -13,7 +13,7 @@ NAMED_HOSTS = 4
 
 
 class Folded:
-    """Texts, each with the hosts that reported it."""
+    """Messages, each with the hosts that reported it."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

@@ -129,7 +129,7 @@ def nodes(group: str) -> Address:
 
 
 def desired_workers(options: Mapping[str, Any]) -> int:
-    """Return the number of nodes besides the master that a definition asks for: its workers and its spares."""
+    """Return the number of workers and spares in a definition."""
     return int(options.get("worker_count") or 0) + int(options.get("spares") or 0)
 
 

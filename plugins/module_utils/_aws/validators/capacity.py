@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators for `alternatives` and the other options about capacity."""
+"""Validators for `alternatives` and the other capacity options."""
 
 from __future__ import annotations
 

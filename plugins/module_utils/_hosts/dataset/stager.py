@@ -131,7 +131,7 @@ class Progress:
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
-        """Return a function that reports the progress of a stage to this object's file."""
+        """Return a function that writes the progress of a stage to the file."""
 
         def report(done: int, total: int) -> None:
             if time.monotonic() >= self._written + WRITE_EVERY:

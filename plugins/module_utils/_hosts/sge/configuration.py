@@ -192,7 +192,10 @@ def parse(output: str) -> dict[str, str]:
 
 
 def changed(item: Item, current: Mapping[str, str] | None) -> dict[str, tuple[str, str]]:
-    """Return the current and the desired values of the settings that differ. Lists may be separated by commas or spaces."""
+    """Return the current and the desired values of the settings that differ.
+
+    The elements of a list may be separated by commas or spaces.
+    """
 
     def words(value: str) -> list[str]:
         return sorted(re.split(r"[,\s]+", value.lower()))

@@ -3,9 +3,9 @@
 
 """Assigns GPUs to a job of Grid Engine, and then starts it. execd runs this program as root instead of sge_shepherd.
 
-execd has created the current directory for a task of a job. Its files belong to Grid Engine's administrator, and no job's user can change
-them. A job gets as many GPUs as it requested (`-l gpu=`) for its slots on this host, in CUDA_VISIBLE_DEVICES. All of its tasks on the host
-get the same GPUs, until execd deletes the directory of the job. This program needs only the standard library.
+execd has created the current directory for a task of a job. The files in this directory belong to Grid Engine's administrator, and no job's
+user can change them. A job gets as many GPUs as it requested (`-l gpu=`) for its slots on this host, in CUDA_VISIBLE_DEVICES. All tasks of
+a job on the host get the same GPUs, until execd deletes the directory of the job. This program needs only the standard library.
 """
 
 from __future__ import annotations

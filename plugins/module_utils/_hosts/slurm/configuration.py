@@ -11,8 +11,8 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
-#: slurm.conf describes 95 % of a node's memory. Slurm drains a node that has less memory than described, and a kernel update or a
-#: replacement of the node changes its memory by a few megabytes.
+#: slurm.conf describes 95 % of a node's memory, because Slurm drains a node that has less memory than described. A kernel update or a
+#: replacement of the node can change its memory by a few megabytes.
 MEMORY_SHARE = 0.95
 #: Parameters that `parameters` may override. slurm.conf(5) describes them.
 DEFAULTS = {

@@ -106,7 +106,7 @@ def attempts(known: Sequence[Known]) -> list[Attempt]:
 
 
 def other_hosts(known: Sequence[Known]) -> list[str]:
-    """Return the hosts that the attempts may not contain: hosts on standby, and hosts that a decision names.
+    """Return the hosts that may be missing from the attempts: hosts on standby, and hosts that a decision names.
 
     A decision names a host because it has processes that cannot be restarted, or because a process failed there.
     """

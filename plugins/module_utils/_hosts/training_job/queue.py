@@ -52,7 +52,7 @@ PROGRAM = (
 # The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends itself.
+# Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends by itself.
 EXTRA_SECONDS = 300
 
 # Maximum time, in seconds, between writing a job's parameters to the hosts and submitting the job.
