@@ -148,7 +148,7 @@ def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, de
         for instance in reservation["Instances"]
     ]
     assert sorted(launched, key=len) == [{nodes}, {nodes}, {nodes, groups["ssh"]}]
-    with pytest.raises(ModuleFailed, match=r"security_group_ids: the nodes are in a group that is not the cluster's own"):
+    with pytest.raises(ModuleFailed, match=r"security_group_ids: the nodes are in a security group that is not the cluster's own"):
         run("cluster", **{**definition, "security_group_ids": None, "ssh_cidrs": ["203.0.113.0/24"]})
     run("cluster", **definition, state="absent", delete_data=True)
     assert owner.state(*groups.values()) == before

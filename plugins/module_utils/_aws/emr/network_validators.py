@@ -42,11 +42,11 @@ class EmrNetwork(Validator):
             yield from _check_service_access(request, subnet, groups)
         for option, identifier in named_groups(request.options):
             if identifier not in groups:
-                yield f"{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing group."
+                yield f"{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing security group."
             elif subnet and groups[identifier]["VpcId"] != subnet["VpcId"]:
                 yield (
                     f"{option}: {identifier} is in {groups[identifier]['VpcId']}, but the subnet {subnet_id} (emr_subnet_id) is in "
-                    f"{subnet['VpcId']}. Specify a group in that VPC."
+                    f"{subnet['VpcId']}. Specify a security group in that VPC."
                 )
 
 

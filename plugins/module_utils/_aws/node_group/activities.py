@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the current Spot price. Increase spot_max_price, or remove it: the default is the On-Demand price.",
+        "The value of spot_max_price is below the current Spot price. Increase spot_max_price, or remove it to use the On-Demand price.",
         True,
     ),
     Advice(

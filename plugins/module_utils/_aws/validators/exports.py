@@ -85,7 +85,7 @@ class ExportAllowed(Validator):
                 return
             if not allowed:
                 yield (
-                    f"export_destinations: the role of {name} is not allowed to write to {destination}. Allow it s3:PutObject and "
+                    f"export_destinations: the role of {name} is not allowed to write to {destination}. Grant it s3:PutObject and "
                     f"s3:AbortMultipartUpload for {bucket}/{prefix}*, and s3:ListBucket for {bucket}."
                 )
 

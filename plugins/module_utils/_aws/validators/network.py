@@ -318,7 +318,7 @@ class NetworkKept(Validator):
             )
         if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
             yield (
-                "security_group_ids: the nodes are in a group that is not the cluster's own. "
+                "security_group_ids: the nodes are in a security group that is not the cluster's own. "
                 f"Specify that group in security_group_ids.nodes, or {ADVICE}."
             )
 

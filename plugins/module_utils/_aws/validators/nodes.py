@@ -304,9 +304,9 @@ class AdditionalGroups(Validator):
         existing = {group["GroupId"]: group["VpcId"] for group in adopted.groups(request.cloud, ids)}
         for identifier in ids:
             if identifier not in existing:
-                yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing group."
+                yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing security group."
             elif existing[identifier] != vpc:
-                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a group in that VPC."
+                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a security group in that VPC."
 
 
 def _groups_per_interface(request: Request) -> int:

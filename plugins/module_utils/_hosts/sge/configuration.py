@@ -135,9 +135,9 @@ def check(settings: Settings, nodes: Iterable[Node]) -> None:
     for group in settings.groups:
         _match("groups", group, NAME, "the names of groups")
     for name, value in settings.parameters.items():
-        _match("parameters", name, PARAMETER, "names of settings as in sge_conf(5)")
+        _match("parameters", name, PARAMETER, "setting names from sge_conf(5)")
         if name in OWN:
-            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove it.")
+            raise ValueError(f"parameters: {name} cannot be set, because the collection sets it. Remove this parameter.")
         _match(f"parameters: {name}", value, VALUE, "one line without # and backslashes")
     for node in nodes:
         _match("nodes: name", node.name, HOST, "letters, digits, dots and hyphens")

@@ -86,7 +86,7 @@ def test_a_command_line_is_a_list(tmp_path, option):
 
 
 def test_printing_needs_hosts(tmp_path):
-    with pytest.raises(AnsibleActionFail, match=r"hosts: is empty\. Specify the job's hosts"):
+    with pytest.raises(AnsibleActionFail, match=r"hosts: the list is empty\. Specify the job's hosts"):
         printed(tmp_path, hosts=[])
 
 
