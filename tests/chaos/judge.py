@@ -18,8 +18,10 @@ INTERVAL = 10
 """Steps between two checkpoints of the script."""
 
 RESTARTED, REPLACED = 10.0, 20.0
-"""Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts and with a
-spare."""
+"""Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt.
+
+RESTARTED applies to the same hosts, and REPLACED applies if a spare takes the place of a host.
+"""
 
 LATE_STEPS = 5
 """Maximum number of steps of an earlier attempt after a later attempt has begun."""

@@ -53,7 +53,7 @@ WEB_SERVER = """
 set -e
 mkdir -p /srv/web
 cd /srv/web
-openssl req -quiet -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null
 cat >/srv/server.py <<'SERVER'
 import http.server, ssl
 server = http.server.HTTPServer(("127.0.0.1", 8443), http.server.SimpleHTTPRequestHandler)
