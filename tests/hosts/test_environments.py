@@ -117,7 +117,9 @@ def test_what_fails_leaves_the_old_one_in_use(cluster):
     assert result.returncode != 0
     assert "could not install the requirements:" in result.stdout
     reasons = [line for line in result.stdout.splitlines() if line.startswith("fatal:")]
-    assert ["Could not find a version that satisfies the requirement tiny==3.0" in reason for reason in reasons] == [True, True], "both hosts report it"
+    assert ["Could not find a version that satisfies the requirement tiny==3.0" in reason for reason in reasons] == [True, True], (
+        "both hosts report it"
+    )
     assert len({reason.partition("=> ")[2] for reason in reasons}) == 1, "only one host has tried, and both report the same"
     assert cluster.hosts[0].ssh(f"ls {ENVIRONMENTS} | grep -v json; readlink {ENVIRONMENTS}/current").stdout == before
 
