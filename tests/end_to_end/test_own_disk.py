@@ -60,6 +60,13 @@ def test_the_master_is_configured_once(trained, play):
     assert "changed=0" in play("configure", policies="configure")
 
 
+def test_a_link_in_place_of_the_directory_is_not_followed(trained, play, on_master):
+    on_master("sudo mv /data /real && sudo mkdir -m 700 /elsewhere && sudo ln -s /elsewhere /data")
+    play("configure", policies="configure", status=2)
+    assert on_master("stat --format '%U %a' /elsewhere").split() == ["root", "700"]
+    on_master("sudo rm /data && sudo mv /real /data")
+
+
 def test_playbooks_read_the_records_of_the_job(cloud, trained, play):
     assert "first succeeded" in play("status", policies="status", training_job_name="")
     assert "accuracy" in play("logs", policies="status", lines=500)
