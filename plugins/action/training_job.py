@@ -58,6 +58,7 @@ class ActionModule(NodeAction, module="training_job"):
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
+                arguments["on_first_host"] = is_on_first_host(variables)
                 if arguments.get("queue"):
                     arguments["queue_hosts"] = play_hosts(variables)
                 arguments.update(self._code(arguments))
@@ -179,6 +180,13 @@ def play_hosts(variables: Mapping[str, Any]) -> list[str]:
     """Return the host names of the play's hosts, as they appear in the cluster metadata."""
     nodes = known_nodes(variables)
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
+
+
+def is_on_first_host(variables: Mapping[str, Any]) -> bool:
+    """Return whether the play has only one host, and this host has the lowest node number in the cluster."""
+    nodes = known_nodes(variables)
+    first = min(nodes, key=lambda name: int(nodes[name]["number"]), default="")
+    return list(variables["ansible_play_hosts_all"]) == [first]
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:

@@ -227,6 +227,8 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
+      - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
+        are stored in O(mount_point) on the master's own disk. They are lost when the master is terminated.
       - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
         data is kept) and create it again.
     type: bool
@@ -294,7 +296,8 @@ options:
   mount_point:
     description:
       - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
-        set this option to the mount point of the storage that contains the jobs.
+        set this option to the mount point of the storage that contains the jobs. Without shared storage, set this
+        option to a directory on the master's own disk, such as V(/data).
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /efs
@@ -937,6 +940,8 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
+      - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
+        are stored in O(ignore:mount_point) on the master's own disk. They are lost when the master is terminated.
       - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
         data is kept) and create it again.
     type: bool
@@ -1317,7 +1322,8 @@ options:
   mount_point:
     description:
       - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
-        set this option to the mount point of the storage that contains the jobs.
+        set this option to the mount point of the storage that contains the jobs. Without shared storage, set this
+        option to a directory on the master's own disk, such as V(/data).
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /efs

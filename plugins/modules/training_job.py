@@ -202,6 +202,13 @@ options:
     type: list
     elements: str
     version_added: 0.2.0
+  on_first_host:
+    description:
+      - Whether the job runs only on the first host of the cluster, where playbooks read the records of jobs. Only such a job can have its
+        O(directory) on the host's own disk. The action plugin sets this option.
+    type: bool
+    default: false
+    version_added: 0.2.0
   host_count:
     description:
       - Number of hosts on which the job runs. The queue chooses these hosts from O(hosts). V(0) means all hosts.

@@ -25,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import SWITCHES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     PATH,
@@ -80,6 +81,8 @@ POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
 #: The values of `training_job_then`, which say what happens to the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
+#: The options that adopt shared storage for jobs.
+FILE_SYSTEM_IDS = ("file_system_id", "lustre_file_system_id")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
 
@@ -119,6 +122,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in host_errors(controller, variables)]
         found += [Finding(kind, Level.ERROR, message) for message in spare_errors(controller)]
+        found += [Finding(kind, Level.ERROR, message) for message in own_disk_errors(controller)]
         if nodes is not None:
             found += [Finding(kind, Level.ERROR, message) for message in permission_errors(nodes, controller)]
             found += [Finding(kind, Level.ERROR, message) for message in image_errors(nodes, controller)]
@@ -167,10 +171,15 @@ def node_count(controller: NodeVariables) -> int | None:
 
 def definition_count(controller: NodeVariables, name: str) -> int | None:
     """Return the value of an option of the definition that is a number, or None if the controller does not know it."""
+    count = str(definition_value(controller, name))
+    return int(count) if count.isdecimal() else None
+
+
+def definition_value(controller: NodeVariables, name: str) -> Any:
+    """Return the value of an option of the definition, its default, or UNKNOWN if the controller does not know the value."""
     option = next(option for option in options_of() if option.name == name)
     values = (controller.get(name) for name in (*option.former_names, option.variable))
-    count = str(next((value for value in values if value is not None), option.spec.get("default", "")))
-    return int(count) if count.isdecimal() else None
+    return next((value for value in values if value is not None), option.spec.get("default"))
 
 
 def spare_errors(controller: NodeVariables) -> Iterator[str]:
@@ -179,6 +188,27 @@ def spare_errors(controller: NodeVariables) -> Iterator[str]:
     spares, count = str(controller.get(name)), node_count(controller)
     if not controller.get("training_job_hosts") and spares.isdecimal() and count is not None and int(spares) >= count:
         yield f"{name}: {spares} is too many for the {count} nodes of the definition. Use a smaller number, or more nodes."
+
+
+def own_disk_errors(controller: NodeVariables) -> Iterator[str]:
+    """Return error messages about a job that needs shared storage, if the definition has none.
+
+    Without shared storage, jobs are stored on the master's own disk. The hosts themselves check a job on chosen hosts.
+    """
+    switches, ids = ([definition_value(controller, name) for name in names] for names in (SWITCHES, FILE_SYSTEM_IDS))
+    if UNKNOWN in (*switches, *ids) or any(boolean(switch, strict=False) for switch in switches) or any(ids):
+        return
+    count, efs = node_count(controller), f"{PREFIX}efs"
+    if not controller.get("training_job_hosts") and count is not None and count > 1:
+        yield (
+            f"{efs}: false leaves the cluster without shared storage, which a job on {count} hosts needs. Set {efs}: true or"
+            f" {PREFIX}lustre: true. To run the job on the master alone, set training_job_hosts: master."
+        )
+    if controller.get("training_job_then") == THEN[2] and not controller.get("training_job_export"):
+        yield (
+            f"training_job_then: '{THEN[2]}' would delete the results of the job, because {efs}: false leaves the cluster without shared"
+            " storage. Set training_job_export, or remove training_job_then."
+        )
 
 
 def then_errors(controller: NodeVariables) -> Iterator[str]:

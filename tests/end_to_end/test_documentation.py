@@ -29,6 +29,7 @@ PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), 
 ELSEWHERE = {
     "dataset.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_dataset.py",
     "export.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
+    "node_logs.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
     "deeplearning.cluster.emr": "its definition needs an image, a bucket and roles: tests/integration/test_emr.py",
     "make test": "it runs this test",
     "make chaos": "it takes an hour: tests/chaos/test_chaos.py runs a part of it",

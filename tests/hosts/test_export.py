@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -175,3 +176,26 @@ def test_it_reads_what_the_jobs_user_can_read_and_no_more(cluster):
     assert "These files cannot be exported: '/efs/jobs/fails/logs/shadow.txt' cannot be read: Permission denied" in shown
     assert "logs/shadow.txt" not in cluster.objects("fails")
     cluster.hosts[0].ssh("sudo rm /efs/jobs/fails/logs/shadow.txt")
+
+
+@pytest.mark.exhaustive
+def test_the_logs_of_nodes_are_uploaded(cluster):
+    (host,) = cluster.hosts
+    host.ssh("sudo install -d -m 700 /var/log/deeplearning-node-setup && echo installed | sudo tee /var/log/deeplearning-node-setup/a.log")
+
+    def upload(*arguments, status=0, destination=DESTINATION):
+        done = cluster.play("deeplearning.cluster.node_logs", "-e", f"node_logs_destination={destination}", *arguments)
+        assert done.returncode == status, done.stdout
+        return " ".join(done.stdout.split())
+
+    assert "node_logs_destination: no destination is specified." in upload(status=2, destination="")
+    assert "S3 denies this host access" in upload(status=2, destination=f"s3://{BUCKET}/other")
+    upload("--check")
+    assert cluster.objects("nodes") == {}
+    prefix = re.search(rf"logs uploaded to {DESTINATION}/(nodes/[\w-]+worker1[\w-]*)/", upload()).group(1)
+    assert {"cloud-init.log", "cloud-init-output.log", "setup/a.log"} <= cluster.objects(prefix).keys()
+    assert cluster.content(prefix, "setup/a.log") == b"installed\n"
+
+    host.ssh("sudo ln -sfn /etc/shadow /var/log/deeplearning-node-setup/a.log")
+    assert "/var/log/deeplearning-node-setup/a.log" in upload(status=2)
+    host.ssh("sudo rm /var/log/deeplearning-node-setup/a.log")

@@ -54,6 +54,10 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
             {"python_environment_name": "bert", "deeplearning_image_framework": "base"},
             "python_environment_name: 'bert' is not set up, because images of deeplearning_image_framework: base contain no",
         ),
+        (
+            {"deeplearning_efs": False, "deeplearning_mount_point": "/data"},
+            "deeplearning_efs: false leaves the cluster without shared storage, which a job on 3 hosts needs. Set deeplearning_efs: true",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
@@ -232,6 +236,34 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     command = ["ansible-playbook", "-i", "hosts.json", "site.yml", "-e", json.dumps(variables)]
     done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert f"There are no jobs in {jobs}.\n" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "directory"),
+    [
+        ({}, ""),
+        ({"deeplearning_efs": False}, "/data/jobs"),
+        ({"provision_efs": "no"}, "/data/jobs"),
+        ({"deeplearning_efs": False, "deeplearning_lustre": True}, ""),
+        ({"deeplearning_efs": False, "deeplearning_lustre_file_system_id": "fs-1"}, ""),
+    ],
+)
+def test_each_run_says_that_the_jobs_are_on_the_masters_own_disk(
+    cloud: LocalCloud, repository: Path, tmp_path: Path, variables: dict[str, Any], directory: str
+) -> None:
+    table = {"demo-master": {"instance_type": "c5.large", "instance_id": "i-1"}}
+    own = {"deeplearning_cluster": "demo", "deeplearning_mount_point": "/data", "deeplearning_nodes": table, **variables}
+    task = {"ansible.builtin.debug": {"msg": "{{ __playbook_running }}"}}
+    files = [str(repository / "playbooks/vars/common.yml")]
+    play = {"hosts": "localhost", "gather_facts": False, "vars_files": files, "tasks": [task]}
+    (tmp_path / "site.yml").write_text(json.dumps([play]))
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", **own}}}}))
+    command = ["ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "site.yml")]
+    environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "yaml"}
+    shown = " ".join(subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=True).stdout.split())
+    assert (f"The jobs in {directory} are on the master's own disk, and are lost" in shown) == bool(directory), shown
+    assert ("and keep the file systems, run" in shown) == (not directory), shown
+    assert "1 node of cluster demo keeps running (c5.large) and costs money. To terminate it" in shown
 
 
 @pytest.mark.parametrize("before", [pytest.param(None, marks=pytest.mark.exhaustive), "Host *\n    Compression yes\n"])

@@ -161,7 +161,8 @@ def test_components_one_by_one(run, definition, name):
 
 
 def test_without_efs(cloud, run, definition, name):
-    with pytest.raises(ModuleFailed, match=r"efs: false leaves the cluster without shared storage"):
+    refusal = r"mount_point: efs: false leaves .* without shared storage, so /efs would be .*\. Set efs: true or lustre: true\."
+    with pytest.raises(ModuleFailed, match=refusal):
         run("cluster", **definition, efs=False)
     with pytest.raises(ModuleFailed, match=r"mount_point: jobs are stored in /efs, but nothing is mounted there. Set mount_point to /fsx"):
         run("cluster", **definition, efs=False, lustre=True)
@@ -170,6 +171,36 @@ def test_without_efs(cloud, run, definition, name):
     assert not {resource for _action, resource in steps(made)} & {"file_system main", "mount_target us-east-1a"}
     assert "nfs" not in boot_script(cloud, name).split("add ", 1)[1].split("\n", 1)[0]
     assert not run("cluster", **options)["changed"]
+
+
+def test_without_shared_storage(cloud, run, definition, name):
+    options = {**definition, "efs": False, "mount_point": "/data", "worker_count": 0}
+    predicted, made = run("cluster", **options, check=True), run("cluster", **options)
+    assert steps(made) == steps(predicted)
+    assert not [resource for _action, resource in steps(made) if "file_system" in resource or "mount_target" in resource]
+    assert "warnings" not in made
+    assert cloud.client("efs").describe_file_systems()["FileSystems"] == []
+    (node,) = run("cluster_info", cluster=name)["nodes"]
+    assert (node["file_system_id"], node["mounts"]) == (None, [])
+    assert not run("cluster", **options)["changed"]
+
+    # A cluster of several nodes runs jobs only on the master
+    (warning,) = run("cluster", **{**options, "worker_count": 2}, check=True)["warnings"]
+    told = "so jobs run only on the master and not on the 2 other nodes. Set efs: true or lustre: true, or worker_count: 0."
+    assert told in str(warning)
+
+    # With a file system added, the running nodes are outdated
+    more = run("cluster", **{**definition, "worker_count": 0})
+    assert ("create", "file_system main") in steps(more)
+    assert {change["kind"] for change in more["deferred"]} == {"launch_template", "nodes"}
+
+    run("node_group", cluster=name, state="absent", group="master")
+    again = run("cluster", **options)
+    assert ("delete", "mount_target us-east-1a") in steps(again)
+    gone = run("cluster", **options, state="absent")
+    assert gone["kept"] == [more["resources"]["file_system"]["main"]]
+    run("cluster", **options, state="absent", delete_data=True)
+    assert run("cluster_info", cluster=name)["resources"] == []
 
 
 def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definition):

@@ -16,6 +16,7 @@ import yaml
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
     "node_health": {"user": "ubuntu"},
+    "node_logs_export": {"name": "bert-worker2", "destination": "s3://results"},
     "node_setup": {"steps": [{"command": "true"}]},
     "python_environment": {"name": "bert", "directory": "/efs/environments"},
     "python_environment_cleanup": {"directory": "/efs/environments", "pythons": []},

@@ -13,13 +13,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import rules as security_group_rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import desired_workers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Found, resolve
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds, registry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import find
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.options import DEFAULT_MOUNT_POINT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as EFS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import FILE_SYSTEM_NAMES, STORAGE_NAMES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import check_mount_point
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
@@ -28,7 +30,7 @@ MOUNT_POINT = "mount_point"
 
 
 class SharedStorage(Validator):
-    """Checks that the cluster has shared storage at the mount point that jobs use."""
+    """Checks that the jobs' directory is on the shared storage or, in a cluster without shared storage, on the master's own disk."""
 
     name = "shared_storage"
     components = frozenset({NODES_COMPONENT})
@@ -36,7 +38,7 @@ class SharedStorage(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         mounts = registry.mounts(request, found)
         yield from _check_mount_points(mounts)
-        yield from _check_jobs_have_a_mount(request, [mount for mount in mounts if mount.holds_jobs])
+        yield from _check_directory_of_jobs(request, [mount for mount in mounts if mount.holds_jobs])
         yield from _check_nesting(mounts)
 
 
@@ -50,11 +52,13 @@ def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
             yield f"{mount.option}: {error}."
 
 
-def _check_jobs_have_a_mount(request: Request, shared: Sequence[Mount]) -> Iterator[str]:
+def _check_directory_of_jobs(request: Request, shared: Sequence[Mount]) -> Iterator[str]:
     wanted = request.options[MOUNT_POINT]
-    if request.manages(EFS) and not shared:
-        others = " or ".join(f"{option}: true" for option in kinds.SWITCHES if option != "efs")
-        yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or efs: true."
+    if request.manages(EFS) and not shared and wanted == DEFAULT_MOUNT_POINT:
+        yield (
+            f"{MOUNT_POINT}: efs: false leaves the cluster without shared storage, so {wanted} would be on the master's own disk. "
+            f"Set {_switches()}. To keep jobs on that disk, set {MOUNT_POINT} to a directory of the disk, such as /data."
+        )
     if shared and wanted not in [mount.mount_point for mount in shared]:
         other = shared[0]
         yield (
@@ -63,11 +67,35 @@ def _check_jobs_have_a_mount(request: Request, shared: Sequence[Mount]) -> Itera
         )
 
 
+def _switches() -> str:
+    """Return the settings that give a cluster shared storage, for messages."""
+    return " or ".join(f"{option}: true" for option in kinds.SWITCHES)
+
+
 def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
     for first, second in combinations(mounts, 2):
         paths = [f"{mount.mount_point}/" for mount in (first, second)]
         if paths[0].startswith(paths[1]) or paths[1].startswith(paths[0]):
             yield f"{second.option}: {second.mount_point} overlaps with {first.mount_point} ({first.option}). Choose another directory."
+
+
+class StorageOfOneNode(Validator):
+    """Warns if a cluster of several nodes has no shared storage.
+
+    Playbooks read the records of jobs on the master, so jobs without shared storage run only there.
+    """
+
+    name = "storage_of_one_node"
+    level = Level.WARNING
+    components = frozenset({EFS})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        workers = desired_workers(request.options)
+        if workers and not any(mount.holds_jobs for mount in registry.mounts(request, found)):
+            yield (
+                f"efs: false leaves the cluster without shared storage, so jobs run only on the master and not on the {workers} other "
+                f"{'node' if workers == 1 else 'nodes'}. Set {_switches()}, or worker_count: 0."
+            )
 
 
 class StorageKey(Validator):
@@ -138,4 +166,4 @@ def _described_tags(request: Request, found: Sequence[Found]) -> dict[str, str]:
     return tags
 
 
-VALIDATORS = (SharedStorage(), StorageKey(), StoragePorts(), StorageKept())
+VALIDATORS = (SharedStorage(), StorageOfOneNode(), StorageKey(), StoragePorts(), StorageKept())

@@ -75,7 +75,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
-        write=[user.pw_dir, params["sync_directory"] or "/", local_code.mount_point(paths.directory)],
+        write=[user.pw_dir, params["sync_directory"] or "/", local_code.storage_of_jobs(paths.directory)],
     )
 
 

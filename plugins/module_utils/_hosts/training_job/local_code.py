@@ -109,6 +109,12 @@ def mount_point(path: str) -> str:
     return path
 
 
+def storage_of_jobs(directory: str) -> str:
+    """Return the root of the storage that contains a job's directory: a mount point or, on the root disk, the directory of all jobs."""
+    mount = mount_point(directory)
+    return os.path.dirname(directory) if mount == "/" else mount
+
+
 def is_shared(mount: str) -> bool:
     """Return whether shared storage is mounted at a mount point."""
     found = mounted_at(_mount_table(), mount)

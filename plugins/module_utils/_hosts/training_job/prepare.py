@@ -95,11 +95,11 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
             raise RefusalError(f"{host.name} has EFA but cannot use it: {missing}")
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
-    if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
+    if not params["on_first_host"] and len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
         example = next((f", for example {os.path.join(mount, 'jobs')}" for mount in local_code.shared_mounts()), "")
         raise RefusalError(
-            f"directory: {params['directory']!r} is on this host's own disk. Specify a directory on shared storage{example}, or remove "
-            "this option."
+            f"directory: {params['directory']!r} is on this host's own disk. Specify a directory on shared storage{example}. Without "
+            "shared storage, jobs run only on the first host of the cluster. To run the job there, set training_job_hosts: master."
         )
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)

@@ -91,10 +91,9 @@ def _command(job: str, action: str, spec: exporter.Spec, user: pwd.struct_passwd
     contents = {"exporter.zip": systemd.program(PROGRAM, exporter), "spec.json": json.dumps(spec).encode()}
     systemd.write_files(directory, contents, user)
     interpreters = (sys.executable, os.path.realpath(sys.executable))
-    mount_point = local_code.mount_point(spec["directory"])
     visible = systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
-        write=[os.path.dirname(spec["directory"]) if mount_point == "/" else mount_point],
+        write=[local_code.storage_of_jobs(spec["directory"])],
     )
     command = ["systemd-run", "--quiet", f"--unit={name(job, action)}", f"--slice={systemd.SLICE}", f"--uid={user.pw_name}"]
     command.append(f"--description=Export of training job {job}")

@@ -34,6 +34,12 @@ def test_the_lowest_number_in_the_play_gets_the_code():
     assert action.is_first(variables(ansible_play_hosts_all=["c-10", "c-2"]))
 
 
+def test_a_job_on_the_first_host_alone():
+    assert action.is_on_first_host(variables(ansible_play_hosts_all=["c-1"]))
+    assert not action.is_on_first_host(variables(ansible_play_hosts_all=["c-2"]))
+    assert not action.is_on_first_host(variables(ansible_play_hosts_all=["c-1", "c-2"]))
+
+
 def test_the_queue_must_know_the_hosts_of_the_play():
     table = {f"c-{n}": {"number": n, "hostname": f"node{n}", "private_ip": "10.0.0.1"} for n in (1, 2, 3)}
     hostvars = {**variables()["hostvars"], "localhost": {"deeplearning_nodes": table}}
@@ -91,16 +97,16 @@ def test_printing_needs_hosts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variables", "arguments", "efa"),
+    ("host", "arguments", "efa"),
     [({"deeplearning_has_efa": True}, {}, True), ({"deeplearning_has_efa": True}, {"efa": False}, False), ({}, {}, False)],
 )
-def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, variables, arguments, efa):
+def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, host, arguments, efa):
     task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
     monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
-    assert plugin.run(task_vars=variables)["efa"] is efa
+    assert plugin.run(task_vars={**variables(), **host})["efa"] is efa
 
 
 @pytest.mark.parametrize(("number", "expected"), [(1, ["step 1 (a)", "step 2 (b)"]), (2, ["step 1 (a)", "step 3 (c)"])])

@@ -10,6 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
     host_errors,
     image_errors,
     key_errors,
+    own_disk_errors,
     permission_errors,
     spare_errors,
     then_errors,
@@ -121,6 +122,34 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
 )
 def test_what_happens_after_the_job(values, message):
     assert "".join(then_errors(values))[: len(message) or None] == message
+
+
+NEEDS_STORAGE = "deeplearning_efs: false leaves the cluster without shared storage, which a job on 3 hosts needs. Set deeplearning_efs:"
+RESULTS_GO = "training_job_then: 'destroy' would delete the results of the job, because deeplearning_efs: false"
+
+
+@pytest.mark.parametrize(
+    ("values", "messages"),
+    [
+        ({}, [NEEDS_STORAGE]),
+        ({"deeplearning_efs": True}, []),
+        ({"deeplearning_efs": None}, []),
+        ({"deeplearning_efs": UNKNOWN}, []),
+        ({"deeplearning_lustre": "yes"}, []),
+        ({"deeplearning_lustre_file_system_id": "fs-1"}, []),
+        ({"deeplearning_file_system_id": UNKNOWN}, []),
+        ({"training_job_hosts": "master"}, []),
+        ({"deeplearning_worker_count": 0}, []),
+        ({"deeplearning_worker_count": 0, "deeplearning_spares": 2}, [NEEDS_STORAGE]),
+        ({"training_job_hosts": "master", "training_job_then": "destroy"}, [RESULTS_GO]),
+        ({"training_job_hosts": "master", "training_job_then": "destroy", "training_job_export": "s3://results"}, []),
+        ({"training_job_hosts": "master", "training_job_then": "scale_in"}, []),
+        ({"training_job_then": "destroy"}, [NEEDS_STORAGE, RESULTS_GO]),
+    ],
+)
+def test_a_job_without_shared_storage(values, messages):
+    found = list(own_disk_errors({"deeplearning_efs": "false", "deeplearning_worker_count": 2, **values}))
+    assert [message[: len(expected)] for message, expected in zip(found, messages, strict=True)] == messages
 
 
 @pytest.mark.parametrize("kind", ["job", "export"])

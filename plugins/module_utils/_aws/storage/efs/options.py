@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "file_system"
 SWITCH = "efs"
 """The option that gives the cluster its own file system."""
+DEFAULT_MOUNT_POINT = "/efs"
 
 OPTIONS = (
     Option(
@@ -27,7 +28,11 @@ OPTIONS = (
         {"type": "bool", "default": True},
         (MODULE,),
         forbidden(DELETE_AND_CREATE, details="while running nodes have the file system mounted"),
-        ("Whether the nodes share an EFS file system.",),
+        (
+            "Whether the nodes share an EFS file system.",
+            "With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and are stored in"
+            " O(mount_point) on the master's own disk. They are lost when the master is terminated.",
+        ),
     ),
     Option(
         "file_system_id",
@@ -101,12 +106,13 @@ OPTIONS = (
     ),
     Option(
         "mount_point",
-        {"type": "str", "default": "/efs"},
+        {"type": "str", "default": DEFAULT_MOUNT_POINT},
         (NODE_GROUP,),
         REPLACES_NODES,
         (
             "Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS, set this option"
-            " to the mount point of the storage that contains the jobs.",
+            " to the mount point of the storage that contains the jobs. Without shared storage, set this option to a directory on the"
+            " master's own disk, such as V(/data).",
         ),
     ),
 )

@@ -56,6 +56,12 @@ def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
     assert local_code.mount_point("/proc/none/such") == "/proc"
 
 
+def test_the_storage_of_jobs(monkeypatch):
+    monkeypatch.setattr(local_code, "mount_point", lambda path: "/efs" if path.startswith("/efs/") else "/")
+    assert local_code.storage_of_jobs("/efs/jobs/digits") == "/efs"
+    assert local_code.storage_of_jobs("/home/ubuntu/jobs/digits") == "/home/ubuntu/jobs"
+
+
 def test_the_mount_points_of_shared_storage_are_found(monkeypatch):
     table = "90 22 0:45 / /lustre rw - lustre x rw\n91 22 0:46 / /scratch rw - ext4 /dev/sdb rw\n92 22 0:47 / /data rw - nfs4 x rw\n"
     monkeypatch.setattr(local_code, "_mount_table", lambda: table)

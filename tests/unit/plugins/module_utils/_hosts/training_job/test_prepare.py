@@ -67,6 +67,28 @@ def test_a_job_that_its_queue_could_not_start_is_refused(paths):
         prepare.check_job("digits", paths, 60)
 
 
+@pytest.mark.parametrize(
+    ("on_first_host", "count", "mount", "runs"),
+    [(True, 3, "/", True), (False, 1, "/", True), (False, 3, "/efs", True), (False, 3, "/", False)],
+)
+def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, count, mount, runs):
+    workers = [{"number": n, "name": f"w{n}", "address": "127.0.0.1"} for n in range(1, count + 1)]
+    monkeypatch.setattr(prepare, "read_metadata", lambda directory, generation: {"number": 1, "workers": workers, "gpu_count": 0})
+    monkeypatch.setattr(prepare, "check_python", lambda params: None)
+    monkeypatch.setattr(prepare.local_code, "mount_point", lambda path: mount)
+    monkeypatch.setattr(prepare.local_code, "shared_mounts", list)
+    params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": False, "gpus": None, "sandbox": False}
+    params |= {"name": "digits", "directory": "/data/jobs", "heartbeat_timeout": 60, "resume": None, "environment": {}}
+    params["on_first_host"] = on_first_host
+    module = SimpleNamespace(params=params, run_command=None)
+    if runs:
+        assert prepare.examine(module, paths, None)["job_state"] == "new"
+    else:
+        message = r"directory: '/data/jobs' is on this host's own disk\..* To run the job there, set training_job_hosts: master\."
+        with pytest.raises(specification.RefusalError, match=message):
+            prepare.examine(module, paths, None)
+
+
 def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
     monkeypatch.setattr(prepare, "read_metadata", lambda directory, generation: {"number": 2, "workers": [worker], "gpu_count": 8})

@@ -1,0 +1,94 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Uploads a host's boot and set-up logs to S3, as root and with the credentials of the host's role.
+
+Only root can change the paths of the logs. The AWS CLI reads copies in a directory that only root can access.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from typing import Any, Callable, Iterator
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import listed, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.records import LOGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import UNIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    bucket_and_prefix,
+    check_bucket_source,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+
+Run = Callable[..., "tuple[int, str, str]"]
+"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+
+ARGUMENTS: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "destination": {"type": "str", "required": True},
+    "region": {"type": "str"},
+}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}")
+FILES = ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log")
+JOURNALS = {"kernel.log": ("--dmesg",), "shared-storage.log": ("--boot", f"--unit={UNIT}")}
+"""The arguments of journalctl for each log that is in the journal."""
+GRANT = "Add the destination to deeplearning_export_destinations"
+
+
+def prefix(destination: str, name: str) -> str:
+    """Return the S3 prefix of a host's logs, with a trailing slash. Raises ValueError."""
+    check_bucket_source(destination)
+    if not NAME.fullmatch(name):
+        raise ValueError(f"name: {name!r} is not valid. Use letters, digits, '.' and '-'.")
+    bucket, start = bucket_and_prefix(destination)
+    return f"s3://{bucket}/{start}nodes/{name}/"
+
+
+def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
+    """Upload the logs whose objects are missing or have a different size. Return the module's result.
+
+    If `check_mode` is true, nothing is uploaded. Raises DataError, OSError, ValueError.
+    """
+    access, source = s3.Access(region, grant=GRANT), parse(destination)
+    objects = {key: size for key, size, _tag in listed(s3.list_objects(access, source), source)[0]}
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = collect(run, folder)
+        differing = sorted(key for key, size in sizes.items() if objects.get(key) != size)
+        for key in sizes.keys() - set(differing):
+            os.unlink(os.path.join(folder, key))
+        if differing and not check_mode:
+            s3.copy(access, folder, destination, lambda _done, _total: None, "--recursive", tree=False)
+    return {"changed": bool(differing), "destination": destination, "logs": sorted(sizes), "uploaded": differing}
+
+
+def collect(run: Run, folder: str) -> dict[str, int]:
+    """Copy all logs that exist to a folder. Return their sizes in bytes by path relative to the folder. Raises OSError, ValueError."""
+    os.mkdir(os.path.join(folder, "setup"), 0o700)
+    for key, path in files():
+        try:
+            with open_regular(path) as log, open(os.path.join(folder, key), "wb") as copy:
+                shutil.copyfileobj(log, copy)
+        except OSError as error:
+            reason = error.strerror or "it is not a regular file"
+            raise ValueError(f"{path} cannot be copied: {reason}. Correct or remove this file.") from error
+    for key, arguments in JOURNALS.items():
+        status, output, _error = run(["journalctl", "--quiet", "--no-pager", "--output=short-iso", *arguments])
+        if not status and output:
+            with open(os.path.join(folder, key), "w", encoding="utf-8", errors="surrogateescape") as copy:
+                copy.write(output)
+    found = (os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names)
+    return {os.path.relpath(path, folder): os.stat(path).st_size for path in found}
+
+
+def files() -> Iterator[tuple[str, str]]:
+    """Yield the path of each log relative to the host's prefix, and its path on the host."""
+    for path in FILES:
+        if os.path.exists(path):
+            yield os.path.basename(path), path
+    if os.path.isdir(LOGS):
+        for name in sorted(os.listdir(LOGS)):
+            yield os.path.join("setup", name), os.path.join(LOGS, name)
