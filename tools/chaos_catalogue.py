@@ -24,7 +24,7 @@ def job_table() -> str:
 
 
 def _job_row(fault: JobFault) -> str:
-    end = f"finishes, with {fault.ranks} ranks" if fault.survivable else "stops"
+    end = f"finishes, with {fault.ranks} ranks{', one of them on the spare' if fault.replaced else ''}" if fault.survivable else "stops"
     attempts = f"at most {fault.attempts}" if fault.at_most else str(fault.attempts)
     limit = f"{NOTICED[fault.noticed]:g} s" if fault.noticed else ""
     return f"| `{fault.name}` | {fault.where} | {fault.description} | {end} | {attempts} | {limit} |"

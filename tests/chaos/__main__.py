@@ -46,7 +46,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
         print(f"SKIPPED: {len(named) - len(chosen)} faults of the storage need loop devices, which this machine does not have.")
     planned = list(enumerate(schedule(chosen, options.count or len(chosen), options.seed))) if chosen else []
     print(f"{len(planned)} jobs, seed {options.seed}", flush=True)
-    curves = {steps: runner.undisturbed(steps) for steps in {runner.steps_of(fault) for _number, fault in planned}}
+    curves = {each: runner.undisturbed(*each) for each in {runner.undisturbed_job(fault) for _number, fault in planned}}
 
     def judged(number: int, fault: JobFault) -> Row:
         began = time.monotonic()
@@ -56,7 +56,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
             return show(
                 {"fault": fault.name, "complaints": [f"the suite has no evidence: {type(error).__name__}: {error}"]}, options.verbose
             )
-        complaints = judge(fault, seen, curves[runner.steps_of(fault)], options.slack)
+        complaints = judge(fault, seen, curves[runner.undisturbed_job(fault)], options.slack)
         noticed, attempts = noticed_after(seen), seen.said["attempts"]
         row = {
             "fault": fault.name,

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("workload.py")
 PROCESS, HOST, HANG = "process", "host", "hang"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}
 
-#: Number of ranks of each job.
+#: Number of hosts of each job. Each host has one rank, unless the host is a spare.
 RANKS = 4
 
 
@@ -27,7 +27,8 @@ class JobFault:
 
     `causes` contains regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions
     may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the
-    reason that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends.
+    reason that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends. If
+    `replaced` is true, a spare takes the place of the host at which the fault was aimed.
     """
 
     name: str
@@ -39,6 +40,7 @@ class JobFault:
     causes: Sequence[str] = ()
     why: str = ""
     ranks: int = RANKS
+    replaced: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     #: How the fault is noticed: a key of NOTICED, or an empty string if the time is not judged.
     noticed: str = ""
@@ -55,6 +57,11 @@ class JobFault:
     def attempts(self) -> int:
         """Return the number of attempts."""
         return len(self.causes) + (1 if self.survivable else 0)
+
+    @property
+    def began_with(self) -> int:
+        """Return the number of ranks with which the job begins."""
+        return RANKS - int(self.options.get("spares", 0))
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,12 @@ def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> Job
     )
 
 
+def with_spare(name: str, where: str, description: str, injector: str, /, **changes: Any) -> JobFault:
+    """Return a fault of a job on three hosts that has a spare. The number of ranks does not change."""
+    found = {"ranks": RANKS - 1, "replaced": True, "alone": True, **changes}
+    return JobFault(name, where, description, injector, options={"spares": 1, **found.pop("options", {})}, **found)
+
+
 HANGS = r"^rank \d on \S+ made no progress for \d+ s"
 SUSPENDED = r"^rank {rank} on {host} made no progress for \d+ s, with a median step of .*it is suspended"
 LOST = r"{host} has sent no heartbeat"
@@ -184,7 +197,7 @@ JOB_FAULTS = (
         "rank",
         "a rank is killed in each of five attempts, more often than training_job_restarts",
         "processes.kill_in_each_attempt",
-        {"count": 5},
+        {"steps": (12,) * 5},
         causes=(r"^rank \d on \S+ .*SIGKILL",) * 5,
         options={"environment": {"CHAOS_STEPS": "300"}},
     ),
@@ -258,6 +271,45 @@ JOB_FAULTS = (
         noticed=PROCESS,
         ranks=3,
         alone=True,
+    ),
+    with_spare(
+        "host_lost_with_spare",
+        "host",
+        "a host of a job with a spare disappears",
+        "machines.lose",
+        causes=(LOST,),
+        noticed=HOST,
+    ),
+    with_spare(
+        "first_host_lost_with_spare",
+        "host",
+        "the first host of a job with a spare disappears",
+        "machines.lose",
+        arguments={"number": 0},
+        causes=(LOST,),
+        noticed=HOST,
+    ),
+    with_spare(
+        "host_suspected_with_spare",
+        "rank",
+        "the rank on a host of a job with a spare is killed in two attempts, with no new checkpoint in between",
+        "processes.kill_in_each_attempt",
+        arguments={"steps": (12, 1), "same_host": True},
+        causes=(killed("SIGKILL"),) * 2,
+        noticed=PROCESS,
+        options={"environment": {"CHAOS_STEPS": "30", "CHAOS_STEP_SECONDS": "0.5"}},
+        alone=False,
+    ),
+    with_spare(
+        "spare_lost",
+        "host",
+        "the spare of a job disappears, and a rank is killed 20 s later",
+        "machines.lose_spare",
+        arguments={"step": 205},
+        causes=(killed("SIGKILL"),),
+        noticed=PROCESS,
+        replaced=False,
+        options={"environment": {"CHAOS_STEPS": "300"}},
     ),
     cut("everything", "a host neither sends nor receives packets", (HANGS,), HANG),
     cut("incoming", "a host receives no packets", (HANGS,), HANG),

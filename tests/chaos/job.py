@@ -12,6 +12,8 @@ from pathlib import Path
 
 from local_cloud.testing import wait_until
 
+from .catalogue import RANKS
+
 WORKLOAD = Path(__file__).with_name("workload.py")
 PYTHON = "/usr/bin/python3"
 
@@ -32,15 +34,15 @@ OPTIONS = {
 
 
 class Job:
-    """A job with one rank on each host. `injected` is the time at which the fault began, by the clock of this machine, which the hosts
-    share.
+    """A job with one rank on each of the first `ranks` hosts. `injected` is the time at which the fault began, by the clock of this
+    machine, which the hosts share.
     """
 
-    def __init__(self, cluster, name, seed):
+    def __init__(self, cluster, name, seed, ranks=RANKS):
         self.cluster, self.name, self.random = cluster, name, random.Random(seed)
         self.directory = f"/efs/jobs/{name}"
         self.injected = None
-        self.target = self.random.randrange(1, len(cluster.hosts))
+        self.target = self.random.randrange(1, ranks)
         self.at_step = self.random.randrange(22, 29)
         self.undo = contextlib.ExitStack()
         self.gone = set()

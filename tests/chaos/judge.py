@@ -17,8 +17,8 @@ from .catalogue import NOTICED, RANKS, HealthFault, JobFault
 INTERVAL = 10
 """Steps between two checkpoints of the script."""
 
-RESTARTED = 10.0
-"""Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts."""
+RESTARTED, REPLACED = 10.0, 20.0
+"""Seconds from the verdict about an attempt to the first line of the script in the next attempt, on the same hosts and with a spare."""
 
 LATE_STEPS = 5
 """Steps of an earlier attempt after a later one has begun."""
@@ -45,7 +45,7 @@ class Evidence:
 
     #: Whether all units ended before the timeout.
     has_ended: bool
-    #: Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step` and `loss`.
+    #: Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step`, `loss` and `hosts`.
     curve: Sequence[Mapping[str, Any]]
     #: The parameters after the last step, or None.
     result: Sequence[float] | None
@@ -59,6 +59,8 @@ class Evidence:
     injected: float | None
     rank: int
     host: str
+    #: The addresses of the job's hosts in their order, with the spares at the end.
+    addresses: Sequence[str]
     #: Time from the preparation of the job to its last record.
     wall: float
     #: What went wrong in the suite itself.
@@ -72,6 +74,7 @@ def judge(fault: JobFault, seen: Evidence, undisturbed: Curve, slack: float = 1.
         complaints.append("the job has not ended")
     complaints += [f"a process is left: {line}" for line in seen.survivors]
     complaints += judge_end(fault, seen)
+    complaints += judge_hosts(fault, seen)
     complaints += judge_metrics(fault, seen, undisturbed)
     complaints += judge_lost_work(fault, seen)
     complaints += judge_causes(fault, seen)
@@ -98,11 +101,25 @@ def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
         yield f"the job ended with {seen.curve[-1]['ranks']} ranks, and not with {fault.ranks}"
 
 
+def judge_hosts(fault: JobFault, seen: Evidence) -> Iterator[str]:
+    """Yield complaints about the hosts of the last step. Ranks connect to each other from the addresses of their hosts."""
+    if not fault.survivable or fault.at_most or not seen.curve:
+        return
+    expected, spares = set(seen.addresses[: fault.began_with]), seen.addresses[fault.began_with :]
+    if fault.replaced or fault.ranks < fault.began_with:
+        expected.discard(seen.addresses[seen.rank])
+    if fault.replaced:
+        expected.add(spares[0])
+    found = seen.curve[-1].get("hosts")
+    if found != sorted(expected):
+        yield f"the job ended on {found}, and not on {sorted(expected)}"
+
+
 def judge_metrics(fault: JobFault, seen: Evidence, undisturbed: Curve) -> Iterator[str]:
     """Yield complaints about losses and results that differ from those of the undisturbed run."""
     tolerance = 0.0
     for entry in seen.curve:
-        if entry["ranks"] != RANKS:
+        if entry["ranks"] != fault.began_with:
             tolerance = CLOSE
         if "step" in entry and not is_close(entry["loss"], undisturbed.losses[entry["step"]], tolerance):
             yield f"the loss at step {entry['step']} of attempt {entry['attempt']} is {entry['loss']}"
@@ -164,10 +181,11 @@ def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
         yield "it is not known when the fault was noticed"
     elif noticed is not None and noticed > limit * slack:
         yield f"the fault was noticed after {noticed:.1f} s, and not within {limit:g} s"
-    if fault.ranks == RANKS and fault.noticed:
+    if fault.ranks == fault.began_with and fault.noticed:
+        limit = REPLACED if fault.replaced else RESTARTED
         for seconds in restarted_after(seen):
-            if seconds > RESTARTED * slack:
-                yield f"the job was restarted after {seconds:.1f} s, and not within {RESTARTED:g} s"
+            if seconds > limit * slack:
+                yield f"the job was restarted after {seconds:.1f} s, and not within {limit:g} s"
 
 
 def judge_goodput(seen: Evidence) -> Iterator[str]:

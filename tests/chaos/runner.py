@@ -78,7 +78,7 @@ def can_inject(cluster, fault):
 
 def run(cluster, fault, seed, number=0):
     """Run a job with a fault, and return the evidence."""
-    job = Job(cluster, f"{fault.name.replace('_', '-')}-{number}", f"{seed} {number} {fault.name}")
+    job = Job(cluster, f"{fault.name.replace('_', '-')}-{number}", f"{seed} {number} {fault.name}", fault.began_with)
     problems = []
     try:
         with job.undo:
@@ -109,6 +109,7 @@ def collect(job, problems):
         job.injected,
         job.target,
         job.worker,
+        [host.private_ip for host in job.cluster.hosts],
         job.wall(),
         problems,
     )
@@ -150,6 +151,6 @@ def undisturbed(steps, ranks=RANKS):
     return Curve({entry["step"]: entry["loss"] for entry in entries if "step" in entry}, result["parameters"])
 
 
-def steps_of(fault):
-    """Return the number of steps of the job into which the fault is injected."""
-    return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60))
+def undisturbed_job(fault):
+    """Return the arguments with which `undisturbed` does what the job does into which the fault is injected."""
+    return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60)), fault.began_with

@@ -27,7 +27,7 @@ def cluster(tmp_path_factory):
 def test_a_job_with_a_fault_ends_as_it_must(cluster, name):
     (fault,) = (each for each in JOB_FAULTS if each.name == name)
     seen = runner.run(cluster, fault, SEED)
-    assert judge(fault, seen, runner.undisturbed(runner.steps_of(fault)), SLACK) == []
+    assert judge(fault, seen, runner.undisturbed(*runner.undisturbed_job(fault)), SLACK) == []
 
 
 def test_health_checks_find_the_faults_that_hosts_have(cluster):

@@ -4,7 +4,8 @@ The script needs only Python's standard library. The process that the job starts
 does, and fails if the rank fails. The ranks exchange gradients over TCP and load the newest checkpoint. Rank 0 writes everything that the
 judge reads:
 
-- `curve.jsonl`: an entry per step with the attempt, the number of ranks and the loss, and one at the start of each attempt
+- `curve.jsonl`: an entry per step with the attempt, the number of ranks, the addresses of their hosts and the loss, and one at the start of
+  each attempt
 - `result.json`: the parameters after the last step
 
 CHAOS_BUG specifies a bug in the script: `KIND STEP`, on rank 1 in every attempt, or `KIND STEP once`, in the first attempt.
@@ -31,16 +32,21 @@ RATE = 0.05
 
 
 class Ranks:
-    """The connections of rank 0 to all other ranks, or the connection of another rank to rank 0."""
+    """The connections of rank 0 to all other ranks, or the connection of another rank to rank 0.
+
+    `hosts` are the addresses of the ranks' hosts, as far as this rank knows them: rank 0 knows all of them if there are other ranks.
+    """
 
     def __init__(self, rank, size, directory, attempt):
-        self.rank, self.peers = rank, []
+        self.rank, self.peers, self.hosts = rank, [], []
         meeting = directory / f".rendezvous-{attempt}"
         if rank == 0:
             with socket.create_server(("", 0)) as server:
                 write(meeting, str(server.getsockname()[1]))
                 while len(self.peers) < size - 1:
-                    self.peers.append(server.accept()[0].makefile("rw"))
+                    connection, (address, _port) = server.accept()
+                    self.hosts = sorted({*self.hosts, address, connection.getsockname()[0]})
+                    self.peers.append(connection.makefile("rw"))
             self.peers.sort(key=lambda peer: int(peer.readline()))
         else:
             self.peers = [self.connect(meeting).makefile("rw")]
@@ -161,7 +167,7 @@ def train():
         if rank == 0:
             if step % INTERVAL == 0:
                 write(folder / f"{step}.json", json.dumps({"step": step, "parameters": parameters, "padding": "." * 100_000}))
-            append(curve, attempt=attempt, ranks=size, step=step, loss=loss)
+            append(curve, attempt=attempt, ranks=size, hosts=ranks.hosts, step=step, loss=loss)
             append(progress, step=step, steps=STEPS, loss=loss)
         time.sleep(PAUSE)
     if rank == 0:

@@ -20,6 +20,18 @@ def lose(job, number=None):
     job.cluster.runtime.remove(job.host.name)
 
 
+def lose_spare(job, step):
+    """Remove the spare, which is the last host, and kill a rank at a later step."""
+    job.wait_for_step(5)
+    target, job.target = job.target, len(job.cluster.hosts) - 1
+    replace_later(job)
+    job.gone.add(job.host.name)
+    job.cluster.runtime.remove(job.host.name)
+    job.target = target
+    job.wait_for_step(step)
+    job.signal(job.target, "KILL")
+
+
 def shut_down(job):
     """Shut a host down, as AWS does before it stops or terminates an instance."""
     job.wait_for_step()

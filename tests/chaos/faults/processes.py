@@ -28,13 +28,13 @@ def kill_in_recovery(job):
     job.signal((job.target + 1) % len(job.cluster.hosts), "KILL")
 
 
-def kill_in_each_attempt(job, count):
-    """Kill a rank in several attempts, each time after a new checkpoint."""
-    for attempt in range(1, count + 1):
+def kill_in_each_attempt(job, steps, same_host=False):
+    """Kill a rank in several attempts, each time after this number of steps: a different rank each time, or always the same rank."""
+    for attempt, count in enumerate(steps, 1):
         job.wait_for_attempt(attempt)
         begins = [entry["begins"] for entry in job.curve() if "begins" in entry][-1]
-        job.wait_for_step(begins + 12)
-        job.signal((job.target + attempt) % len(job.cluster.hosts), "KILL")
+        job.wait_for_step(begins + count)
+        job.signal(job.target if same_host else (job.target + attempt) % len(job.cluster.hosts), "KILL")
 
 
 def suspend_supervisor(job):

@@ -33,6 +33,15 @@ def test_what_is_expected_of_a_job_is_complete(fault):
     assert re.fullmatch(r"[a-z0-9_]{1,50}", fault.name)
 
 
+def test_a_spare_can_take_the_place_of_a_host_only_in_a_job_with_spares():
+    assert {fault.name for fault in JOB_FAULTS if fault.replaced} == {
+        "host_lost_with_spare",
+        "first_host_lost_with_spare",
+        "host_suspected_with_spare",
+    }
+    assert [fault.name for fault in JOB_FAULTS if fault.replaced and (fault.began_with, fault.ranks) != (3, 3)] == []
+
+
 def test_each_fault_of_a_host_is_expected_to_be_found():
     assert [fault.name for fault in HEALTH_FAULTS if len(fault.expected) != 1] == []
 

@@ -12,11 +12,16 @@ UNDISTURBED = Curve(LOSSES, [1.5, 0.25])
 KILLED = JobFault("killed", "rank", "", "", causes=(r"^rank {rank} on {host} was killed by signal SIGKILL",), noticed="process")
 BUG = JobFault("bug", "script", "", "", survivable=False, causes=("ValueError at workload.py, line 7",) * 2, why="line 7 .*again")
 SMALLER = JobFault("smaller", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3)
+SPARE = JobFault("spare", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3, replaced=True, options={"spares": 1})
+
+#: The addresses of the hosts on which a job with 4 ranks or with 3 ranks runs. The fault is aimed at the third host.
+HOSTS = {4: ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"], 3: ["10.0.0.1", "10.0.0.2", "10.0.0.4"]}
 
 
-def entries(attempt, begins, end, time, ranks=4):
-    steps = [{"attempt": attempt, "ranks": ranks, "step": n, "loss": LOSSES[n], "time": time} for n in range(begins + 1, end + 1)]
-    return [{"attempt": attempt, "ranks": ranks, "begins": begins, "time": time}, *steps]
+def entries(attempt, begins, end, time, ranks=4, hosts=None):
+    shared = {"attempt": attempt, "ranks": ranks, "time": time}
+    steps = [{**shared, "hosts": hosts or HOSTS[ranks], "step": n, "loss": LOSSES[n]} for n in range(begins + 1, end + 1)]
+    return [{**shared, "begins": begins}, *steps]
 
 
 def said(*causes, state="succeeded", why=""):
@@ -37,6 +42,7 @@ def evidence(**changes):
         "injected": 101.0,
         "rank": 2,
         "host": "worker3",
+        "addresses": HOSTS[4],
         "wall": 20.0,
     }
     return Evidence(**{**found, **changes})
@@ -143,9 +149,28 @@ def test_a_change_of_the_number_of_ranks_permits_small_differences():
     assert "the loss at step 1 of attempt 1" in judge.judge(SMALLER, evidence(**{**seen, "curve": early}), UNDISTURBED)[0]
 
 
+def test_a_spare_must_take_the_place_of_a_lost_host_with_equal_metrics():
+    began = entries(1, 0, 27, 100.0, ranks=3, hosts=HOSTS[4][:3])
+    lost = {"said": said("rank 2 has sent no heartbeat"), "verdicts": {1: 115.0}}
+    assert judge.judge(SPARE, evidence(curve=began + entries(2, 20, 40, 134.0, ranks=3), **lost), UNDISTURBED) == []
+    rounded = [{**entry, "loss": entry["loss"] * (1 + 1e-12)} if "step" in entry else entry for entry in entries(2, 20, 40, 134.0, ranks=3)]
+    assert judge.judge(SPARE, evidence(curve=began + rounded, **lost), UNDISTURBED)[0].startswith("the loss at step 21 of attempt 2")
+    same = entries(2, 20, 40, 136.0, ranks=3, hosts=HOSTS[4][:3])
+    assert judge.judge(SPARE, evidence(curve=began + same, **lost), UNDISTURBED) == [
+        "the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']",
+        "the job was restarted after 21.0 s, and not within 20 s",
+    ]
+
+
+def test_a_job_must_end_without_the_lost_host():
+    curve = entries(1, 0, 27, 100.0) + entries(2, 20, 40, 118.0, ranks=3, hosts=HOSTS[4][:3])
+    complaints = judge.judge(SMALLER, evidence(curve=curve, said=said("rank 2 has sent no heartbeat")), UNDISTURBED)
+    assert complaints == ["the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']"]
+
+
 def test_a_suspended_rank_may_do_a_few_steps_of_its_attempt_when_it_wakes():
     began, after = entries(1, 0, 27, 100.0), entries(2, 20, 40, 109.0)
-    late = [{"attempt": 1, "ranks": 4, "step": step, "loss": LOSSES[step], "time": 110.0} for step in range(28, 34)]
+    late = entries(1, 27, 33, 110.0)[1:]
     assert judge.judge(KILLED, evidence(curve=began + after[:5] + late[:5] + after[5:]), UNDISTURBED) == []
     complaints = judge.judge(KILLED, evidence(curve=began + after[:5] + late + after[5:]), UNDISTURBED)
     assert complaints == ["6 steps of earlier attempts came after a later attempt had begun"]
