@@ -24,6 +24,9 @@ from .schedule import schedule
 
 Row = dict[str, Any]
 
+#: Number of health checks of healthy hosts, if the options do not specify the number.
+HEALTHY = 40
+
 
 def main() -> int:
     options = parse()
@@ -80,8 +83,9 @@ def run_checks(cluster: runner.ChaosCluster, options: argparse.Namespace) -> lis
     chosen = [fault for fault in HEALTH_FAULTS if re.fullmatch(options.only, fault.name)]
     found = checks.judge_faults(cluster, chosen) if chosen else []
     rows = [show({"fault": fault.name, "complaints": complaints}, options.verbose) for fault, complaints in found]
-    if chosen:
-        count, wrong = checks.wrong_verdicts(cluster, options.healthy)
+    healthy = options.healthy if options.healthy is not None else HEALTHY if chosen else 0
+    if healthy:
+        count, wrong = checks.wrong_verdicts(cluster, healthy)
         print(f"{len(wrong)} wrong findings in {count} checks of healthy hosts")
         rows.append(show({"fault": "none", "complaints": wrong}, options.verbose))
     return rows
@@ -98,7 +102,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 16), help="seed of the schedule")
     parser.add_argument("--only", default=".*", help="regular expression for the names of faults")
     parser.add_argument("--jobs", type=int, default=2, help="number of jobs that run at the same time, if their faults allow it")
-    parser.add_argument("--healthy", type=int, default=40, help="number of health checks of healthy hosts")
+    parser.add_argument(
+        "--healthy",
+        type=int,
+        help=f"number of health checks of healthy hosts; {HEALTHY} by default if --only selects a fault of hosts, else 0",
+    )
     parser.add_argument("--slack", type=float, default=3.0, help="factor for time limits; 1 on a machine with nothing else to do")
     parser.add_argument("--output", help="file for the results, one JSON document per line")
     parser.add_argument("--verbose", action="store_true", help="show the details of each fault")

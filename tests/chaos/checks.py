@@ -48,10 +48,16 @@ def check(cluster):
     return found
 
 
-def judge_faults(cluster, faults):
-    """Yield each fault with the judge's complaints about the findings on the host with the fault."""
+def prepare(cluster):
+    """Make the hosts look like healthy hosts with GPUs and adapters."""
     with ThreadPoolExecutor(len(cluster.hosts)) as pool:
         list(pool.map(health.prepare, cluster.hosts))
+
+
+def judge_faults(cluster, faults):
+    """Yield each fault with the judge's complaints about the findings on the host with the fault."""
+    prepare(cluster)
+    with ThreadPoolExecutor(len(cluster.hosts)) as pool:
         for first in range(0, len(faults), len(cluster.hosts)):
             chosen = list(zip(cluster.hosts, faults[first : first + len(cluster.hosts)], strict=False))
             list(pool.map(lambda each: inject(*each), chosen))
@@ -68,7 +74,8 @@ def inject(host, fault):
 
 
 def wrong_verdicts(cluster, count):
-    """Check hosts at least `count` times after `judge_faults`, which leaves them healthy. Return the number of checks and the findings."""
+    """Check healthy hosts at least `count` times. Return the number of checks and the findings. Each check is of one host."""
+    prepare(cluster)
     checks, wrong = 0, []
     while checks < count:
         found = check(cluster)

@@ -64,7 +64,8 @@ class Record(_Record, Outcome, total=False):
     process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
-    lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck.
+    lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
+    lead is true if the next step is overdue, so that all supervisors poll at short intervals.
     """
 
     tagged: bool
@@ -75,6 +76,7 @@ class Record(_Record, Outcome, total=False):
     restartable: bool
     available: bool
     active: float
+    suspects_hang: bool
     hang: str
     stuck: list[Stuck]
 

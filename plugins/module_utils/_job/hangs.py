@@ -18,9 +18,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
 
-# Seconds to wait in addition to a multiple of the median step. The supervisor polls every 2 s, so it sees both a step and a hang up to 2 s
-# late. A hang is therefore detected at most 10 s after that multiple of the median has passed.
-MARGIN = 6.0
+# Seconds to wait in addition to a multiple of the median step before a hang is suspected, and before the job counts as hanging. While a
+# hang is suspected, all supervisors poll at short intervals. They have 4 s to notice the suspicion, because they otherwise poll every 2 s.
+# The lead sees steps at most 0.25 s late. The verdict, which needs the stacks of all processes, is therefore written at most 10 s after
+# that multiple of the median has passed if the stacks of a host take less than 2 s.
+SUSPICION, MARGIN = 2.0, 6.0
 
 # The minimum number of steps for a median, and the number of last steps that count. With fewer steps, there is no median yet, because the
 # first steps of a script often compile code or fill caches.
@@ -81,13 +83,23 @@ class Activity:
 
     def describe_hang(self, now: float) -> str:
         """Return for how long the job has made no progress, as the end of a sentence, or an empty string if the job does not hang."""
-        if self._steps and not self._suspended and len(self._durations) >= LEAST_STEPS:
-            median, waited = statistics.median(self._durations), now - self._stepped
-            if waited > self._steps * median + MARGIN:
-                return f"for {waited:.0f} s, {WITH_MEDIAN_STEP} of {median:.3g} s"
+        median = self._median()
+        if median is not None and now - self._stepped > self._steps * median + MARGIN:
+            return f"for {now - self._stepped:.0f} s, {WITH_MEDIAN_STEP} of {median:.3g} s"
         if self._timeout and now - self._active > self._timeout:
             return f"for {now - self._active:.0f} s, with no output, reported step or checkpoint"
         return ""
+
+    def suspects_hang(self, now: float) -> bool:
+        """Return whether the next step is overdue, so that the job may soon count as hanging."""
+        median = self._median()
+        return median is not None and now - self._stepped > self._steps * median + SUSPICION
+
+    def _median(self) -> float | None:
+        """Return the median step time, or None if steps are not checked, or no step is expected, or there are too few steps."""
+        if not self._steps or self._suspended or len(self._durations) < LEAST_STEPS:
+            return None
+        return statistics.median(self._durations)
 
 
 def _number(value: Any) -> float | None:

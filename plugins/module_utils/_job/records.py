@@ -153,6 +153,7 @@ RECORD: schema.Schema = {
     "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
     "active": optional(schema.seconds()),
+    "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
 }

@@ -35,7 +35,7 @@ def write(host, path, text, mode="755"):
 def prepare(host):
     """Make a host look like one with GPUs and adapters, and save the files that faults change."""
     host.ssh(f'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": {GPUS}/\' {METADATA} && sudo cp -p {METADATA} /etc/hosts /root/')
-    host.ssh("sudo mount -t tmpfs tmpfs /sys/class && sudo mkdir -p /sys/class/infiniband /mnt/disk /mnt/storage")
+    host.ssh("mountpoint -q /sys/class || sudo mount -t tmpfs tmpfs /sys/class; sudo mkdir -p /sys/class/infiniband /mnt/disk /mnt/storage")
     restore(host)
 
 

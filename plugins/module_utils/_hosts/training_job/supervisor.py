@@ -66,6 +66,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
+# Seconds between two polls while a hang is suspected, and between two reads of the reported steps.
+SHORT_INTERVAL = 0.25
+
 # Number of polls that must see a failure before the verdict is written. If several processes fail together, the failure that is seen
 # first might not be the first failure.
 POLLS_OF_FAILURE = 2
@@ -129,6 +132,7 @@ class Watch:
         self._log_size = 0
         self._hang_seen = 0.0
         self._stacks_asked = False
+        self._is_hurried = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -181,7 +185,19 @@ class Watch:
             if time.time() - self.record["heartbeat"] >= HEARTBEAT_INTERVAL:
                 self.write()
             self.verdict = self.verdict or self.poll()
-            self._stopped.wait(POLL_INTERVAL)
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait until the next poll, which follows soon if a hang is suspected.
+
+        In the meantime, the lead reads new steps. The time since a step is measured from the moment at which the lead reads the step.
+        """
+        end = time.monotonic() + POLL_INTERVAL
+        reads_steps = self._detects_hangs and self._spec["hang_steps"] and self.record["name"] == self._lead
+        while not self._stopped.wait(min(SHORT_INTERVAL, POLL_INTERVAL)) and not self._is_hurried and time.monotonic() < end:
+            if reads_steps:
+                self._tick()
+                self._note_steps()
 
     def _note_progress(self) -> None:
         """Record the current time and the size of the progress file, because the lines in the file need not contain times."""
@@ -238,6 +254,7 @@ class Watch:
                 self._hang_seen = self._watched
                 self.write(hang=why)
                 self._collect_stacks()
+            self._hurry(bool(why) or self._activity.suspects_hang(self._watched))
             return None
         running = [process for process in processes if process["state"] == RUNNING] or processes
         missing = any("stuck" not in process for process in running)
@@ -245,9 +262,18 @@ class Watch:
             return None
         return self._judge({"state": FAILED, "failure": hangs.hung_process(running, self.record["hang"], time.time())}, processes)
 
-    def _note_activity(self, processes: list[Record]) -> None:
+    def _hurry(self, is_hurried: bool) -> None:
+        """Poll at short intervals while a hang is suspected, and tell the other supervisors to do the same."""
+        if is_hurried != self._is_hurried:
+            self._is_hurried = is_hurried
+            self.write(suspects_hang=is_hurried)
+
+    def _note_steps(self) -> None:
         entries, self._progress_offset = progress.read_progress(self._paths.progress, self._progress_offset)
         self._activity.add(entries, self._watched)
+
+    def _note_activity(self, processes: list[Record]) -> None:
+        self._note_steps()
         place = self._spec["environment"].get(attempts.CHECKPOINTS, "")
         outputs = tuple((process["name"], process["state"], process.get("active")) for process in processes)
         self._activity.see((outputs, checkpoint_files.newest_change(place) if os.path.isabs(place) else 0.0), self._watched)
@@ -284,8 +310,10 @@ class Watch:
     def _obey(self) -> Verdict | None:
         verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
-        if lead and lead.get("hang") and self._detects_hangs:
-            self._collect_stacks()
+        if lead and self._detects_hangs:
+            self._is_hurried = lead.get("suspects_hang", False)
+            if lead.get("hang"):
+                self._collect_stacks()
         if verdict or not (self._is_silent(lead) if lead else self._is_overdue()):
             return verdict
         if lead and not self._restarts:

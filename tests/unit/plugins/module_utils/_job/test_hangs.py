@@ -26,6 +26,15 @@ def test_a_job_hangs_after_a_multiple_of_its_median_step(duration, limit):
     assert activity.describe_hang(last + limit + 0.01) == f"for {limit:.0f} s, with a median step of {duration:.3g} s"
 
 
+def test_a_hang_is_suspected_before_the_job_counts_as_hanging():
+    activity, last = stepping(1.0, 6)
+    assert (activity.suspects_hang(last + 4.9), activity.suspects_hang(last + 5.1)) == (False, True)
+    activity.add([entry(6)], last + 6)
+    assert not activity.suspects_hang(last + 10.9)
+    activity.add([{"phase": "evaluation"}], last + 11)
+    assert not activity.suspects_hang(last + 1e6)
+
+
 def test_the_multiple_is_an_option():
     activity, last = stepping(10.0, 6, steps=5)
     assert not activity.describe_hang(last + 55.9)
