@@ -68,6 +68,21 @@ options:
     type: list
     elements: str
     default: []
+  build_variables:
+    description:
+      - Environment variables for the installer, for packages that read their build options from variables. The values are part of the
+        environment's identity, so other values cause a new build.
+      - The values are recorded in the environment's directory and shown by C(--diff), so they must not be secrets.
+    type: dict
+    default: {}
+  no_build_isolation:
+    description:
+      - Names of packages in O(requirements) that are built after all other packages have been installed, and that can import these other
+        packages during the build, as with C(pip install --no-build-isolation).
+      - The O(requirements) must contain everything that these builds import, such as C(setuptools).
+    type: list
+    elements: str
+    default: []
   timeout:
     description:
       - Maximum time to wait for another host that is building the same environment, in seconds.
@@ -99,6 +114,16 @@ EXAMPLES = r"""
     directory: /efs/environments
     installer: uv
   register: environment
+
+- name: Build Horovod for the PyTorch in the same requirements file
+  deeplearning.cluster.python_environment:
+    name: horovod
+    requirements: horovod/requirements.txt # torch, setuptools, horovod, ...
+    directory: /efs/environments
+    no_build_isolation: [horovod]
+    build_variables:
+      HOROVOD_WITH_PYTORCH: "1"
+      HOROVOD_WITHOUT_TENSORFLOW: "1"
 """
 
 RETURN = r"""
@@ -138,6 +163,8 @@ def main() -> None:
             "python": {"type": "path", "default": "python3"},
             "index_url": {"type": "str", "no_log": True},
             "find_links": {"type": "list", "elements": "str", "default": []},
+            "build_variables": {"type": "dict", "default": {}},
+            "no_build_isolation": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 3600},
         },
         required_by={"requirements": ["contents", "directory"]},

@@ -37,7 +37,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     name_of_set,
     parse,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
+    check_name,
+    normalise,
+    read_sources,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
     bucket_and_prefix,
     check_bucket_source,
@@ -336,7 +340,21 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
     if name is not UNKNOWN:
         yield from refusal(f"{prefix}name: {name!r}: ", lambda: check_name(name))
     if requirements and requirements is not UNKNOWN:
-        yield from refusal(prefix, lambda: read_requirements(requirements, bases))
+        yield from _build_errors(prefix, options, bases)
+
+
+def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
+    """Return error messages about the options of an environment that is built from requirements."""
+    wrong = refusal(prefix, lambda: read_requirements(options["requirements"], bases))
+    yield from wrong
+    variables, last = options.get("build_variables", {}), options.get("no_build_isolation", [])
+    if not wrong and isinstance(variables, Mapping) and isinstance(last, list):
+        yield from refusal(prefix, lambda: read_sources(variables, last, normalise(read_requirements(options["requirements"], bases))))
+    packages = options.get("system_packages", [])
+    for package in packages if isinstance(packages, list) else []:
+        if not setup_steps.PACKAGE.fullmatch(str(package)):
+            advice = "Use names of packages that apt-get or dnf can install."
+            yield f"{prefix}system_packages: {package!r} is not a valid package name. {advice}"
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:

@@ -37,6 +37,8 @@ class Rule(NamedTuple):
 NEW_EFS = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
 NEW_LUSTRE = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
 ENVIRONMENT = ("location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
+#: The variables of the role python_environment that apply only if it builds an environment from requirements.
+BUILD = ("system_packages", "build_variables", "no_build_isolation")
 
 OF_JOB = (
     Rule(
@@ -75,9 +77,14 @@ OF_JOB = (
         "training_job_state is not 'printed'. Set training_job_state to 'printed', or remove this variable.",
     ),
     Rule(
-        tuple(f"python_environment_{name}" for name in ENVIRONMENT),
+        tuple(f"python_environment_{name}" for name in (*ENVIRONMENT, *BUILD)),
         lambda get: not get("python_environment_name"),
         "python_environment_name is empty. Set python_environment_name, or remove this variable.",
+    ),
+    Rule(
+        tuple(f"python_environment_{name}" for name in BUILD),
+        lambda get: bool(get("python_environment_name")) and not get("python_environment_requirements"),
+        "python_environment_requirements is empty. Set python_environment_requirements, or remove this variable.",
     ),
     Rule(
         ("python_environment_name",),

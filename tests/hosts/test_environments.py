@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -11,10 +13,28 @@ import yaml
 from local_cloud.testing import wait_until
 
 from .cluster import FILE_SYSTEM, job_cluster
+from .packages import APT_REPOSITORY
 
 pytestmark = pytest.mark.exhaustive
 
 ENVIRONMENTS = "/efs/environments/tiny/x86_64-python3.11"
+
+# Builds a package from a file of a system package, a variable, and another package, which an isolated build could not import.
+BACKEND = """
+import os, zipfile
+import tiny
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name = "options-1.0-py3-none-any.whl"
+    text = f"{open('/usr/local/share/greeting').read().strip()} {os.environ['WITH_MPI']} {tiny.version}"
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as wheel:
+        wheel.writestr("options.py", f"text = {text!r}\\n")
+        wheel.writestr("options-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: options\\nVersion: 1.0\\n")
+        wheel.writestr("options-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("options-1.0.dist-info/RECORD", "")
+    return name
+"""
+PROJECT = "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +60,16 @@ def write_wheel(folder, version):
         wheel.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
         wheel.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{metadata}/RECORD", "")
+
+
+def write_sources(folder):
+    """Write the source distribution of a package without a wheel."""
+    with tarfile.open(folder / "options-1.0.tar.gz", "w:gz") as archive:
+        metadata = "Metadata-Version: 2.1\nName: options\nVersion: 1.0\n"
+        for name, text in (("backend.py", BACKEND), ("pyproject.toml", PROJECT), ("PKG-INFO", metadata)):
+            member = tarfile.TarInfo(f"options-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
 
 
 def play(cluster, requirements, *arguments, job=None, **variables):
@@ -154,6 +184,26 @@ def test_uv_on_local_disks(cluster):
     for host in cluster.hosts:
         assert host.ssh(f"{pythons(result)[0]} -c 'import tiny; print(tiny.__cached__, tiny.version)'").stdout.endswith(".pyc 2.0\n")
     assert set(changes(play(cluster, "--no-index\ntiny==2.0\n", **own)).values()) == {0}
+
+
+def test_a_package_is_built_with_variables_system_packages_and_the_other_packages(cluster):
+    for host in cluster.hosts:
+        host.ssh(f"sudo sh <<'END'\n{APT_REPOSITORY}END\n")
+    write_sources(wheels(cluster))
+    requirements = "--no-index\noptions==1.0\ntiny==2.0\n"
+    options = {"name": "built", "system_packages": ["greeting"], "no_build_isolation": ["options"]}
+
+    def text(result):
+        (python,) = set(pythons(result))
+        return cluster.hosts[1].ssh(f"{python} -c 'import options; print(options.text)'").stdout.strip()
+
+    first = play(cluster, requirements, **options, build_variables={"WITH_MPI": 1})
+    assert text(first) == "hello 1 2.0"
+    assert sorted(changes(first).values()) == [1, 2], "each host installs the packages, and one host builds"
+    assert set(changes(play(cluster, requirements, **options, build_variables={"WITH_MPI": 1})).values()) == {0}
+    assert text(play(cluster, requirements, **options, build_variables={"WITH_MPI": 2})) == "hello 2 2.0"
+    isolated = play(cluster, requirements, name="built", build_variables={"WITH_MPI": 1})
+    assert "No module named 'tiny'" in isolated.stdout
 
 
 def test_an_environment_is_active_in_login_shells_until_it_is_not_wanted(cluster):

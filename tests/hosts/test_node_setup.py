@@ -15,24 +15,14 @@ import yaml
 from local_cloud.testing import wait_until
 
 from .cluster import CLUSTER, job_cluster
+from .packages import APT_REPOSITORY
 from .project import changes
 
 MASTER, WORKER = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 TOKEN = "hunter2-hunter2"
 
 # A package in the only apt repository, and a git repository with a tag.
-PREPARE = """
-set -e
-mkdir -p /srv/apt/greeting/DEBIAN /srv/apt/greeting/usr/local/share
-echo hello >/srv/apt/greeting/usr/local/share/greeting
-printf 'Package: greeting\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: a <a@example.com>\\nDescription: a test\\n' \\
-    >/srv/apt/greeting/DEBIAN/control
-cd /srv/apt
-dpkg-deb --build greeting greeting.deb >/dev/null
-{ cat greeting/DEBIAN/control; echo Filename: ./greeting.deb; echo Size: $(stat -c %s greeting.deb)
-  echo SHA256: $(sha256sum greeting.deb | cut -d' ' -f1); } >Packages
-rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
-echo 'deb [trusted=yes] file:/srv/apt ./' >/etc/apt/sources.list.d/test.list
+PREPARE = f"""{APT_REPOSITORY}
 git init --quiet /srv/tools
 cd /srv/tools
 echo tool >tool

@@ -17,17 +17,21 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
     Interpreter,
     Place,
+    Sources,
     build_steps,
     check_name,
     describe_failure,
     executable,
     image_environment,
     image_environments,
+    install_arguments,
     installer_variables,
     missing,
     normalise,
     place_of,
+    read_sources,
     specify,
+    without,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
     RefusalError,
@@ -64,7 +68,8 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
         return from_image(params["name"])
     requirements = normalise(params["contents"])
     interpreter = inspect_python(module)
-    specification = specify(requirements, params["installer"], interpreter)
+    sources = read_sources(params["build_variables"], params["no_build_isolation"], requirements)
+    specification = specify(requirements, params["installer"], interpreter, sources)
     place = place_of(params["directory"], params["name"], specification, interpreter)
     check_owner(params["directory"], place)
     if "specification" in read(place.record) and current_path(place) == place.path:
@@ -79,7 +84,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     before = read((current_path(place) or place.path) + ".json").get("specification", "")
     header = "environment " + params["name"]
     diff = {"before_header": header, "after_header": header, "before": reason + before, "after": specification}
-    changed = module.check_mode or provide(module, place, interpreter, specification)
+    changed = module.check_mode or provide(module, place, interpreter, sources, specification)
     return outcome(place.path, "built", changed=changed, diff=[diff] if changed else [])
 
 
@@ -126,7 +131,7 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
     return missing(status, parse(output), errors)
 
 
-def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> bool:
+def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, sources: Sources, specification: str) -> bool:
     """Build the environment if it is missing and make it the current one. Return whether this host changed anything.
 
     Raises RefusalError.
@@ -144,7 +149,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
         if built:
             record.write({})
             try:
-                build(module, place, interpreter, specification)
+                build(module, place, interpreter, sources, specification)
             except RefusalError as error:
                 shutil.rmtree(place.path, ignore_errors=True)
                 record.write({"error": str(error)})
@@ -165,18 +170,21 @@ def make_current(place: Place) -> bool:
     return True
 
 
-def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> None:
+def build(module: AnsibleModule, place: Place, interpreter: Interpreter, sources: Sources, specification: str) -> None:
     """Create the environment and install the requirements. If a command fails, raises RefusalError with the command's last output."""
     params = module.params
     shutil.rmtree(place.path, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:
-        file = os.path.join(scratch, "requirements.txt")
-        with open(file, "w", encoding="utf-8") as stream:
-            stream.write(specification)
-        uv = shutil.which("uv")
-        environment = installer_variables(params["index_url"], params["find_links"])
-        for step in build_steps(params["installer"], interpreter.path, place.path, file, uv, scratch):
-            status, output, errors = module.run_command(step.argv, environ_update=environment)
+        files = [os.path.join(scratch, name) for name in ("requirements.txt", "first.txt")]
+        for file, contents in zip(files, (specification, without(specification, sources.last))):
+            with open(file, "w", encoding="utf-8") as stream:
+                stream.write(contents)
+        environment = {**installer_variables(params["index_url"], params["find_links"]), **sources.variables}
+        programs = os.path.dirname(executable(place.path))
+        calls = install_arguments(*files, sources)
+        for step in build_steps(params["installer"], interpreter.path, place.path, calls, shutil.which("uv"), scratch):
+            # Builds without isolation can use programs that other packages have installed, such as cmake.
+            status, output, errors = module.run_command(step.argv, environ_update=environment, path_prefix=programs)
             if status != 0:
                 # The message does not name this host, because the other hosts report the same failure.
                 raise RefusalError(describe_failure(step, output + errors))

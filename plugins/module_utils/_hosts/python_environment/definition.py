@@ -19,6 +19,15 @@ IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/mi
 #: Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
+#: The project at the beginning of a requirement, and what separates words in its name.
+PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+SEPARATORS = re.compile(r"[-_.]+")
+
+#: A line of a requirements file with its continuation lines. Comments have none.
+LOGICAL_LINE = re.compile(r"(?:[^#\n].*\\\n)*.*\n")
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 #: The number of lines to show from the end of an installer's output. These lines usually name the requirement that could not be installed,
 #: and the reason.
 LAST_LINES = 12
@@ -114,13 +123,56 @@ def check_requirements(contents: str) -> None:
             )
 
 
-def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
-    """Return the text that identifies a build: the requirements, the installer and the Python interpreter.
+class Sources(NamedTuple):
+    """How packages without a wheel are built.
+
+    `variables` are the environment variables of the installer. The packages in `last` are built without build isolation, after all other
+    packages have been installed.
+    """
+
+    variables: Mapping[str, str] = {}
+    last: Sequence[str] = ()
+
+
+def read_sources(variables: Mapping[str, Any], last: Sequence[str], requirements: str) -> Sources:
+    """Return how packages without a wheel are built. Raises ValueError for names and values that are not allowed."""
+    for name, value in variables.items():
+        if not VARIABLE.fullmatch(str(name)):
+            raise ValueError(f"build_variables: {name!r} is not a valid variable name. Use letters, digits and '_'.")
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or re.search(r"[\n\0]", str(value)):
+            raise ValueError(f"build_variables: {name}: the value {value!r} is not a single line of text or a number. Use quotes.")
+    listed = {_project(line) for line in LOGICAL_LINE.findall(requirements)}
+    for name in last:
+        if _canonical(str(name)) not in listed:
+            raise ValueError(f"no_build_isolation: {name!r} is not in the requirements. Add the package to the requirements, or remove it.")
+    return Sources({str(name): str(value) for name, value in variables.items()}, sorted(_canonical(str(name)) for name in last))
+
+
+def _canonical(name: str) -> str:
+    return SEPARATORS.sub("-", name).lower()
+
+
+def _project(line: str) -> str:
+    """Return the canonical name of the project that a line requires. The result is empty for an option."""
+    found = PROJECT.match(line)
+    return _canonical(found.group()) if found else ""
+
+
+def without(requirements: str, projects: Sequence[str]) -> str:
+    """Return the requirements without those of some projects."""
+    return "".join(line for line in LOGICAL_LINE.findall(requirements) if _project(line) not in projects)
+
+
+def specify(requirements: str, installer: str, interpreter: Interpreter, sources: Sources) -> str:
+    """Return the text that identifies a build: the requirements, the installer, the Python interpreter, and how packages are built.
 
     The text omits the URLs of package indexes, which do not determine the installed packages. A URL that contains a token may change
     daily.
     """
-    return f"# installed by {installer} for {interpreter.path}\n{requirements}"
+    lines = [f"# installed by {installer} for {interpreter.path}\n"]
+    lines += [f"# build variable {name}={value}\n" for name, value in sorted(sources.variables.items())]
+    lines += [f"# without build isolation: {name}\n" for name in sources.last]
+    return "".join(lines) + requirements
 
 
 def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> Place:
@@ -129,15 +181,27 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
     return Place(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
 
 
-def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
-    """Return the commands that create the environment at `path` and install the requirements in the file `requirements`.
+def install_arguments(requirements: str, first: str, sources: Sources) -> list[list[str]]:
+    """Return the arguments of each call of the installer.
+
+    `requirements` and `first` are files: all requirements, and those that are installed before packages are built without isolation. The
+    installer's cache is not used if it may contain packages that were built with other variables, or for another version of a package.
+    """
+    cache = ["--no-cache-dir"] if sources.variables or sources.last else []
+    calls = [[*cache, "--requirement", first]] if sources.last else []
+    isolation = ["--no-build-isolation"] if sources.last else []
+    return [*calls, [*cache, *isolation, "--requirement", requirements]]
+
+
+def build_steps(installer: str, python: str, path: str, calls: Sequence[list[str]], uv: str | None, scratch: str) -> list[Step]:
+    """Return the commands that create the environment at `path` and call the installer once for each of the lists of arguments `calls`.
 
     `uv` is the path of the program uv on this host. If `uv` is None, the commands first install uv in `scratch`.
     """
     if installer == "pip":
-        install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
-        return [Step("create a virtual environment", [python, "-m", "venv", path]), Step(REQUIREMENTS, install)]
-    steps: list[Step] = []
+        steps = [Step("create a virtual environment", [python, "-m", "venv", path])]
+        return steps + [Step(REQUIREMENTS, [executable(path), "-m", "pip", "install", *arguments]) for arguments in calls]
+    steps = []
     if uv is None:
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
@@ -145,9 +209,8 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         steps.append(Step("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
     # The users of an environment cannot write to it. Without --compile-bytecode, Python would compile the modules again at every import.
-    install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
-    steps.append(Step(REQUIREMENTS, install))
-    return steps
+    install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode"]
+    return steps + [Step(REQUIREMENTS, [*install, *arguments]) for arguments in calls]
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:

@@ -34,6 +34,11 @@ def job(**values):
     return {"training_job_script": "train.py", **{f"training_job_{name}": value for name, value in values.items()}}
 
 
+def built(**values):
+    given = {"name": "bert", "requirements": "requirements.txt", **values}
+    return {**job(), **{f"python_environment_{name}": value for name, value in given.items()}}
+
+
 def test_all_findings_come_at_once(errors, tmp_path):
     (tmp_path / "file").touch()
     found = errors(
@@ -77,10 +82,25 @@ def test_all_findings_come_at_once(errors, tmp_path):
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
         {**job(), "python_environment_name": UNKNOWN, "python_environment_requirements": UNKNOWN},
+        built(no_build_isolation=["torch"], build_variables={"MAX_JOBS": 2}, system_packages=["g++", "libopenmpi-dev"]),
+        built(no_build_isolation=UNKNOWN, build_variables=UNKNOWN, system_packages=UNKNOWN),
     ],
 )
 def test_what_is_good_or_not_known_is_not_refused(errors, values):
     assert errors(**values) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"no_build_isolation": ["torhc"]}, "no_build_isolation: 'torhc' is not in the requirements. Add"),
+        ({"build_variables": {"MAX JOBS": 2}}, "build_variables: 'MAX JOBS' is not a valid variable name. Use"),
+        ({"system_packages": ["g++", "vim-"]}, "system_packages: 'vim-' is not a valid package name. Use"),
+    ],
+)
+def test_wrong_options_of_a_build_are_refused(errors, values, message):
+    (found,) = errors(**built(**values))
+    assert found.startswith("python_environment_" + message)
 
 
 @pytest.mark.parametrize(("value", "shown"), [("req.txt", "'req.txt'"), (UNKNOWN, "the value")])

@@ -41,6 +41,9 @@ def test_variables_of_an_environment():
     options = {"python_environment_directory": "/data/environments", "python_environment_installer": "uv"}
     assert names(of_job(options)) == list(options)
     assert list(of_job({**options, "python_environment_name": "bert"})) == []
+    build = {"python_environment_build_variables": {"A": "1"}, "python_environment_system_packages": ["g++"]}
+    assert set(names(of_job(build))) == set(names(of_job({**build, "python_environment_name": "bert"}))) == set(build)
+    assert list(of_job({**build, "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"})) == []
     with_python = {"python_environment_name": "bert", "training_job_python": "/opt/pytorch/bin/python"}
     assert names(of_job(with_python)) == ["python_environment_name"]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
 
 PYTHON = environments.Interpreter("/usr/bin/python3", "x86_64", "3.10")
 
 
-def place(requirements="torch==2.7\n", installer="pip", interpreter=PYTHON):
-    specification = environments.specify(environments.normalise(requirements), installer, interpreter)
+def place(requirements="torch==2.7\n", installer="pip", interpreter=PYTHON, variables=None, last=()):
+    contents = environments.normalise(requirements)
+    specification = environments.specify(contents, installer, interpreter, environments.read_sources(variables or {}, last, contents))
     return environments.place_of("/efs/environments", "bert", specification, interpreter)
 
 
@@ -17,7 +20,9 @@ def test_another_build_for_what_makes_a_difference_only():
     assert place("# our pins\n\n  torch==2.7  \n") == place()
     others = [place("torch==2.8\n"), place(installer="uv"), place(interpreter=PYTHON._replace(path="/opt/pytorch/bin/python"))]
     assert {other.folder for other in others} == {"/efs/environments/bert/x86_64-python3.10"}
-    assert len({place().digest, *(other.digest for other in others)}) == 4
+    others += [place(variables={"WITH_MPI": 1}), place(variables={"WITH_MPI": 2}), place(last=["torch"])]
+    assert len({place().digest, *(other.digest for other in others)}) == 7
+    assert place(variables={"A": 1, "B": "1"}) == place(variables={"B": 1, "A": "1"})
     assert place(interpreter=PYTHON._replace(machine="aarch64")).folder == "/efs/environments/bert/aarch64-python3.10"
 
 
@@ -37,7 +42,8 @@ def test_names_that_would_lead_elsewhere_are_refused(name):
     ids=["pip", "uv", "uv-missing"],
 )
 def test_uv_is_installed_for_the_build_where_it_is_missing(installer, uv, programs):
-    steps = environments.build_steps(installer, PYTHON.path, "/e", "/tmp/s/requirements.txt", uv, "/tmp/s")
+    calls = environments.install_arguments("/tmp/s/requirements.txt", "/tmp/s/first.txt", environments.Sources())
+    steps = environments.build_steps(installer, PYTHON.path, "/e", calls, uv, "/tmp/s")
     assert [step.argv[0] for step in steps] == programs
     assert steps[-1].argv[-1] == "/tmp/s/requirements.txt"
 
@@ -66,3 +72,53 @@ def test_what_pip_says_of_itself_or_twice_is_left_out():
     step = environments.Step("install the requirements", ["pip"])
     assert environments.describe_failure(step, output).splitlines()[1:-1] == [reason]
     assert environments.describe_failure(step, repeated).splitlines()[1:-1] == [repeated], "it is the only reason"
+
+
+REQUIREMENTS = """\
+# horovod needs \\
+--no-index
+torch==2.7
+Horo_vod==0.28.1 \\
+  --hash=sha256:0123 \\
+  --hash=sha256:4567
+horovod-tools
+"""
+
+
+def test_packages_without_isolation_are_installed_after_the_others():
+    sources = environments.read_sources({}, ["horo.vod"], REQUIREMENTS)
+    assert environments.without(REQUIREMENTS, sources.last) == "# horovod needs \\\n--no-index\ntorch==2.7\nhorovod-tools\n"
+    calls = environments.install_arguments("all.txt", "first.txt", sources)
+    assert calls == [
+        ["--no-cache-dir", "--requirement", "first.txt"],
+        ["--no-cache-dir", "--no-build-isolation", "--requirement", "all.txt"],
+    ]
+    for installer in ("pip", "uv"):
+        steps = environments.build_steps(installer, PYTHON.path, "/e", calls, "/usr/bin/uv", "/tmp/s")
+        assert [step.argv[-len(arguments) :] for step, arguments in zip(steps[1:], calls, strict=True)] == calls
+
+
+def test_a_cache_of_packages_that_were_built_with_other_variables_is_not_used():
+    assert environments.install_arguments("all.txt", "first.txt", environments.Sources()) == [["--requirement", "all.txt"]]
+    (call,) = environments.install_arguments("all.txt", "first.txt", environments.Sources({"WITH_MPI": "1"}))
+    assert call == ["--no-cache-dir", "--requirement", "all.txt"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "last", "message"),
+    [
+        ({"WITH-MPI": "1"}, [], "build_variables: 'WITH-MPI' is not a valid variable name. Use letters, digits and '_'."),
+        ({"WITH_MPI": True}, [], "build_variables: WITH_MPI: the value True is not a single line of text or a number. Use quotes."),
+        ({"FLAGS": "-O2\n-g"}, [], "build_variables: FLAGS: the value '-O2\\n-g' is not a single line"),
+        ({"FLAGS": ["-O2"]}, [], "build_variables: FLAGS: the value ['-O2'] is not a single line"),
+        (
+            {},
+            ["torchvision"],
+            "no_build_isolation: 'torchvision' is not in the requirements. Add the package to the requirements, or remove it.",
+        ),
+        ({}, ["index"], "no_build_isolation: 'index' is not in the requirements."),
+    ],
+)
+def test_wrong_options_of_a_build_are_refused(variables, last, message):
+    with pytest.raises(ValueError, match=r"^" + re.escape(message)):
+        environments.read_sources(variables, last, REQUIREMENTS)
