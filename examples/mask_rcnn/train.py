@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 from torch.utils.tensorboard import SummaryWriter
 
 HELD_OUT = 32  # held-out images of shapes, which are not used for training
-HELD_OUT_COCO = 500  # held-out images of COCO
+HELD_OUT_COCO = 500  # held-out COCO images
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -55,7 +55,7 @@ def join_processes() -> torch.device:
 
 
 class CocoImages(Dataset):
-    """The images of COCO, with masks and labels, as tensors. Each image is read when it is needed."""
+    """The COCO images, with masks and labels, as tensors. Each image is read when it is needed."""
 
     def __init__(self, records: list[coco.Record]) -> None:
         self.records = records
@@ -87,7 +87,7 @@ def prepare_data(arguments: argparse.Namespace) -> Images:
 
 
 def read_coco(directory: Path, count: int | None) -> Images:
-    """Return the images of COCO. Only the first process reads the annotations, which take several GB of memory."""
+    """Return the COCO images. Only the first process reads the annotations, which take several GB of memory."""
     read = None
     if hvd.rank() == 0:
         records, classes = coco.read(directory, "train2017", count)

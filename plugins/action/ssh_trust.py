@@ -134,7 +134,7 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
     own = authority.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     if own != bare_key(public_key):
         raise AnsibleActionFail(
-            "authority_private_key: the key does not match the public key in authority. Use the two keys of the same key pair."
+            "authority_private_key: the key does not match the public key in authority. Specify both keys of one key pair."
         )
     return authority
 

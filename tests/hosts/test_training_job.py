@@ -423,7 +423,7 @@ def test_cleanup_deletes_what_has_ended_and_nothing_that_is_needed(cluster):
     every = ["-e", "cleanup_days=0", "-e", "cleanup_keep=0"]
     try:
         refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=base")
-        assert "job 'base' contains the checkpoints of upper. Delete upper first." in refused.stdout.replace("\\", "")
+        assert "the directory of job 'base' contains the checkpoints of upper. Delete upper first." in refused.stdout.replace("\\", "")
         refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=busy")
         assert "job 'busy' is running." in refused.stdout.replace("\\", "")
         before = cluster.hosts[0].ssh("ls -a /efs/jobs").stdout

@@ -45,7 +45,7 @@ class Attempt(NamedTuple):
     `began` is the time at which the attempt's first process started, and `complete` is the time at which its last process started. `hosts`
     maps the hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the
     first process failed, or None. If the attempt hung, it failed at the time of its last progress entry or at `failed`, whichever is later.
-    `decided` is the time at which the hosts decided what follows, or None.
+    `decided` is the time of the hosts' decision about the next attempt, or None if there is no decision yet.
     """
 
     began: float

@@ -58,7 +58,7 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
 
 
 def usage_error(lines: Sequence[str]) -> str:
-    """Return what is wrong with the arguments of a script, or an empty string if the log does not end with such a message."""
+    """Return the error about a script's arguments with which the log ends, or an empty string if the log ends otherwise."""
     last = next((line for line in reversed(lines) if line.strip()), "")
     found = USAGE_ERROR.fullmatch(last.rstrip())
     is_usage = found is not None and any(USAGE in line.lower() for line in lines[-USAGE_LINES:])

@@ -103,7 +103,7 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
         users_of_it = ", ".join(other.name for other in jobs if other.name != name and _owner(other, directory) == name)
-        raise CleanupError(f"job {name!r} contains the checkpoints of {users_of_it}. Delete {users_of_it} first.")
+        raise CleanupError(f"the directory of job {name!r} contains the checkpoints of {users_of_it}. Delete {users_of_it} first.")
     return choice
 
 

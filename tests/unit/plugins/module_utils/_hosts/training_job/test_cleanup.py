@@ -131,7 +131,7 @@ def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
     [
         ("none", "job 'none' does not exist in"),
         ("running", "job 'running' is running. Stop this job with deeplearning.cluster.stop -e training_job_name=running"),
-        ("base", "job 'base' contains the checkpoints of continues. Delete continues first."),
+        ("base", "the directory of job 'base' contains the checkpoints of continues. Delete continues first."),
     ],
 )
 def test_one_job_that_cannot_go(job, tmp_path, name, words):
