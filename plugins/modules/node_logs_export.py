@@ -16,7 +16,7 @@ description:
 options:
   name:
     description:
-      - Name of the node at the destination, such as its host name and its instance id.
+      - Name of the node at the destination, such as its host name and its instance ID.
     type: str
     required: true
   destination:
