@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .queues import UNTIL_GO, QueueHosts, check_turns, queue_hosts, wait
+from .queues import GPUS, UNTIL_GO, QueueHosts, check_turns, queue_hosts, wait
 from .sge import Sge
 from .slurm import Slurm
 
@@ -24,33 +24,30 @@ def restored(queue: QueueHosts) -> None:
     queue.restore()
 
 
-def test_twenty_training_jobs_never_share_a_host(queue: QueueHosts) -> None:
-    """Some jobs use all hosts, others run on hosts that the queue chooses. All wait until the first one ends."""
+def test_twenty_jobs_never_share_a_gpu(queue: QueueHosts) -> None:
+    """A user's jobs use one GPU each, training jobs use all GPUs of hosts that the queue chooses. All wait until the first job ends."""
     queue.train("blocks", UNTIL_GO)
-    turn = "echo $(hostname) $(date +%s.%N) >turn-$(hostname); sleep 2; date +%s.%N >>turn-$(hostname)"
-    counts = {f"turn-{number}": (4, 1, 2, 1, 3)[number % 5] for number in range(20)}
+    turn = "echo $(hostname){} $(date +%s.%N) >{}; sleep 2; date +%s.%N >>{}"
+    queue.master.ssh("mkdir /efs/turns")
+    path = "/efs/turns/$(hostname)-$$"
+    queue.submit(turn.format(":$CUDA_VISIBLE_DEVICES", path, path), queue.array.format(15), queue.one_gpu)
+    counts = {f"turn-{number}": count for number, count in enumerate((4, 1, 2, 1, 3))}
     for name, count in counts.items():
-        queue.train(name, turn, host_count=count % 4)
+        queue.train(name, turn.format("", "turn-$(hostname)", "turn-$(hostname)"), host_count=count % 4)
     assert queue.entries() == {"blocks": queue.running, **dict.fromkeys(counts, queue.waiting)}
     queue.master.ssh("touch /efs/go")
     for name in counts:
         queue.wait_for_end(name)
-    turns = {name: queue.master.ssh(f"cat /efs/jobs/{name}/code/turn-*").stdout.split() for name in counts}
-    assert {name: len(words) for name, words in turns.items()} == {name: 3 * count for name, count in counts.items()}
-    check_turns([word for words in turns.values() for word in words], places=4)
-    assert all(queue.status(name).startswith(f"{name} succeeded after ") for name in counts)
-
-
-def test_twenty_jobs_never_share_a_gpu(queue: QueueHosts) -> None:
-    """The jobs need one GPU each. The hosts have eight GPUs."""
-    script = "exec >/efs/turns/$(hostname)-$$; echo $(hostname):$CUDA_VISIBLE_DEVICES $(date +%s.%N); sleep 3; date +%s.%N"
-    queue.master.ssh("mkdir /efs/turns")
-    queue.submit(script, queue.array.format(20), queue.one_gpu)
     wait(lambda: queue.master.ssh(queue.list_jobs).stdout == "")
     turns = queue.master.ssh("cat /efs/turns/*").stdout.split()
-    assert len(turns) == 3 * 20
-    assert {place.partition(":")[2] for place in turns[::3]} == {"0", "1"}
-    check_turns(turns, places=8)
+    assert len(turns) == 3 * 15
+    for name, count in counts.items():
+        assert queue.status(name).startswith(f"{name} succeeded after ")
+        words = queue.master.ssh(f"cat /efs/jobs/{name}/code/turn-*").stdout.split()
+        assert len(words) == 3 * count
+        for host, start, end in zip(words[::3], words[1::3], words[2::3], strict=True):
+            turns += [word for gpu in range(GPUS) for word in (f"{host}:{gpu}", start, end)]
+    check_turns(turns, places=4 * GPUS)
 
 
 def test_a_host_dies_while_jobs_run_and_wait(queue: QueueHosts) -> None:
@@ -70,7 +67,7 @@ def test_a_host_dies_while_jobs_run_and_wait(queue: QueueHosts) -> None:
     assert queue.entries() == {"three": queue.waiting}
     assert queue.state(user) == queue.waiting
     queue.replace(4)
-    queue.wait_for_end("three")
+    wait(lambda: queue.entries() == {})
     assert queue.status("three").startswith("three failed "), "the new host does not have the job's parameters"
     queue.wait_for(user, queue.ended)
     assert queue.output(user) == f"{last}\n"
