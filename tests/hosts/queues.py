@@ -236,7 +236,7 @@ def check_that_a_waiting_job_is_stopped(queue: QueueHosts, reason: str, *options
 
 
 def check_that_a_running_job_is_stopped(queue: QueueHosts, how: str) -> None:
-    """By the playbook (`stop`), by a command of the queue (`cancel`), or because the process that holds a host is lost (`kill`)."""
+    """A running job is stopped by the playbook (`stop`), by the queue (`cancel`), and when the process that holds a host dies (`kill`)."""
     name = f"stopped-by-{how}"
     queue.train(name, UNTIL_GO)
     wait(lambda: queue.entries() == {name: queue.running})

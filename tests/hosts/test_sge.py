@@ -112,7 +112,10 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Sge) -> None:
 
 @pytest.mark.exhaustive
 def test_a_new_master_has_the_old_queue(queue: Sge) -> None:
-    """The master dies and gets another address. A job that is running elsewhere and one that waits go on."""
+    """The master dies, and its replacement has a different address.
+
+    A job on another host keeps running, and a waiting job still runs later.
+    """
     waiting = queue.submit("echo waited", "-h")
     running = queue.submit("while ! [ -e /efs/go ]; do sleep 0.2; done; echo ran $RESTARTED", "-q '*@trust-worker3'")
     queue.wait_for(running, "r")

@@ -124,7 +124,7 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
 
 
 def remove(path: str, owner: str, login_user: str, delete: bool) -> list[dict[str, str]]:
-    """If `delete` is true, delete the directory and the queue in it. Return the difference. Raises the same errors as `ensure`."""
+    """If `delete` is true, delete the directory and the queue in it. Return the diff. Raises the same errors as `ensure`."""
     ensure(path, owner, login_user, create=False)
     if not os.path.lexists(path):
         return []
