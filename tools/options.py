@@ -21,12 +21,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
+from generated_tables import with_tables, write
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
 EMR_ROLE = ROOT / "roles" / "emr_cluster"
 CHANGES = ROOT / "docs" / "changes.md"
-TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
 GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
 WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
@@ -273,11 +273,6 @@ def table() -> str:
     return f"| option | effect of a change | alternative or additional steps |\n|---|---|---|\n{rows}"
 
 
-def with_table(page: str) -> str:
-    before, rest = page.split(TABLE_START)
-    return before + TABLE_START + table() + TABLE_END + rest.split(TABLE_END)[1]
-
-
 def files() -> dict[Path, str]:
     """Return the contents of each generated file."""
     return {
@@ -286,15 +281,13 @@ def files() -> dict[Path, str]:
         ROLE / "tasks" / "main.yml": tasks(),
         EMR_ROLE / "meta" / "argument_specs.yml": emr_argument_specs(),
         EMR_ROLE / "tasks" / "main.yml": emr_tasks(),
-        CHANGES: with_table(CHANGES.read_text()),
+        CHANGES: with_tables(CHANGES, "options", {"effects of changes": table()}),
     }
 
 
 def main() -> None:
     for path, content in files().items():
-        if path.read_text() != content:
-            path.write_text(content)
-            print(path.relative_to(ROOT))
+        write(path, content)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from generated_tables import with_tables, write
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGE = DOCS / "originals.md"
 CAPABILITIES = ROOT / "tests" / "originals" / "capabilities.yml"
-TABLES_START, TABLES_END = "<!-- Written by tools/originals.py -->\n", "<!-- End of what tools/originals.py writes -->\n"
 VERDICTS = ("same", "better", "partial", "missing", "impossible")
 
 
@@ -71,16 +71,8 @@ def section(system: dict[str, Any]) -> str:
 def page() -> str:
     """Return the page with current tables."""
     described = systems()
-    before, rest = PAGE.read_text().split(TABLES_START)
-    return before + TABLES_START + counts(described) + "".join(map(section, described)) + TABLES_END + rest.split(TABLES_END)[1]
-
-
-def main() -> None:
-    current = page()
-    if PAGE.read_text() != current:
-        PAGE.write_text(current)
-        print(PAGE.relative_to(ROOT))
+    return with_tables(PAGE, "originals", {"tables": counts(described) + "".join(map(section, described))})
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, page())

@@ -14,15 +14,11 @@ description:
   - The entries of hosts that did not respond have no counts. The filter ignores implausible counts and shows a warning.
 positional: found
 options:
-  _input:
-    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
-    type: list
-    elements: dict
-    required: true
   found:
     description: Name of the variable in which each host has registered its result of M(deeplearning.cluster.sge_info).
     type: str
     required: true
+extends_documentation_fragment: deeplearning.cluster.queue.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -62,9 +58,9 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node, is_plausible
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
 
 
 def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
@@ -73,20 +69,13 @@ def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, 
     Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
     """
     hosts = list(hosts)
-    reported = {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts if VARIABLES["name"] in host}
-    return [
-        {"name": worker["name"], "address": worker["address"], **_hardware(worker["name"], reported[worker["name"]])}
-        for worker in workers(hosts)
-    ]
+    return with_hardware(workers(hosts), {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts}, _hardware)
 
 
-def _hardware(name: str, result: Mapping[str, Any]) -> dict[str, int]:
+def _hardware(result: Mapping[str, Any]) -> dict[str, Any] | None:
     if "cpus" not in result or "gpus" not in result:
         return {}
-    if not is_plausible(Node(name, result["cpus"], result["gpus"])):
-        Display().warning(f"{name}: the hardware that this host reports is implausible, and is ignored. Check the host.")
-        return {}
-    return {"cpus": result["cpus"], "gpus": result["gpus"]}
+    return {"cpus": result["cpus"], "gpus": result["gpus"]} if is_plausible(Node("", result["cpus"], result["gpus"])) else None
 
 
 class FilterModule:

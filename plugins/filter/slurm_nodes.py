@@ -14,15 +14,11 @@ description:
   - The entries of hosts that did not respond have no hardware. The filter ignores implausible hardware and shows a warning.
 positional: found
 options:
-  _input:
-    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
-    type: list
-    elements: dict
-    required: true
   found:
     description: Name of the variable in which each host has registered its result of M(deeplearning.cluster.slurm_info).
     type: str
     required: true
+extends_documentation_fragment: deeplearning.cluster.queue.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -59,9 +55,9 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, hardware_of, is_plausible
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import hardware_of, is_plausible
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
 
 
 def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
@@ -70,23 +66,14 @@ def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str
     Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
     """
     hosts = list(hosts)
-    reported = {host[VARIABLES["name"]]: _hardware(host, found) for host in hosts if VARIABLES["name"] in host}
-    nodes = []
-    for worker in workers(hosts):
-        hardware = reported[worker["name"]]
-        nodes.append({"name": worker["name"], "address": worker["address"], **({"hardware": hardware._asdict()} if hardware else {})})
-    return nodes
+    return with_hardware(workers(hosts), {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts}, _hardware)
 
 
-def _hardware(host: Mapping[str, Any], found: str) -> Hardware | None:
-    result = host.get(found, {})
+def _hardware(result: Mapping[str, Any]) -> dict[str, Any] | None:
     if "hardware" not in result:
-        return None
+        return {}
     hardware = hardware_of(result["hardware"])
-    if not is_plausible(hardware):
-        Display().warning(f"{host[VARIABLES['name']]}: the hardware that this host reports is implausible, and is ignored. Check the host.")
-        return None
-    return hardware
+    return {"hardware": hardware._asdict()} if is_plausible(hardware) else None
 
 
 class FilterModule:

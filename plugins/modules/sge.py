@@ -11,7 +11,7 @@ short_description: Configures SGE (Grid Engine) on a host
 description:
   - Runs on the host. O(component=controller) configures C(sge_qmaster) on the master. O(component=node) configures C(sge_execd) on a node.
   - The hosts must have the Grid Engine programs and a common MUNGE key. See M(deeplearning.cluster.sge_info) and
-    M(deeplearning.cluster.slurm_key).
+    M(deeplearning.cluster.munge_key).
   - Changes to O(nodes) do not affect running jobs. No job starts on a node that is no longer in O(nodes). A run removes such a node when no
     job is running on it.
   - Queue instances that an operator has disabled stay disabled.
@@ -59,22 +59,11 @@ options:
       - Only root and the login user may have write permission for the parent directories.
       - Required with O(component=controller) or O(state=present).
     type: path
-  user:
-    description:
-      - The login user.
-      - Required with O(component=controller).
-    type: str
   queue:
     description:
       - Name of the queue that contains all nodes.
     type: str
     default: trainers
-  groups:
-    description:
-      - Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
-    type: list
-    elements: str
-    default: []
   parameters:
     description:
       - Additional settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
@@ -85,31 +74,13 @@ options:
       - Seconds to wait for C(sge_qmaster) to respond, or for the node to register with it.
     type: int
     default: 120
-  state:
-    description:
-      - V(absent) stops the daemon and removes its unit. With O(component=controller), it also deletes O(state_directory), and fails if the
-        queue contains jobs.
-    type: str
-    choices:
-      - present
-      - absent
-    default: present
-attributes:
-  check_mode:
-    description: Predicts the changes without writing anything.
-    support: full
-  diff_mode:
-    description: Shows the differences in files, services and settings.
-    support: full
-  idempotent:
-    description: A correctly configured host is not changed.
-    support: full
+extends_documentation_fragment: deeplearning.cluster.queue
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
   - module: deeplearning.cluster.sge_info
   - module: deeplearning.cluster.sge_drain
-  - module: deeplearning.cluster.slurm_key
+  - module: deeplearning.cluster.munge_key
 """
 
 EXAMPLES = r"""
@@ -142,48 +113,28 @@ leaving:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller, node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.state_directory import StateDirectoryError
 
-NODE = {
-    "name": {"type": "str", "required": True},
-    "address": {"type": "str", "required": True},
-    "cpus": {"type": "int"},
-    "gpus": {"type": "int", "default": 0},
-}
-#: The step of each component and state, and the parameters without defaults that it needs.
-STEPS = {
-    ("controller", "present"): (controller.ensure_present, ("nodes", "state_directory", "user")),
-    ("controller", "absent"): (controller.ensure_absent, ("state_directory", "user")),
-    ("node", "present"): (node.ensure_present, ("nodes", "state_directory")),
-    ("node", "absent"): (node.ensure_absent, ()),
+NODE = {**component.NODE, "cpus": {"type": "int"}, "gpus": {"type": "int", "default": 0}}
+STEPS: component.Steps = {
+    ("controller", "present"): (controller.ensure_present, ["nodes", "state_directory", "user"]),
+    ("controller", "absent"): (controller.ensure_absent, ["state_directory", "user"]),
+    ("node", "present"): (node.ensure_present, ["nodes", "state_directory"]),
+    ("node", "absent"): (node.ensure_absent, []),
 }
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "component": {"type": "str", "choices": ["controller", "node"], "required": True},
+            **component.PARAMETERS,
             "nodes": {"type": "list", "elements": "dict", "options": NODE},
-            "state_directory": {"type": "path"},
-            "user": {"type": "str"},
             "queue": {"type": "str", "default": "trainers"},
-            "groups": {"type": "list", "elements": "str", "default": []},
-            "parameters": {"type": "dict", "default": {}},
-            "timeout": {"type": "int", "default": 120},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         supports_check_mode=True,
     )
-    step, needed = STEPS[module.params["component"], module.params["state"]]
-    lacking = [name for name in needed if module.params[name] is None]
-    if lacking:
-        module.fail_json(msg="component: {0} requires {1}. Set them.".format(module.params["component"], ", ".join(lacking)))
-    try:
-        step(module)
-    except (KeyError, OSError, ServiceError, StateDirectoryError, ValueError) as error:
-        module.fail_json(msg=f"sge: {error}")
+    component.run(module, "sge", STEPS)
 
 
 if __name__ == "__main__":

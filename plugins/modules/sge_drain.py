@@ -13,23 +13,7 @@ description:
     still running there.
   - Does nothing on a host without C(sge_qmaster), and for nodes that are not in the queue.
   - The module M(deeplearning.cluster.sge) resumes the nodes that are members of the cluster.
-options:
-  nodes:
-    description:
-      - Host names of the nodes.
-    type: list
-    elements: str
-    required: true
-attributes:
-  check_mode:
-    description: Predicts the changes, and lists the jobs.
-    support: full
-  diff_mode:
-    description: Shows the nodes to drain.
-    support: full
-  idempotent:
-    description: Drained nodes are not changed.
-    support: full
+extends_documentation_fragment: deeplearning.cluster.queue.drain
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:

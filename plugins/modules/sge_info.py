@@ -19,13 +19,7 @@ options:
       - Whether the host will run C(sge_qmaster).
     type: bool
     default: false
-attributes:
-  check_mode:
-    description: The module changes nothing.
-    support: full
-  diff_mode:
-    description: The module shows no differences.
-    support: none
+extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
@@ -63,23 +57,21 @@ key_digest:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.packages import missing_packages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware, key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import packages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.packages import CONTROLLER_PROGRAMS, PROGRAMS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"controller": {"type": "bool", "default": False}}, supports_check_mode=True)
-    lacking = missing_packages(module.params["controller"])
-    name, has_packages = hardware.distribution(THIS.read(hardware.OS_RELEASE) or "")
-    if lacking and not has_packages:
-        module.fail_json(
-            msg=f"sge: the repositories of {name} do not contain Grid Engine. Use Debian or Ubuntu, or an image with the programs of "
-            f"{', '.join(lacking)}."
-        )
+    lacking = packages.missing({**PROGRAMS, **(CONTROLLER_PROGRAMS if module.params["controller"] else {})})
     try:
+        packages.check_available(lacking, "Grid Engine")
         digest = key.digest(key.read_key())
+    except ServiceError as error:
+        module.fail_json(msg=f"sge: {error}")
     except OSError as error:
         module.fail_json(msg=f"sge: the host's key cannot be read: {error}")
     module.exit_json(

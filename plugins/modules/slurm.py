@@ -12,7 +12,7 @@ description:
   - Runs on the host. O(component=controller) configures C(slurmctld) on the master. O(component=node) configures C(slurmd) on a node,
     which gets its configuration from C(slurmctld).
   - The hosts must have the Slurm programs and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
-    M(deeplearning.cluster.slurm_key).
+    M(deeplearning.cluster.munge_key).
   - Changes to O(nodes) do not affect running jobs on nodes that respond. A node that is no longer in O(nodes) is drained while jobs are
     running on it, and removed by a later run. If the node no longer responds, its jobs are requeued and the node is removed immediately.
   - Nodes that an administrator has drained stay drained.
@@ -92,22 +92,11 @@ options:
       - Only root and the login user may have write permission for the parent directories.
       - Required with O(component=controller).
     type: path
-  user:
-    description:
-      - The login user.
-      - Required with O(component=controller).
-    type: str
   partition:
     description:
       - Name of the partition that contains all nodes.
     type: str
     default: trainers
-  groups:
-    description:
-      - Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
-    type: list
-    elements: str
-    default: []
   cgroups:
     description:
       - Whether cgroups confine jobs to the cores and GPUs that Slurm has allocated to these jobs. All nodes must support cgroups
@@ -129,30 +118,12 @@ options:
       - Seconds to wait for C(slurmctld) to respond, or for the node to register with it.
     type: int
     default: 120
-  state:
-    description:
-      - V(absent) stops the daemon and removes its configuration. With O(component=controller), it also deletes O(state_directory), and
-        fails if the queue contains jobs.
-    type: str
-    choices:
-      - present
-      - absent
-    default: present
-attributes:
-  check_mode:
-    description: Predicts the changes without writing anything.
-    support: full
-  diff_mode:
-    description: Shows the differences in files, services and node states.
-    support: full
-  idempotent:
-    description: A correctly configured host is not changed.
-    support: full
+extends_documentation_fragment: deeplearning.cluster.queue
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
   - module: deeplearning.cluster.slurm_info
-  - module: deeplearning.cluster.slurm_key
+  - module: deeplearning.cluster.munge_key
   - module: deeplearning.cluster.slurm_drain
 """
 
@@ -198,28 +169,39 @@ leaving:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller, node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import SlurmError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.specification import SPECIFICATION, missing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.state_directory import StateDirectoryError
 
-STEPS = {
-    ("controller", "present"): controller.ensure_present,
-    ("controller", "absent"): controller.ensure_absent,
-    ("node", "present"): node.ensure_present,
-    ("node", "absent"): node.ensure_absent,
+HARDWARE = {
+    "cpus": {"type": "int", "required": True},
+    "sockets": {"type": "int", "default": 0},
+    "cores": {"type": "int", "default": 0},
+    "threads": {"type": "int", "default": 0},
+    "memory": {"type": "int", "required": True},
+    "gpus": {"type": "int", "default": 0},
+}
+NODE = {**component.NODE, "hardware": {"type": "dict", "options": HARDWARE}}
+STEPS: component.Steps = {
+    ("controller", "present"): (controller.ensure_present, ["cluster", "nodes", "state_directory", "user"]),
+    ("controller", "absent"): (controller.ensure_absent, ["state_directory", "user"]),
+    ("node", "present"): (node.ensure_present, ["nodes", "settings"]),
+    ("node", "absent"): (node.ensure_absent, []),
 }
 
 
 def main() -> None:
-    module = AnsibleModule(**SPECIFICATION)
-    lacking = missing(module.params)
-    if lacking:
-        module.fail_json(msg="component: {0} requires {1}. Set them.".format(module.params["component"], ", ".join(lacking)))
-    try:
-        STEPS[module.params["component"], module.params["state"]](module)
-    except (KeyError, OSError, SlurmError, StateDirectoryError, ValueError) as error:
-        module.fail_json(msg=f"slurm: {error}")
+    module = AnsibleModule(
+        argument_spec={
+            **component.PARAMETERS,
+            "cluster": {"type": "str"},
+            "nodes": {"type": "list", "elements": "dict", "options": NODE},
+            "partition": {"type": "str", "default": "trainers"},
+            "cgroups": {"type": "bool", "default": False},
+            "settings": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    component.run(module, "slurm", STEPS)
 
 
 if __name__ == "__main__":

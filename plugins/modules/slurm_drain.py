@@ -12,23 +12,7 @@ description:
   - Runs on the master. Drains the nodes, so that no new job starts on them, and lists the jobs that are still running there.
   - Does nothing on a host without C(slurmctld), and for nodes that are not in the queue.
   - The module M(deeplearning.cluster.slurm) resumes nodes that this module has drained and that are members of the cluster.
-options:
-  nodes:
-    description:
-      - Host names of the nodes.
-    type: list
-    elements: str
-    required: true
-attributes:
-  check_mode:
-    description: Predicts the changes, and lists the jobs.
-    support: full
-  diff_mode:
-    description: Shows the nodes to drain.
-    support: full
-  idempotent:
-    description: Drained nodes are not changed.
-    support: full
+extends_documentation_fragment: deeplearning.cluster.queue.drain
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:

@@ -19,13 +19,7 @@ options:
       - Whether the host will run C(slurmctld).
     type: bool
     default: false
-attributes:
-  check_mode:
-    description: The module changes nothing.
-    support: full
-  diff_mode:
-    description: The module shows no differences.
-    support: none
+extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
@@ -80,23 +74,22 @@ key_digest:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware, key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import packages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"controller": {"type": "bool", "default": False}}, supports_check_mode=True)
-    lacking = hardware.missing_packages(module.params["controller"])
-    name, has_packages = hardware.distribution(THIS.read(hardware.OS_RELEASE) or "")
-    if lacking and not has_packages:
-        module.fail_json(
-            msg=f"slurm: the repositories of {name} do not contain Slurm. Use Debian or Ubuntu, or an image with the programs of "
-            f"{', '.join(lacking)}."
-        )
+    lacking = packages.missing({**hardware.PROGRAMS, **(hardware.CONTROLLER_PROGRAMS if module.params["controller"] else {})})
     try:
+        packages.check_available(lacking, "Slurm")
         found = hardware.read_hardware(detect_gpus(module))
         digest = key.digest(key.read_key())
+    except ServiceError as error:
+        module.fail_json(msg=f"slurm: {error}")
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"slurm: the host's hardware cannot be read: {error}")
     module.exit_json(

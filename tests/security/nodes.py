@@ -15,6 +15,7 @@ import yaml
 #: Modules that run on nodes, with valid arguments for each.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
+    "munge_key": {"state": "absent"},
     "node_health": {"user": "ubuntu"},
     "node_logs_export": {"name": "bert-worker2", "destination": "s3://results"},
     "node_setup": {"steps": [{"command": "true"}]},
@@ -27,7 +28,6 @@ ON_NODES = {
     "slurm": {"component": "node", "state": "absent"},
     "slurm_drain": {"nodes": ["bert-worker3"]},
     "slurm_info": {},
-    "slurm_key": {"state": "absent"},
     "ssh_trust": {"cluster": "bert", "user": "ubuntu", "authority": "ssh-ed25519 AAAA", "principals": ["i-0bbb"]},
     "training_job": {"name": "digits-1", "state": "stopped"},
     "training_job_cleanup": {"directory": "/efs/jobs"},

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.key import DROP_IN
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge.key import DROP_IN
 from hosts.cluster import job_cluster
 from local_cloud.testing import wait_until
 
@@ -80,7 +80,7 @@ os.chmod("/run/munge/munge.socket.2", 0o777)
 listener.listen()
 time.sleep(100000)
 """.strip().replace("\n", "; ")
-# Settings of munge.service in the package, and those of the role slurm
+# Settings of munge.service in the package, and those of the module munge_key
 MUNGE_DIRECTORY = ["RuntimeDirectory=munge", *(line for line in DROP_IN.splitlines() if line.startswith("RuntimeDirectory"))]
 CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('/run/munge/munge.socket.2')"
 

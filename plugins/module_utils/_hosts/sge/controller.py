@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import re
 import shutil
@@ -14,10 +13,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component, state_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import STARTED, STOPPED, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node, Settings
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import state_directory
 
 # Creates an empty queue, as the package's script init_cluster does for another kind of storage.
 CREATE = """\
@@ -45,7 +44,7 @@ def ensure_present(module: AnsibleModule) -> None:
     nodes = members(module, params["nodes"], up)
     configuration.check(settings, nodes)
     names = [node["name"] for node in params["nodes"]]
-    diff = state_directory.difference(settings.state_directory, params["user"], not module.check_mode, hosts.USER)
+    diff = state_directory.difference(settings.state_directory, hosts.USER, params["user"], create=not module.check_mode)
     written = converge(module, [*hosts.files(settings.state_directory, master), hosts.unit(hosts.CONTROLLER, settings.state_directory)])
     create(module, settings.state_directory, master)
     diff += written + services.converge_service(module, hosts.CONTROLLER, STARTED, changed=bool(written))
@@ -63,13 +62,7 @@ def ensure_present(module: AnsibleModule) -> None:
 
 def settings_of(params: dict[str, Any]) -> Settings:
     """Return the settings in the module's parameters. Raises ValueError."""
-    if not params["nodes"]:
-        raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
-    for group in params["groups"]:
-        try:
-            grp.getgrnam(group)
-        except KeyError:
-            raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
+    component.check_controller(params)
     parameters = {name: str(value) for name, value in params["parameters"].items()}
     return Settings(params["state_directory"], params["queue"], tuple(params["groups"]), parameters)
 
@@ -87,9 +80,7 @@ def members(module: AnsibleModule, described: list[dict[str, Any]], up: bool) ->
         if "slots" in values:
             found.append(Node(name, int(values["slots"]), int(values.get("gpu", 0))))
         else:
-            module.warn(
-                f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."
-            )
+            component.warn_of_missing_hardware(module, name)
     return found
 
 
@@ -140,14 +131,9 @@ def ensure_absent(module: AnsibleModule) -> None:
     installed = os.path.exists(hosts.unit_path(hosts.CONTROLLER))
     if installed and services.find_service(module, hosts.CONTROLLER).active:
         jobs = re.findall(r"^\s*(\d+)\s", commands.ask(module, "qstat", "-u", "*"), re.MULTILINE)
-        if jobs:
-            raise ServiceError(
-                "state: the queue contains {} {}. Wait until the jobs end, or cancel them with qdel.".format(
-                    "jobs" if len(jobs) > 1 else "job", ", ".join(jobs)
-                )
-            )
+        component.check_queue_is_empty(jobs, "qdel")
     diff = services.converge_service(module, hosts.CONTROLLER, STOPPED) if installed else []
     diff += converge(module, hosts.absent(hosts.CONTROLLER))
-    if shutil.which("qconf") and state_directory.remove(path, user, delete=not module.check_mode, owner=hosts.USER):
-        diff.append({"before_header": path, "after_header": path, "before": "the queue\n", "after": ""})
+    if shutil.which("qconf"):
+        diff += state_directory.remove(path, hosts.USER, user, delete=not module.check_mode)
     module.exit_json(changed=bool(diff), diff=diff)

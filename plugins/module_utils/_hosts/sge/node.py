@@ -11,6 +11,7 @@ import socket
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import check_host_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import STARTED, STOPPED, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
 
@@ -21,10 +22,8 @@ def ensure_present(module: AnsibleModule) -> None:
     node, master = params["nodes"][-1], params["nodes"][0]
     name = socket.gethostname().split(".")[0]
     # A host that has not been configured yet does not have the node's name.
-    if name != node["name"] and not module.check_mode:
-        raise ValueError(
-            f"nodes: this host's name is {name}, not {node['name']}. Run the role worker_metadata, which sets the names of the hosts."
-        )
+    if not module.check_mode:
+        check_host_name(node["name"], name)
     services.refuse_other_queue(module, "slurmd.service", "Slurm", "slurm_state")
     # The comment in the unit restarts execd if the master's address changes, because a running execd keeps the old address.
     files = [hosts.unit(hosts.NODE, comment=f" of {master['name']}, {master['address']}"), hosts.shepherd_file(node["gpus"] or 0)]

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import shutil
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import state_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import (
+    check_controller,
+    check_queue_is_empty,
+    warn_of_missing_hardware,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
     STARTED,
     STOPPED,
@@ -19,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
     drop_in,
     find_service,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration, state_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Node, Settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
     REASON,
@@ -37,6 +42,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     wait_for_controller,
 )
 
+USER = "slurm"
 DIRECTORY = "/etc/slurm"
 SLURM, GRES, CGROUP = (os.path.join(DIRECTORY, name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
 DROP_IN = """\
@@ -61,7 +67,7 @@ def ensure_present(module: AnsibleModule) -> None:
     decision = decide(described, [node["name"] for node in params["nodes"]], states)
     nodes = desired + [described[name] for name in decision.keep]
     files = files_of(settings, nodes)
-    diff = state_directory.difference(settings.state_directory, params["user"], create=not module.check_mode)
+    diff = state_directory.difference(settings.state_directory, USER, params["user"], create=not module.check_mode)
     if not module.check_mode:
         for name in decision.down:
             update_node(module, name, "down", REASON)
@@ -97,13 +103,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
 
 def settings_of(params: dict[str, Any]) -> Settings:
     """Return the settings in the module's parameters. The first node runs slurmctld. Raises ValueError."""
-    if not params["nodes"]:
-        raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
-    for group in params["groups"]:
-        try:
-            grp.getgrnam(group)
-        except KeyError:
-            raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
+    check_controller(params)
     return Settings(
         params["cluster"],
         params["nodes"][0]["name"],
@@ -127,9 +127,7 @@ def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[
         elif name in described:
             found.append(described[name]._replace(address=address))
         else:
-            module.warn(
-                f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."
-            )
+            warn_of_missing_hardware(module, name)
     return found
 
 
@@ -157,15 +155,9 @@ def ensure_absent(module: AnsibleModule) -> None:
     """
     path, user = module.params["state_directory"], module.params["user"]
     if os.path.exists(SLURM) and find_service(module, CONTROLLER).active:
-        jobs = parse_jobs(ask(module, "squeue", "--noheader", "--format=%i"))
-        if jobs:
-            raise SlurmError(
-                "state: the queue contains {} {}. Wait until the jobs end, or cancel them with scancel.".format(
-                    "jobs" if len(jobs) > 1 else "job", ", ".join(jobs)
-                )
-            )
+        check_queue_is_empty(parse_jobs(ask(module, "squeue", "--noheader", "--format=%i")), "scancel")
     diff = converge_service(module, CONTROLLER, STOPPED) if os.path.exists(drop_in(CONTROLLER)) else []
     diff += converge(module, [HostFile(file, None) for file in (SLURM, GRES, CGROUP, drop_in(CONTROLLER))])
-    if shutil.which("slurmctld", path="/usr/sbin") and state_directory.remove(path, user, delete=not module.check_mode):
-        diff.append({"before_header": path, "after_header": path, "before": "the queue\n", "after": ""})
+    if shutil.which("slurmctld", path="/usr/sbin"):
+        diff += state_directory.remove(path, USER, user, delete=not module.check_mode)
     module.exit_json(changed=bool(diff), diff=diff)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host, and determines which Slurm packages are missing."""
+"""Reads the hardware of this host. The packages of Slurm by their programs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Run = Callable[[List[str]], Tuple[int, str, str]]
 CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
-OS_RELEASE = "/etc/os-release"
-#: Packages for Debian and Ubuntu, each with a program that the package contains. A package counts as installed if its program exists.
+#: Packages for Debian and Ubuntu, each with a program that the package contains.
 PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
@@ -70,19 +69,6 @@ def parse_memory(meminfo: str) -> int:
     if not found:
         raise ValueError("/proc/meminfo contains no MemTotal")
     return int(int(found[1]) / 1024 * MEMORY_SHARE)
-
-
-def missing_packages(controller: bool) -> list[str]:
-    """Return the packages that are missing on this host."""
-    programs = {**PROGRAMS, **(CONTROLLER_PROGRAMS if controller else {})}
-    return sorted(package for program, package in programs.items() if not os.access(program, os.X_OK))
-
-
-def distribution(release: str) -> tuple[str, bool]:
-    """Return the name of the distribution from the contents of os-release, and whether its repositories contain Slurm's packages."""
-    values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', release, re.MULTILINE))
-    families = {values.get("ID", ""), *values.get("ID_LIKE", "").split()}
-    return values.get("PRETTY_NAME") or values.get("ID") or "this distribution", bool(families & {"debian", "ubuntu"})
 
 
 def has_cgroups(run: Run) -> bool:

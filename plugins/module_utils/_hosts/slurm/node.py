@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import check_host_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
     STARTED,
     STOPPED,
@@ -78,10 +79,8 @@ def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
             "nodes: the node component needs exactly one entry: this host and its hardware. Use the return value of slurm_info."
         )
     name = nodes[0]["name"]
-    if host_name not in (None, name):
-        raise ValueError(
-            f"nodes: this host's name is {host_name}, not {name}. Run the role worker_metadata, which sets the names of the hosts."
-        )
+    if host_name is not None:
+        check_host_name(name, host_name)
     return Node(name, nodes[0]["address"], configuration.hardware_of(nodes[0]["hardware"]))
 
 

@@ -38,28 +38,6 @@ def test_gpus_need_device_files(monkeypatch, has_devices, gpus):
 
 
 @pytest.mark.parametrize(
-    ("release", "name", "has_packages"),
-    [
-        ('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\n', "Debian GNU/Linux 12 (bookworm)", True),
-        ('PRETTY_NAME="Ubuntu 24.04 LTS"\nID=ubuntu\nID_LIKE=debian\n', "Ubuntu 24.04 LTS", True),
-        ('ID="amzn"\nID_LIKE="fedora"\nPRETTY_NAME="Amazon Linux 2023.6"\n', "Amazon Linux 2023.6", False),
-        ("", "this distribution", False),
-    ],
-)
-def test_debian_and_ubuntu_have_packages(release, name, has_packages):
-    assert hardware.distribution(release) == (name, has_packages)
-
-
-def test_packages_are_found_by_their_programs(monkeypatch, tmp_path):
-    program = tmp_path / "scontrol"
-    monkeypatch.setattr(hardware, "PROGRAMS", {str(program): "slurm-client"})
-    monkeypatch.setattr(hardware, "CONTROLLER_PROGRAMS", {str(tmp_path / "slurmctld"): "slurmctld"})
-    assert hardware.missing_packages(True) == ["slurm-client", "slurmctld"]
-    program.touch(0o755)
-    assert hardware.missing_packages(False) == []
-
-
-@pytest.mark.parametrize(
     ("controllers", "container", "plugin", "usable"),
     [
         ("cpuset cpu io memory pids", 1, True, True),

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: slurm_key
+module: munge_key
 version_added: 0.2.0
-short_description: Distributes the MUNGE key of a Slurm cluster
+short_description: Distributes the MUNGE key of a cluster with a queue
 description:
   - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns the key. With O(key), writes this
     key.
@@ -45,12 +45,13 @@ attributes:
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
+  - module: deeplearning.cluster.sge
   - module: deeplearning.cluster.slurm
 """
 
 EXAMPLES = r"""
 - name: Create the key on the master
-  deeplearning.cluster.slurm_key:
+  deeplearning.cluster.munge_key:
   become: true
   register: master
   no_log: true
@@ -64,8 +65,8 @@ key:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.key import encode, ensure_key, ensure_no_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import SlurmError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge.key import encode, ensure_key, ensure_no_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 
 
 def main() -> None:
@@ -82,8 +83,8 @@ def main() -> None:
             diff = ensure_no_key(module)
             module.exit_json(changed=bool(diff), diff=diff)
         diff, key = ensure_key(module, module.params["key"], replace=module.params["replace"])
-    except (KeyError, OSError, SlurmError, ValueError) as error:
-        module.fail_json(msg=f"slurm key: {error}")
+    except (KeyError, OSError, ServiceError, ValueError) as error:
+        module.fail_json(msg=f"munge_key: {error}")
     returned = {"key": encode(key)} if key and not module.params["key"] else {}
     module.exit_json(changed=bool(diff), diff=diff, **returned)
 

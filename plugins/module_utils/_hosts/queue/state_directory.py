@@ -17,7 +17,6 @@ from typing import Collection
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
 
-USER = "slurm"
 FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
 MODE = 0o700
 
@@ -34,25 +33,27 @@ def unmounted(path: str, fstab: str, is_mounted: Collection[str]) -> str | None:
     return nearest if nearest and nearest not in is_mounted else None
 
 
-def difference(path: str, login_user: str, create: bool, owner: str = "") -> list[dict[str, str]]:
-    """Ensure that the directory exists on mounted storage, and return the diff. Raises OSError, StateDirectoryError."""
+def difference(path: str, owner: str, login_user: str, create: bool) -> list[dict[str, str]]:
+    """Ensure that the directory exists on mounted storage, and return the diff. `owner` is the queue's user.
+
+    Raises the same errors as `ensure`.
+    """
     mounts = {"/"} | {line.split()[1] for line in (THIS.read(MOUNTS) or "").splitlines()}
     missing = unmounted(path, THIS.read(FSTAB) or "", mounts)
     if missing and create:
         raise StateDirectoryError(
             f"state_directory: {missing} is not mounted, so {path} would be on this host's own disk. Run the role shared_storage."
         )
-    if not ensure(path, login_user, create, owner):
+    if not ensure(path, owner, login_user, create):
         return []
-    return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {owner or USER}\n"}]
+    return [{"before_header": path, "after_header": path, "before": "", "after": f"directory of {owner}\n"}]
 
 
-def ensure(path: str, login_user: str, create: bool, owner: str = "") -> bool:
+def ensure(path: str, owner: str, login_user: str, create: bool) -> bool:
     """Ensure that the directory exists and that only the queue's user can access it. Return whether it has to be created or changed.
 
     If `create` is false, nothing is changed. Raises OSError, and StateDirectoryError if another user could replace the directory.
     """
-    owner = owner or USER
     try:
         account = pwd.getpwnam(owner)
     except KeyError:
@@ -105,8 +106,7 @@ def _open_parent(path: str, trusted: dict[int, int]) -> int:
             if status.st_uid not in trusted or shared:
                 raise StateDirectoryError(
                     f"state_directory: users other than root and the login user can write to {reached}, so they could replace the queue."
-                    " Choose another directory, such as /var/lib/slurm/slurmctld. On a local disk, the queue is lost if the master is "
-                    "replaced."
+                    " Choose another directory. On the master's own disk, the queue is lost if the master is replaced."
                 )
     except BaseException:
         os.close(descriptor)
@@ -123,13 +123,11 @@ def _own(parent: int, name: str, account: pwd.struct_passwd) -> None:
         os.close(descriptor)
 
 
-def remove(path: str, login_user: str, delete: bool, owner: str = "") -> bool:
-    """If `delete` is true, delete the directory and the queue in it. Return whether the directory existed. Raises the same errors as
-    `ensure`.
-    """
-    ensure(path, login_user, create=False, owner=owner)
+def remove(path: str, owner: str, login_user: str, delete: bool) -> list[dict[str, str]]:
+    """If `delete` is true, delete the directory and the queue in it. Return the diff. Raises the same errors as `ensure`."""
+    ensure(path, owner, login_user, create=False)
     if not os.path.lexists(path):
-        return False
+        return []
     if delete:
         shutil.rmtree(path)
-    return True
+    return [{"before_header": path, "after_header": path, "before": "the queue\n", "after": ""}]

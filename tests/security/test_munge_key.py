@@ -27,11 +27,11 @@ import json, os, re, sys
 folder, payload = {folder!r}, sys.stdin.read()
 path = os.path.join(folder, "key")
 own = open(path).read() if os.path.exists(path) else ""
-module = re.search(r"modules\\.(slurm\\w*)", payload)[1]
+module = re.search(r"modules\\.(slurm\\w*|munge_key)", payload)[1]
 answer = {{"changed": False}}
 if module == "slurm_info":
     answer.update(hardware={hardware!r}, missing_packages=[], cgroups=True, key_digest="0123456789ab" if own or {lie!r} is not None else "")
-elif module == "slurm_key":
+elif module == "munge_key":
     given = re.search(r'"key": *"([^"]+)"', payload)
     replaced = re.search(r'"replace": *true', payload)
     if {lie!r} is None:

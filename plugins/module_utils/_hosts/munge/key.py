@@ -31,7 +31,7 @@ SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
 # Running jobs hide the directory in which munged listens. If systemd replaced this directory when munged restarts, jobs would see the new
 # directory.
 DROP_IN = f"""\
-# The role deeplearning.cluster.slurm writes this file.
+# The module deeplearning.cluster.munge_key writes this file.
 [Service]
 Environment="OPTIONS=--key-file={PATH}"
 RuntimeDirectoryPreserve=yes
@@ -75,7 +75,7 @@ def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = Fals
 
     Return the diffs and the key.
 
-    In check mode, None is returned in place of a new key. Raises OSError, SlurmError and ValueError.
+    In check mode, None is returned in place of a new key. Raises OSError, ServiceError and ValueError.
     """
     before = read_key()
     key = decode(given) if given else None if replace else before

@@ -6,7 +6,7 @@ import os
 import pwd
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
 
 KEY = bytes(range(128))
 

@@ -10,11 +10,11 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 
-class ActionModule(NodeAction, module="slurm_key"):
+class ActionModule(NodeAction, module="munge_key"):
     """Runs the module on a node and filters the module result."""
 
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        return {**result, **self._execute_module("deeplearning.cluster.slurm_key", task_vars=task_vars)}
+        return {**result, **self._execute_module("deeplearning.cluster.munge_key", task_vars=task_vars)}

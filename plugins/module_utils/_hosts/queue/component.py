@@ -1,0 +1,75 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the modules that configure a queue have in common: their parameters, the choice of their steps, and the checks of the controller."""
+
+from __future__ import annotations
+
+import grp
+from typing import Any, Callable, Mapping, Sequence, Tuple
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+
+#: The parameters that all these modules have.
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "component": {"type": "str", "choices": ["controller", "node"], "required": True},
+    "state_directory": {"type": "path"},
+    "user": {"type": "str"},
+    "groups": {"type": "list", "elements": "str", "default": []},
+    "parameters": {"type": "dict", "default": {}},
+    "timeout": {"type": "int", "default": 120},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+#: The parameters that the entry of each node has.
+NODE: dict[str, dict[str, Any]] = {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
+
+Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence[str]]]
+"""The step of each component and state, and the parameters without defaults that it needs."""
+
+
+def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
+    """Run the step of the component and state in the module's parameters. If it cannot run or fails, fail the module."""
+    step, needed = steps[module.params["component"], module.params["state"]]
+    lacking = [name for name in needed if module.params[name] is None]
+    if lacking:
+        module.fail_json(msg="component: {0} requires {1}. Set them.".format(module.params["component"], ", ".join(lacking)))
+    try:
+        step(module)
+    except (KeyError, OSError, ServiceError, StateDirectoryError, ValueError) as error:
+        module.fail_json(msg=f"{queue}: {error}")
+
+
+def check_controller(params: Mapping[str, Any]) -> None:
+    """Raise ValueError if there are no nodes, or if a group does not exist on this host."""
+    if not params["nodes"]:
+        raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
+    for group in params["groups"]:
+        try:
+            grp.getgrnam(group)
+        except KeyError:
+            raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
+
+
+def warn_of_missing_hardware(module: AnsibleModule, name: str) -> None:
+    """Warn that the hardware of a node is unknown, so that no job can run there."""
+    module.warn(f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when the node responds.")
+
+
+def check_host_name(name: str, host_name: str) -> None:
+    """Raise ValueError if this host's name is not that of its node."""
+    if host_name != name:
+        raise ValueError(
+            f"nodes: this host's name is {host_name}, not {name}. Run the role worker_metadata, which sets the names of the hosts."
+        )
+
+
+def check_queue_is_empty(jobs: Sequence[str], program: str) -> None:
+    """Raise ServiceError if the queue contains jobs. `program` cancels jobs."""
+    if jobs:
+        raise ServiceError(
+            "state: the queue contains {} {}. Wait until the jobs end, or cancel them with {}.".format(
+                "jobs" if len(jobs) > 1 else "job", ", ".join(jobs), program
+            )
+        )
