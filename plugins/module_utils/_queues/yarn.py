@@ -182,7 +182,7 @@ def reason(application: Mapping[str, Any], count: int) -> str:
     """Return why an application waits."""
     if application.get("state") == "RUNNING":
         return f"it has {held(application)} of {count} hosts"
-    return str(application.get("diagnostics") or "").strip() or "its ApplicationMaster has not started"
+    return " ".join(str(application.get("diagnostics") or "").split()) or "its ApplicationMaster has not started"
 
 
 def cancel(ids: Sequence[str]) -> Command:

@@ -136,7 +136,7 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             file.write(systemd.program(PROGRAM, lead))
         start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
         write_private(os.path.join(place, "hold"), start)
-        kept = {key: params[key] for key in (*PARAMETERS, "directory", "metadata_directory", "user")}
+        kept = {key: params[key] for key in (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")}
         write_private(os.path.join(place, hold.PARAMETERS), json.dumps({"queue": params["queue"], "parameters": kept}))
         if QUEUES[params["queue"]].is_http:
             reservation.start(module.run_command, params["name"], params["stop_timeout"])
@@ -212,7 +212,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
         if not entry or not entry.is_active:
             return
         # This command fails if the job has just ended, or if another host has just cancelled the job.
-        is_cancelled = is_cancelled or run(["timeout", hold.COMMAND_TIMEOUT, *queue.cancel([entry.id])])[0] == 0
+        is_cancelled = is_cancelled or hold.ask(queue, queue.cancel([entry.id]), run)[0] == 0
         if time.monotonic() > end:
             raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
         time.sleep(hold.INTERVAL)

@@ -166,7 +166,7 @@ def test_stages(state, containers, stage):
 
 
 def test_entries_are_read_with_their_reasons_and_places():
-    accepted = application(TENTH, "later", diagnostics=" AM resource limit exceeded \n")
+    accepted = application(TENTH, "later", diagnostics=" AM resource limit\nexceeded \n")
     own = apps(accepted, application(FIRST, "digits", "RUNNING", runningContainers=2), application(SECOND, "new"))
     assert yarn.read_entries(own, apps(application(FIRST, type="SPARK"), accepted, application(SECOND))) == {
         "digits": Entry(FIRST, WAITING, "it has 1 of 2 hosts", 0),

@@ -6,6 +6,7 @@ import os
 import pwd
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
@@ -16,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     systemd,
     unpack,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import yarn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Entry, QueueError
@@ -102,9 +104,6 @@ def failure(job):
 
 
 def test_a_job_runs_when_yarn_has_allocated_all_of_its_hosts(cluster, job, runs):
-    cluster.nodes[0].state = "UNHEALTHY"
-    threading.Timer(0.5, lambda: setattr(cluster.nodes[0], "state", "RUNNING")).start()
-    cluster.nodes[0].state = "RUNNING"
     identity = submit(job)
     assert reservation.Reservation(job).run() == 0
     assert runs == [HOSTS]
@@ -120,7 +119,7 @@ def test_a_job_runs_when_yarn_has_allocated_all_of_its_hosts(cluster, job, runs)
 def test_a_job_waits_until_all_hosts_are_free(cluster, job, runs):
     other = submit(job, name="other", host_count=1)
     wait_until(lambda: cluster.applications[other].shown()["runningContainers"] == 2)
-    submit(job)
+    identity = submit(job)
     unit = reservation.Reservation(job)
     thread = threading.Thread(target=unit.wait_for_hosts)
     thread.start()
@@ -129,18 +128,12 @@ def test_a_job_waits_until_all_hosts_are_free(cluster, job, runs):
     assert thread.is_alive()
     cluster.kill(other)
     thread.join(30)
-    assert unit.containers(submit_id(cluster)) != []
-
-
-def submit_id(cluster):
-    return max(cluster.applications)
+    assert sorted(unit.containers(identity)) == sorted(HOSTS)
 
 
 def test_a_second_job_that_would_wait_is_refused(cluster, job):
-    cluster.nodes[0].memory = 4096
-    cluster.nodes[1].memory = cluster.nodes[2].memory = 4097
+    cluster.nodes[0].state = "LOST"
     first = submit(job, name="first")
-    cluster.nodes[0].memory = 1500
     with pytest.raises(QueueError, match=r"queue: job first already waits in YARN\. .* or stop first\."):
         submit(job)
     assert list(cluster.applications) == [first]
@@ -148,7 +141,6 @@ def test_a_second_job_that_would_wait_is_refused(cluster, job):
 
 def test_a_host_that_yarn_does_not_choose_runs_nothing(cluster, job, runs):
     job.parameters["host_count"] = 2
-    cluster.nodes[1].memory -= 100
     cluster.nodes[1].state = "UNHEALTHY"
     identity = submit(job)
     assert reservation.Reservation(job).run() == 0
@@ -159,8 +151,7 @@ def test_a_host_that_yarn_does_not_choose_runs_nothing(cluster, job, runs):
 
 def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster, job, runs):
     cluster.nodes[0].state = "LOST"
-    identity = submit(job, hosts=job.parameters["hosts"], host_count=2)
-    job.parameters["host_count"] = 3
+    identity = submit(job)
     threading.Timer(0.5, lambda: hold.ask(QUEUES["yarn"], yarn.cancel([identity]))).start()
     assert reservation.Reservation(job).run() == 0
     assert (runs, failure(job)) == ([], None)
@@ -231,6 +222,54 @@ def test_a_resource_manager_that_does_not_respond_is_asked_again(cluster, job, r
     assert reservation.Reservation(job).run() == 0
     assert runs == [HOSTS]
     assert capsys.readouterr().err == "a request to YARN failed: Connection refused.\n" * 3
+
+
+def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypatch, tmp_path):
+    monkeypatch.setattr(hold, "HELD", str(tmp_path / "all"))
+    monkeypatch.setattr(queue.host, "read_metadata", lambda _directory, _generation: {})
+    place = hold.directory("digits")
+    commands = []
+
+    def run(command):
+        commands.append([command[0], os.path.exists(f"{place}/hold")])
+        return 0, "", ""
+
+    module = SimpleNamespace(params={**job.parameters, "generation": ""}, run_command=run, check_mode=False)
+    assert queue.install(module, job.paths)["changed"]
+    assert commands == [["systemctl", False], ["systemd-run", True]], "a unit that is stopped deletes the directory"
+    kept = hold.read_job(place)
+    submit(kept)
+    assert reservation.Reservation(kept).wait_for_hosts()
+
+
+def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_path):
+    """With the functions that are the same for all queues."""
+    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(queue, "SEARCH", f"/usr/bin:{tmp_path}/{HOSTS[0]}/bin")
+    queue.check(hold.run, "yarn", HOSTS)
+    cluster.nodes[0].state = "LOST"
+    with pytest.raises(RefusalError, match=r"queue: deeplearning-worker1 cannot be used, because YARN does not know them\. Run the job "):
+        queue.check(hold.run, "yarn", HOSTS)
+    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+    identity = queue.submit(module, job.paths)["queue_id"]
+    assert queue.submit(module, job.paths) == {"changed": False, "queue_id": identity}
+    found = records.read_queued(job.paths)
+    assert (found["queue"], found["id"]) == ("yarn", identity)
+    status = {"name": job.name, "state": "queued", "queue": found, "attempts": []}
+    queue.complete(hold.run, [status])
+    assert status["state"] == "queued"
+    assert status["queue"]["reason"] in ("its ApplicationMaster has not started", "it has 0 of 3 hosts", "it has 1 of 3 hosts")
+    queue.cancel(hold.run, job)
+    assert cluster.applications[identity].state == "KILLED"
+    queue.complete(hold.run, [status])
+    assert status["state"] == "stopped"
+
+
+def test_a_user_whom_yarn_refuses_is_named(cluster, job):
+    cluster.refused_users.add("deeplearning")
+    with pytest.raises(QueueError) as error:
+        submit(job)
+    assert str(error.value).startswith("queue: a request to YARN failed: HTTP 400: User deeplearning does not have permission to submit ")
 
 
 @pytest.fixture
