@@ -1,6 +1,6 @@
 """A stand-in for YARN: the ResourceManager's REST API, a scheduler, and nodes that really run the containers' commands.
 
-It behaves as Hadoop's pages "ResourceManager REST API's" and sources say: states, ids, RemoteException, users in the query, lists that are
+It behaves as Hadoop's pages "ResourceManager REST API's" and sources say: states, IDs, RemoteException, users in the query, lists that are
 objects if they contain one object, and commands that NodeManagers run as `bash -c "COMMAND"`. The scheduler only knows memory. The
 distributed shell's ApplicationMaster is the program `MASTER`, which the command runs in place of Java.
 

@@ -163,7 +163,7 @@ def read_entries(own: str, waiting: str) -> dict[str, Entry]:
 
 
 def number(identity: str) -> tuple[int, ...]:
-    """Return the numbers in the id of an application, by which applications are sorted."""
+    """Return the numbers in the ID of an application, by which applications are sorted."""
     return tuple(int(each) for each in identity.split("_")[1:] if each.isdigit())
 
 
@@ -223,7 +223,7 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the id of the entry."""
+    """Return the ID of the entry."""
     return environment.get(IDENTITY, "")
 
 

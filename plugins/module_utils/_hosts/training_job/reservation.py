@@ -74,7 +74,7 @@ class Reservation(hold.Holder):
         return status
 
     def wait_for_hosts(self) -> tuple[str, list[str]] | None:
-        """Return the id of the entry and the allocated hosts, or None if the job does not run on this host. Raises one of ERRORS."""
+        """Return the ID of the entry and the allocated hosts, or None if the job does not run on this host. Raises one of ERRORS."""
         end = time.monotonic() + SUBMISSION_TIMEOUT
         last: Entry | None = None
         while not self.cancelled.wait(INTERVAL):

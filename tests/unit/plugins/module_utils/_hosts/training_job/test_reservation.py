@@ -94,7 +94,7 @@ def runs(monkeypatch, units):
 
 
 def submit(job, **changes):
-    """Submit the job, and return the id of the application."""
+    """Submit the job, and return the ID of the application."""
     found = QUEUES["yarn"].submit(queue.request(hold.run, {**job.parameters, **changes}, QUEUES["yarn"]))
     return queue.ask(hold.run, QUEUES["yarn"], found)
 
@@ -274,7 +274,7 @@ def test_a_user_whom_yarn_refuses_is_named(cluster, job):
 
 @pytest.fixture
 def running(cluster, job, monkeypatch):
-    """A unit whose job is running, and the id of its application."""
+    """A unit whose job is running, and the ID of its application."""
     identity = submit(job)
     unit = reservation.Reservation(job)
     assert unit.wait_for_hosts() == (identity, HOSTS)
