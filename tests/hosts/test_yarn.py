@@ -92,7 +92,7 @@ def test_a_training_job_runs_on_the_hosts_that_yarn_has_reserved(queue: Yarn) ->
     given = json.dumps({f"training_job_{key}": value for key, value in options.items()})
     done = queue.play("training_job", arguments=("-e", given))
     assert "digits succeeded" in re.sub(r"\s+", " ", done.stdout)
-    ranks = [json.loads(queue.master.ssh(f"cat /efs/jobs/digits/status/{name}").stdout) for name in ("agent0.json", "agent2.json")]
+    ranks = [json.loads(queue.master.ssh(f"cat /efs/jobs/digits/status/{name}").stdout) for name in ("rank0.json", "rank2.json")]
     assert {each["state"] for each in ranks} == {"succeeded"}
     wait(lambda: queue.applications()["digits"]["state"] == "FINISHED")
     assert queue.applications()["digits"]["finalStatus"] == "SUCCEEDED"

@@ -62,14 +62,14 @@ def read_nodes(output: str) -> list[dict[str, Any]]:
 def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
     """Return the objects in a response. A list with one object can be an object, and an empty list null."""
     document = json.loads(output)
-    found = (document.get(wrapper) or {}) if wrapper in document else document
-    each = found.get(name) or []
+    found = document.get(wrapper, document) if isinstance(document, dict) else None
+    each = (found.get(name) if isinstance(found, dict) else None) or []
     return [item for item in (each if isinstance(each, list) else [each]) if isinstance(item, dict)]
 
 
 def read_hosts(output: str) -> list[str]:
     """Return the names of the nodes on which containers can start."""
-    return [str(node["nodeHostName"]) for node in read_nodes(output)]
+    return [str(node.get("nodeHostName")) for node in read_nodes(output)]
 
 
 def submit(request: Request) -> Command:
@@ -86,9 +86,12 @@ def submit(request: Request) -> Command:
             f"queue: job {waiting[0]} already waits in YARN. Two jobs that wait for entire hosts could wait for each other forever."
             f" Submit this job when {waiting[0]} has started, or stop {waiting[0]}."
         )
-    application = json.loads(new)
-    memory, cores = container_size(read_nodes(nodes), application["maximum-resource-capability"])
-    return ["POST", f"{API}/apps", json.dumps(submission(request, str(application["application-id"]), memory, cores))]
+    try:
+        application = json.loads(new)
+        memory, cores = container_size(read_nodes(nodes), application["maximum-resource-capability"])
+        return ["POST", f"{API}/apps", json.dumps(submission(request, str(application["application-id"]), memory, cores))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise QueueError(f"queue: YARN's response is not valid: {error!r}. Check the version of YARN.") from error
 
 
 def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any]) -> tuple[int, int]:
@@ -197,7 +200,7 @@ def show(identity: str) -> Command:
 
 def read_application(output: str) -> dict[str, Any]:
     """Return the application in the response."""
-    return dict(json.loads(output).get("app") or {})
+    return next(iter(entries(output, "", "app")), {})
 
 
 def show_attempts(identity: str) -> Command:
@@ -207,14 +210,14 @@ def show_attempts(identity: str) -> Command:
 
 def show_containers(identity: str, attempts: str) -> Command:
     """Return the request that shows the containers of the last of these attempts."""
-    last = max((int(attempt["id"]) for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
+    last = max((int(attempt.get("id") or 1) for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
     return ["GET", f"{API}/apps/{identity}/appattempts/{identity.replace('application', 'appattempt')}_{last:06d}/containers"]
 
 
 def read_containers(output: str) -> list[str]:
     """Return the names of the nodes on which containers are running, without the ApplicationMaster's container, which has the number 1."""
-    containers = [(str(each["containerId"]), str(each["assignedNodeId"])) for each in entries(output, "containers", "container")]
-    return [node.partition(":")[0] for identity, node in containers if int(identity.rpartition("_")[2]) > 1]
+    containers = [(str(each.get("containerId")), str(each.get("assignedNodeId"))) for each in entries(output, "containers", "container")]
+    return [node.partition(":")[0] for identity, node in containers if not re.search("_0*1$", identity)]
 
 
 def allocation(environment: Mapping[str, str]) -> Command:

@@ -202,6 +202,13 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
     )
 
 
+def leave(run: users.Run, job: hold.Job) -> None:
+    """Cancel a job on behalf of one of its hosts, and end the unit that waits for the queue on this host. Raises QueueError."""
+    cancel(run, job)
+    if QUEUES[job.queue].is_http:
+        reservation.stop(run, job.name)
+
+
 def cancel(run: users.Run, job: hold.Job) -> None:
     """Cancel a job on behalf of one of its hosts, and wait until it has left the queue. Raises QueueError."""
     queue = QUEUES[job.queue]

@@ -174,7 +174,7 @@ class Reservation(hold.Holder):
 
 
 def stop(run: users.Run, job: str) -> None:
-    """Stop the unit of a job that was not submitted. The unit deletes the job's directory."""
+    """Stop the unit of a job that has not been submitted, or has left the queue. The unit deletes the job's directory."""
     run(["systemctl", "stop", unit_name(job)])
 
 

@@ -12,8 +12,8 @@ import json
 import re
 import socket
 import urllib.error
-import urllib.parse
 import urllib.request
+import urllib.response
 from xml.etree import ElementTree
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.yarn import OWNER
@@ -57,7 +57,8 @@ def open_url(method: str, url: str, body: str) -> urllib.response.addinfourl:
     data = body.encode() if method != "GET" else None
     request = urllib.request.Request(f"{url}{query}user.name={OWNER}", data, headers, method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return opener.open(request, timeout=TIMEOUT)
+    response: urllib.response.addinfourl = opener.open(request, timeout=TIMEOUT)
+    return response
 
 
 def refusal(error: urllib.error.HTTPError) -> str:

@@ -149,6 +149,18 @@ def test_a_job_that_yarn_cannot_start_is_refused(changes, message):
 
 
 @pytest.mark.parametrize(
+    ("new", "reason"),
+    [("[]", "TypeError"), ("{}", "KeyError('maximum-resource-capability')"), ('{"maximum-resource-capability": {}}', "KeyError('memory')")],
+)
+def test_a_response_that_is_not_valid_is_reported(new, reason):
+    answers = [*request().answers[:2], new]
+    with pytest.raises(QueueError) as error:
+        yarn.submit(request(answers=answers))
+    assert str(error.value).startswith(f"queue: YARN's response is not valid: {reason}")
+    assert str(error.value).endswith(". Check the version of YARN.")
+
+
+@pytest.mark.parametrize(
     ("state", "containers", "stage"),
     [
         *((state, 0, WAITING) for state in ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")),
@@ -173,7 +185,8 @@ def test_entries_are_read_with_their_reasons_and_places():
         "new": Entry(SECOND, WAITING, "its ApplicationMaster has not started", 1),
         "later": Entry(TENTH, WAITING, "AM resource limit exceeded", 2),
     }
-    assert yarn.read_entries(apps(), apps()) == yarn.read_entries('{"apps": {}}', "") == {}
+    for nothing in (apps(), '{"apps": {}}', '{"apps": 7}', '{"apps": {"app": [7]}}', "[]"):
+        assert yarn.read_entries(nothing, nothing) == {}
 
 
 def test_a_job_that_is_not_accepted_any_more_has_no_place():
@@ -248,7 +261,7 @@ def test_the_other_requests():
     assert queue.cancel([FIRST]) == ["PUT", f"/ws/v1/cluster/apps/{FIRST}/state", '{"state": "KILLED"}']
     assert yarn.show(FIRST) == ["GET", f"/ws/v1/cluster/apps/{FIRST}"]
     assert yarn.read_application('{"app": {"progress": 50.0}}') == {"progress": 50.0}
-    assert yarn.read_application("{}") == {}
+    assert yarn.read_application("{}") == yarn.read_application("[]") == {}
     environment = {"DEEPLEARNING_QUEUE_HOSTS": "w1:w2", "DEEPLEARNING_QUEUE_ID": FIRST}
     assert subprocess.run(queue.allocation(environment), capture_output=True, text=True, check=True).stdout == "w1\nw2\n"
     assert queue.allocation({}) == ["printf", r"%s\n", ""]

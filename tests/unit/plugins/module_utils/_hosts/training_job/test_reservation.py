@@ -259,7 +259,9 @@ def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_p
     queue.complete(hold.run, [status])
     assert status["state"] == "queued"
     assert status["queue"]["reason"] in ("its ApplicationMaster has not started", "it has 0 of 3 hosts", "it has 1 of 3 hosts")
-    queue.cancel(hold.run, job)
+    commands = []
+    queue.leave(lambda command: commands.append(command) or (0, "", ""), job)
+    assert commands == [["systemctl", "stop", "deeplearning_hold-digits.service"]], "the unit would wait for a job that was not submitted"
     assert cluster.applications[identity].state == "KILLED"
     queue.complete(hold.run, [status])
     assert status["state"] == "stopped"
