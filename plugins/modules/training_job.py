@@ -194,7 +194,7 @@ options:
       - Name of the queue that decides when the job runs and, with O(host_count), on which hosts. The job does not share its hosts.
       - Required with O(state=queued) and O(state=submitted). With O(state=prepared), the module checks the queue.
     type: str
-    choices: [sge, slurm]
+    choices: [sge, slurm, yarn]
     version_added: 0.2.0
   queue_hosts:
     description:

@@ -223,7 +223,7 @@ EXPORT: schema.Schema = {
 #: The entry of a job in a queue, `status/queue`.
 ENTRY: schema.Schema = {
     "queue": schema.text(40, r"[a-z0-9_]+", "the name of a queue"),
-    "id": schema.text(40, r"[0-9.]+", "the ID of a job"),
+    "id": schema.text(60, r"[0-9.]+|application_[0-9]+_[0-9]+", "the ID of a job"),
     "submitted": schema.seconds(),
     "failure": optional(schema.text(SENTENCE_LIMIT)),
 }

@@ -21,6 +21,12 @@ USER = "root"
 #: Matches the ID of an entry in the queue.
 ID = r"[0-9]{1,18}"
 
+#: Matches the ID of an entry in YARN.
+APPLICATION_ID = r"application_[0-9]{1,18}_[0-9]{1,18}"
+
+#: The variable that names the allocated hosts, separated by colons, for queues that do not tell this to all hosts.
+HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
+
 # Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.
 REASON_LIMIT = 200
 
@@ -42,6 +48,7 @@ class Request(NamedTuple):
     job after `minutes`. If `minutes` is 0, the job has no time limit.
 
     `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
+    `answers` contains the output of each of the queue's `questions`.
     """
 
     job: str
@@ -52,6 +59,7 @@ class Request(NamedTuple):
     finish: Sequence[str]
     minutes: int
     lead: Sequence[str] = ()
+    answers: Sequence[str] = ()
 
 
 class Entry(NamedTuple):
@@ -74,8 +82,9 @@ class Entry(NamedTuple):
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
-    `title` is the name of the queue in messages, and `playbook` is the playbook that configures the queue. While its `service` runs on a
-    host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can start on a host in this state.
+    `title` is the name of the queue in messages, and `setup` is the sentence that says how to add a host to the queue, without a full stop.
+    While its `service` runs on a host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can
+    start on a host in this state. `read_hosts` returns the names of the queue's hosts from the output of `show_hosts`.
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
     `allocation` returns the command that shows the allocated hosts, and `identity` returns the ID of the entry. Both functions read the
@@ -85,10 +94,13 @@ class Queue(NamedTuple):
     The program `lead` of a job uses `mark_started`, `on_host`, which returns the command that runs a command on one of the hosts, and
     `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its
     ID, has ended or is being cancelled, from the output of `show_own`.
+
+    If `is_http` is true, the queue only reserves hosts. Its commands are HTTP requests (a method, a path, and a body if there is one),
+    except `allocation`, and its hosts have names of their own. A unit on each host waits until the queue has allocated the hosts.
     """
 
     title: str
-    playbook: str
+    setup: str
     programs: Sequence[str]
     service: str
     show_host: Callable[[str], Command]
@@ -106,11 +118,19 @@ class Queue(NamedTuple):
     on_host: Callable[[str, Sequence[str], Sequence[str]], Command] | None = None
     environment: Sequence[str] = ()
     has_ended: Callable[[str, str], bool] | None = None
+    is_http: bool = False
+    questions: Sequence[Command] = ()
+    read_hosts: Callable[[str], list[str]] = str.split
+
+
+def unit_name(job: str) -> str:
+    """Return the name of the unit that holds a host for a job, in queues that do not run `hold` themselves."""
+    return f"deeplearning_hold-{job}.service"
 
 
 def read_id(output: str) -> str:
     """Return the ID of the job's entry from the output of the command that submits a job. Raises QueueError."""
-    found = re.match(rf"({ID})(?:;\S*)?\s*$", output)
+    found = re.match(rf"({APPLICATION_ID}|{ID})(?:;\S*)?\s*$", output)
     if not found:
         raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's ID. Check the queue.")
     return found[1]

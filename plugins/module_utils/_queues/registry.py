@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import sge, slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import sge, slurm, yarn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Queue
 
 QUEUES: dict[str, Queue] = {
     "sge": sge.QUEUE,
     "slurm": slurm.QUEUE,
+    "yarn": yarn.QUEUE,
 }

@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     ALLOCATED,
     CANCELLED,
     ENDED,
+    HOSTS,
     ID,
     REASON_LIMIT,
     USER,
@@ -39,8 +40,6 @@ ROW = re.compile(rf"\s*({ID})\s")
 
 # The job's environment, which replaces the environment of the user who submits the job.
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-# The variable with the names of the job's hosts, separated by colons. SGE lists the hosts only on the first host.
-HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
 
 
 def show_host(name: str) -> Command:
@@ -148,7 +147,7 @@ def has_ended(own: str, identity: str) -> bool:
 
 QUEUE = Queue(
     title="SGE",
-    playbook="sge",
+    setup="Run the playbook deeplearning.cluster.sge",
     programs=("cut", "printf", "qalter", "qconf", "qdel", "qrsh", "qstat", "qsub"),
     service="sge_execd.service",
     show_host=show_host,

@@ -121,7 +121,7 @@ def identity(environment: Mapping[str, str]) -> str:
 
 QUEUE = Queue(
     title="Slurm",
-    playbook="slurm",
+    setup="Run the playbook deeplearning.cluster.slurm",
     programs=("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"),
     service="slurmd.service",
     show_host=show_host,

@@ -23,9 +23,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, resource_manager, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
@@ -104,6 +104,13 @@ def run(command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int, str, str]:
+    """Run a command of a queue, or send it to the queue's API. Return its exit status, output and errors."""
+    if queue.is_http:
+        return resource_manager.send(*command)
+    return run(["timeout", COMMAND_TIMEOUT, *command])
+
+
 def own_name() -> str:
     """Return the name that this host has in the cluster."""
     return os.uname().nodename.partition(".")[0]
@@ -172,7 +179,7 @@ class Holder:
                     queue = QUEUES[self.job.queue]
                     identity = queue.identity(os.environ)
                     command = queue.abandon(identity) if queue.abandon else queue.cancel([identity])
-                    run(["timeout", COMMAND_TIMEOUT, *command])
+                    ask(queue, command)
                 elif RUNNING not in states:
                     return
                 self.cancelled.wait(RELEASE_INTERVAL)
@@ -183,7 +190,7 @@ class Holder:
         """Ask the queue whether it has ended the job, if the process that forwards the queue's signals has ended."""
         client, queue = os.environ.get(CLIENT), QUEUES[self.job.queue]
         if client and queue.has_ended and not os.path.exists(f"/proc/{client}"):
-            status, output, _error = run(["timeout", COMMAND_TIMEOUT, *queue.show_own])
+            status, output, _error = ask(queue, queue.show_own)
             if status == 0 and queue.has_ended(output, queue.identity(os.environ)):
                 self.cancelled.set()
 

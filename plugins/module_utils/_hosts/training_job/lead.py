@@ -17,10 +17,10 @@ import signal
 import subprocess
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, reservation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue, unit_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 # Seconds between two checks of whether a host has ended.
@@ -113,7 +113,7 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
 
 def attach(job: hold.Job) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
-    unit, queue = f"deeplearning_hold-{job.name}.service", QUEUES[job.queue]
+    unit, queue = unit_name(job.name), QUEUES[job.queue]
 
     def cancel(*_signal: object) -> None:
         hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
@@ -128,12 +128,14 @@ def attach(job: hold.Job) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the actions `lead`, `attach`, `hold` and `finish`."""
-    if arguments[0] not in ("lead", "attach"):
+    """Run one of the actions `lead`, `attach`, `reserve`, `hold` and `finish`."""
+    if arguments[0] not in ("lead", "attach", "reserve"):
         return hold.main(arguments)
     os.umask(0o022)
     job = hold.read_job(arguments[1])
     if job is None:
         hold.warn(f"{arguments[1]} contains no job")
         return 1
+    if arguments[0] == "reserve":
+        return reservation.Reservation(job).run()
     return Lead(job).run() if arguments[0] == "lead" else attach(job)

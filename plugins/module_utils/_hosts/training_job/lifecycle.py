@@ -59,7 +59,7 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
     if running and not module.check_mode:
         systemd.stop(module.run_command, name)
     if queued and not module.check_mode:
-        queue.cancel(module.run_command, queued)
+        queue.leave(module.run_command, queued)
         systemd.stop(module.run_command, name)  # stops processes that the queue may have started in the meantime
         records.delete([queued.directory])
     if not module.check_mode:

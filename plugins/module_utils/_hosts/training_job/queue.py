@@ -27,6 +27,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     lead,
     local_code,
     refusal,
+    reservation,
+    resource_manager,
     systemd,
     users,
 )
@@ -38,15 +40,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm, yarn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, WAITING, Entry, Queue, QueueError, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *systemd.PROGRAM,
-    *(hold, host, launch, lead, local_code, metadata, mounts, refusal, systemd, users),
-    *(base, registry, sge, slurm),
+    *(hold, host, launch, lead, local_code, metadata, mounts, refusal, reservation, resource_manager, systemd, users),
+    *(base, registry, sge, slurm, yarn),
 )
 
 # The directories in which packages install the commands of queueing systems.
@@ -64,21 +66,33 @@ CANCEL_SECONDS = 60.0
 
 def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
     """Return the output of a queueing system's command. Raises QueueError."""
-    status, output, error = run(["timeout", hold.COMMAND_TIMEOUT, *command])
+    status, output, error = hold.ask(queue, command, run)
     if status:
         text = (error or output).strip().rstrip(".") or f"the command ended with exit status {status}"
-        raise QueueError(f"queue: {command[0]} of {queue.title} failed: {text}.")
+        subject = f"a request to {queue.title}" if queue.is_http else f"{command[0]} of {queue.title}"
+        raise QueueError(f"queue: {subject} failed: {text}.")
     return output
+
+
+def hosts_of(run: users.Run, queue: Queue) -> list[str]:
+    """Return the names of the hosts that belong to the queue. Raises QueueError."""
+    names = queue.read_hosts(ask(run, queue, queue.show_hosts))
+    return [resource_manager.cluster_name(name) for name in names] if queue.is_http else names
+
+
+def is_installed(queue: Queue) -> bool:
+    """Return whether this host has the queue's programs."""
+    return all(shutil.which(program, path=SEARCH) for program in queue.programs)
 
 
 def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
     """Raise RefusalError unless the queue responds and all hosts belong to the queue."""
     queue = QUEUES[name]
-    configure = f"Run the playbook deeplearning.cluster.{queue.playbook}, or remove training_job_queue."
-    if not all(shutil.which(program, path=SEARCH) for program in queue.programs):
+    configure = f"{queue.setup}, or remove training_job_queue."
+    if not is_installed(queue):
         raise RefusalError(f"queue: {queue.title} is not installed on this host. {configure}")
     try:
-        known = ask(run, queue, queue.show_hosts).split()
+        known = hosts_of(run, queue)
     except QueueError as error:
         raise RefusalError(f"{error} {configure}") from error
     missing = [each for each in hosts if each not in known]
@@ -91,7 +105,7 @@ def queues_of_host(run: users.Run, name: str) -> list[str]:
     found = []
     for each, queue in QUEUES.items():
         if run(["systemctl", "is-active", "--quiet", queue.service])[0] == 0:
-            status, output, _error = run(["timeout", hold.COMMAND_TIMEOUT, *queue.show_host(name)])
+            status, output, _error = hold.ask(queue, queue.show_host(name), run)
             if status == 0 and queue.is_open(output):
                 found.append(each)
     return found
@@ -103,7 +117,7 @@ def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
 
 
 def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Keep the job's parameters on this host until the queue starts the job. Raises LaunchError, RefusalError, QueueError, UserError."""
+    """Keep the job's parameters on this host until the queue starts the job. Raises ERRORS, QueueError."""
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     host.read_metadata(params["metadata_directory"], params["generation"])
@@ -113,6 +127,8 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     if not module.check_mode:
         prune(module.run_command, QUEUES[params["queue"]])
         place = hold.directory(params["name"])
+        if QUEUES[params["queue"]].is_http:
+            reservation.stop(module.run_command, params["name"])
         os.makedirs(hold.HELD, mode=0o700, exist_ok=True)
         records.delete([place])
         os.mkdir(place, 0o700)
@@ -120,8 +136,10 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             file.write(systemd.program(PROGRAM, lead))
         start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
         write_private(os.path.join(place, "hold"), start)
-        kept = {key: params[key] for key in (*PARAMETERS, "directory", "metadata_directory", "user")}
+        kept = {key: params[key] for key in (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")}
         write_private(os.path.join(place, hold.PARAMETERS), json.dumps({"queue": params["queue"], "parameters": kept}))
+        if QUEUES[params["queue"]].is_http:
+            reservation.start(module.run_command, params["name"], params["stop_timeout"])
     return {"changed": True, "processes": [], "job_directory": paths.directory}
 
 
@@ -169,7 +187,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
     """Return what the job requests from the queue. Raises RefusalError, QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
-    known = sorted(set(ask(run, queue, queue.show_hosts).split()))
+    known = sorted(set(hosts_of(run, queue)))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
     return Request(
         job=params["name"],
@@ -180,7 +198,15 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
         finish=hold.command(params["name"], "finish"),
         minutes=-(-limit // 60),
         lead=hold.command(params["name"], "lead"),
+        answers=[ask(run, queue, question) for question in queue.questions],
     )
+
+
+def leave(run: users.Run, job: hold.Job) -> None:
+    """Cancel a job on behalf of one of its hosts, and end the unit that waits for the queue on this host. Raises QueueError."""
+    cancel(run, job)
+    if QUEUES[job.queue].is_http:
+        reservation.stop(run, job.name)
 
 
 def cancel(run: users.Run, job: hold.Job) -> None:
@@ -193,7 +219,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
         if not entry or not entry.is_active:
             return
         # This command fails if the job has just ended, or if another host has just cancelled the job.
-        is_cancelled = is_cancelled or run(["timeout", hold.COMMAND_TIMEOUT, *queue.cancel([entry.id])])[0] == 0
+        is_cancelled = is_cancelled or hold.ask(queue, queue.cancel([entry.id]), run)[0] == 0
         if time.monotonic() > end:
             raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
         time.sleep(hold.INTERVAL)
@@ -204,9 +230,8 @@ def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         queue = QUEUES.get(name)
-        installed = queue and shutil.which(queue.show_own[0], path=SEARCH)
         try:
-            found = entries(run, queue) if queue and installed else {}
+            found = entries(run, queue) if queue and is_installed(queue) else {}
         except QueueError as error:
             for job in waiting:
                 job["queue"]["problem"] = str(error)

@@ -112,7 +112,7 @@ def test_requirements_without_the_name_of_an_environment_are_refused(errors, val
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"queue": "pbs"}, "training_job_queue: 'pbs' is unknown. Use one of sge, slurm."),
+        ({"queue": "pbs"}, "training_job_queue: 'pbs' is unknown. Use one of sge, slurm, yarn."),
         ({"queue": "slurm", "host_count": -1}, "training_job_host_count: -1 is negative. Use 0 or more."),
         ({"host_count": 2}, "training_job_host_count: 2 has no effect without a queue. Set queue, or remove this option."),
     ],

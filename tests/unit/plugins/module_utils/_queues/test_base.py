@@ -6,12 +6,17 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base
 
 
-@pytest.mark.parametrize(("output", "identity"), [("12\n", "12"), ("12;demo\n", "12"), ("7", "7")])
+@pytest.mark.parametrize(
+    ("output", "identity"),
+    [("12\n", "12"), ("12;demo\n", "12"), ("7", "7"), ("application_1404198295326_0003", "application_1404198295326_0003")],
+)
 def test_the_id_of_a_new_entry(output, identity):
     assert base.read_id(output) == identity
 
 
-@pytest.mark.parametrize("output", ["", "Submitted batch job 12", "12 34", "x12", "1" * 19, "-1"])
+@pytest.mark.parametrize(
+    "output", ["", "Submitted batch job 12", "12 34", "x12", "1" * 19, "-1", "application_1404198295326", "application_1_x"]
+)
 def test_an_output_without_an_id_is_refused(output):
     with pytest.raises(base.QueueError) as error:
         base.read_id(output + " " * 300)

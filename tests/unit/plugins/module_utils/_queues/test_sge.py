@@ -120,7 +120,7 @@ def test_the_first_host_tells_the_others_the_names_of_all(tmp_path):
 
 def test_the_other_commands():
     queue = sge.QUEUE
-    assert (queue.title, queue.playbook, queue.service) == ("SGE", "sge", "sge_execd.service")
+    assert (queue.title, queue.setup, queue.service) == ("SGE", "Run the playbook deeplearning.cluster.sge", "sge_execd.service")
     assert queue.show_hosts == ["qconf", "-shgrp_resolved", "@deeplearning"]
     assert queue.show_own == ["qstat", "-r", "-s", "prsz", "-u", "root"]
     assert queue.show_waiting == ["qstat", "-s", "p", "-u", "*"]

@@ -134,7 +134,7 @@ def test_jobs_start_on_hosts_that_are_neither_drained_nor_down(output, is_open):
 
 def test_the_other_commands():
     queue = slurm.QUEUE
-    assert (queue.title, queue.playbook, queue.service) == ("Slurm", "slurm", "slurmd.service")
+    assert (queue.title, queue.setup, queue.service) == ("Slurm", "Run the playbook deeplearning.cluster.slurm", "slurmd.service")
     assert queue.programs == ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
     assert queue.show_hosts == ["sinfo", "--noheader", "--Node", "--format=%N"]
     assert queue.show_host("w1") == ["sinfo", "--noheader", "--format=%T", "--nodes=w1"]

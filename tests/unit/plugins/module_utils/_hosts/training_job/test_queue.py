@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -271,4 +272,6 @@ def test_a_job_of_a_queue_that_does_not_exist_is_stopped(installed, name):
 def test_every_queue_is_in_the_documentation_and_the_role():
     assert yaml.safe_load(training_job.DOCUMENTATION)["options"]["queue"]["choices"] == sorted(QUEUES)
     assert f"select('in', {sorted(QUEUES)!r})" in (REPOSITORY / "roles/training_job/vars/main.yml").read_text()
-    assert [name for name, each in QUEUES.items() if not (REPOSITORY / "playbooks" / f"{each.playbook}.yml").is_file()] == []
+    playbooks = [name for each in QUEUES.values() for name in re.findall(r"deeplearning\.cluster\.(\w+)", each.setup)]
+    assert playbooks == ["sge", "slurm"]
+    assert [name for name in playbooks if not (REPOSITORY / "playbooks" / f"{name}.yml").is_file()] == []

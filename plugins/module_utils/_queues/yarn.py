@@ -1,0 +1,254 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""YARN: the requests to the ResourceManager's REST API that submit, show and cancel jobs.
+
+YARN cannot start programs as root. Therefore, a job is an application of YARN's distributed shell, whose containers only keep the hosts
+allocated: each container lives as long as the unit that holds its host (see reservation.py in `_hosts/training_job`).
+
+Sources: Hadoop's pages "ResourceManager REST API's" and "YARN: The REST APIs"; ApplicationMaster.java of the distributed shell;
+ContainerLaunch.java of the NodeManager, which runs commands as `bash -c "COMMAND"`; WebServices.java, which lists containers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+    ALLOCATED,
+    APPLICATION_ID,
+    CANCELLED,
+    ENDED,
+    HOSTS,
+    REASON_LIMIT,
+    WAITING,
+    Command,
+    Entry,
+    Queue,
+    QueueError,
+    Request,
+    unit_name,
+)
+
+API = "/ws/v1/cluster"
+
+#: The type and the user of applications that hold hosts for training jobs.
+TYPE, OWNER = "training_job", "deeplearning"
+
+#: Distinguishes the number of hosts from other tags of an application.
+TAG = re.compile(r"hosts=([0-9]{1,6})")
+
+MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
+MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
+"""The resources of the ApplicationMaster: memory and heap in MB, and cores.
+
+A container leaves these resources free, because the ApplicationMaster runs on one of the hosts. 1024 MB is YARN's default minimum.
+"""
+
+#: Names the application in the environment of the unit that holds a host.
+IDENTITY = "DEEPLEARNING_QUEUE_ID"
+
+FINAL = {"FINISHED": ENDED, "FAILED": ENDED, "KILLED": CANCELLED}
+"""The states of an application that has ended. All other states are earlier ones."""
+
+
+def read_nodes(output: str) -> list[dict[str, Any]]:
+    """Return the nodes on which containers can start."""
+    return [node for node in entries(output, "nodes", "node") if node.get("state") == "RUNNING"]
+
+
+def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
+    """Return the objects in a response. A list with one object can be an object, and an empty list null."""
+    document = json.loads(output)
+    found = document.get(wrapper, document) if isinstance(document, dict) else None
+    each = (found.get(name) if isinstance(found, dict) else None) or []
+    return [item for item in (each if isinstance(each, list) else [each]) if isinstance(item, dict)]
+
+
+def read_hosts(output: str) -> list[str]:
+    """Return the names of the nodes on which containers can start."""
+    return [str(node.get("nodeHostName")) for node in read_nodes(output)]
+
+
+def submit(request: Request) -> Command:
+    """Return the request that submits a job. Raises QueueError if YARN could not start it, or not on entire hosts."""
+    nodes, applications, new = request.answers
+    if request.excluded:
+        raise QueueError(
+            f"queue: YARN chooses from all of its hosts, but the job excludes {', '.join(request.excluded)}."
+            " Add these hosts to training_job_hosts, and set training_job_host_count to the number of hosts that the job needs."
+        )
+    waiting = [name for name, entry in read_entries(applications, "").items() if entry.stage == WAITING]
+    if waiting:
+        raise QueueError(
+            f"queue: job {waiting[0]} already waits in YARN. Two jobs that wait for entire hosts could wait for each other forever."
+            f" Submit this job when {waiting[0]} has started, or stop {waiting[0]}."
+        )
+    try:
+        application = json.loads(new)
+        memory, cores = container_size(read_nodes(nodes), application["maximum-resource-capability"])
+        return ["POST", f"{API}/apps", json.dumps(submission(request, str(application["application-id"]), memory, cores))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise QueueError(f"queue: YARN's response is not valid: {error!r}. Check the version of YARN.") from error
+
+
+def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the memory in MB and the number of cores of a container that needs an entire host. Raises QueueError."""
+    totals = [int(node["usedMemoryMB"]) + int(node["availMemoryMB"]) for node in nodes]
+    memory = min(totals) - MASTER_MEMORY
+    if memory <= 0 or 2 * memory <= max(totals):
+        raise QueueError(
+            f"queue: YARN's hosts have between {min(totals)} MB and {max(totals)} MB of memory, so no container can reserve an entire host."
+            f" Use hosts of the same instance type, with more than {2 * MASTER_MEMORY} MB of memory for YARN."
+        )
+    if memory > int(maximum["memory"]):
+        raise QueueError(
+            f"queue: an entire host needs a container of {memory} MB, but YARN's containers have at most {maximum['memory']} MB."
+            " Increase yarn.scheduler.maximum-allocation-mb."
+        )
+    cores = min(int(node["usedVirtualCores"]) + int(node["availableVirtualCores"]) for node in nodes) - MASTER_CORES
+    return memory, max(1, min(cores, int(maximum["vCores"])))
+
+
+def submission(request: Request, identity: str, memory: int, cores: int) -> dict[str, Any]:
+    """Return the body of the request that submits a job."""
+    return {
+        "application-id": identity,
+        "application-name": request.job,
+        "application-type": TYPE,
+        "application-tags": {"tag": [f"hosts={request.host_count}"]},
+        "am-container-spec": {"commands": {"command": master_command(request.job, request.host_count, memory, cores)}},
+        "resource": {"memory": MASTER_MEMORY, "vCores": MASTER_CORES},
+        "keep-containers-across-application-attempts": True,
+    }
+
+
+def master_command(job: str, count: int, memory: int, cores: int) -> str:
+    """Return the command of the ApplicationMaster.
+
+    The ApplicationMaster reads the containers' command from a file in the format of Java's DataInput.readUTF: two bytes with the length,
+    and the text. YARN runs this command between double quotes, and replaces {{NAME}} and <LOG_DIR>.
+    """
+    text = container_command(job)
+    high, low = divmod(len(text), 256)
+    java = f"{{{{JAVA_HOME}}}}/bin/java -Xmx{MASTER_HEAP}m -cp '$({{{{HADOOP_YARN_HOME}}}}/bin/yarn classpath)' {MASTER}"
+    options = f"-num_containers {count} -container_memory {memory} -container_vcores {cores} -priority 0"
+    logs = "1><LOG_DIR>/AppMaster.stdout 2><LOG_DIR>/AppMaster.stderr"
+    return f"printf '\\{high:03o}\\{low:03o}{text}' >shellCommands && exec {java} {options} {logs}"
+
+
+def container_command(job: str) -> str:
+    """Return the command of a container, which lives as long as the unit that holds its host, and fails if there is no such unit."""
+    is_held = f"systemctl is-active --quiet {unit_name(job)}"
+    return f"{is_held} && while {is_held}; do sleep 2; done"
+
+
+def read_entries(own: str, waiting: str) -> dict[str, Entry]:
+    """Return the training jobs in the queue, keyed by name, from the responses to the two requests that show applications.
+
+    If several applications have the same name, only the newest is returned.
+    """
+    order = sorted(number(str(each.get("id"))) for each in (entries(waiting, "apps", "app") if waiting else []))
+    found: dict[str, Entry] = {}
+    for application in entries(own, "apps", "app"):
+        identity, job = str(application.get("id")), str(application.get("name"))
+        tag = TAG.search(str(application.get("applicationTags")))
+        if (application.get("applicationType"), application.get("user")) != (TYPE, OWNER) or not tag:
+            continue
+        if not re.fullmatch(APPLICATION_ID, identity) or (job in found and number(found[job].id) > number(identity)):
+            continue
+        reached = stage(application, int(tag[1]))
+        before = sum(each < number(identity) for each in order) if number(identity) in order else 0
+        found[job] = Entry(identity, reached, reason(application, int(tag[1]))[:REASON_LIMIT] if reached == WAITING else "", before)
+    return found
+
+
+def number(identity: str) -> tuple[int, ...]:
+    """Return the numbers in the ID of an application, by which applications are sorted."""
+    return tuple(int(each) for each in identity.split("_")[1:] if each.isdigit())
+
+
+def held(application: Mapping[str, Any]) -> int:
+    """Return the number of the application's containers, without the ApplicationMaster's."""
+    return max(0, int(application.get("runningContainers") or 0) - 1)
+
+
+def stage(application: Mapping[str, Any], count: int) -> str:
+    """Return the stage of an application that needs this number of hosts."""
+    state = str(application.get("state"))
+    return FINAL.get(state) or (ALLOCATED if state == "RUNNING" and held(application) >= count else WAITING)
+
+
+def reason(application: Mapping[str, Any], count: int) -> str:
+    """Return why an application waits."""
+    if application.get("state") == "RUNNING":
+        return f"it has {held(application)} of {count} hosts"
+    return " ".join(str(application.get("diagnostics") or "").split()) or "its ApplicationMaster has not started"
+
+
+def cancel(ids: Sequence[str]) -> Command:
+    """Return the request that cancels an entry."""
+    return ["PUT", f"{API}/apps/{ids[0]}/state", json.dumps({"state": "KILLED"})]
+
+
+def show(identity: str) -> Command:
+    """Return the request that shows an application."""
+    return ["GET", f"{API}/apps/{identity}"]
+
+
+def read_application(output: str) -> dict[str, Any]:
+    """Return the application in the response."""
+    return next(iter(entries(output, "", "app")), {})
+
+
+def show_attempts(identity: str) -> Command:
+    """Return the request that shows the attempts to run an ApplicationMaster."""
+    return ["GET", f"{API}/apps/{identity}/appattempts"]
+
+
+def show_containers(identity: str, attempts: str) -> Command:
+    """Return the request that shows the containers of the last of these attempts."""
+    last = max((int(attempt.get("id") or 1) for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
+    return ["GET", f"{API}/apps/{identity}/appattempts/{identity.replace('application', 'appattempt')}_{last:06d}/containers"]
+
+
+def read_containers(output: str) -> list[str]:
+    """Return the names of the nodes on which containers are running, without the ApplicationMaster's container, which has the number 1."""
+    containers = [(str(each.get("containerId")), str(each.get("assignedNodeId"))) for each in entries(output, "containers", "container")]
+    return [node.partition(":")[0] for identity, node in containers if not re.search("_0*1$", identity)]
+
+
+def allocation(environment: Mapping[str, str]) -> Command:
+    """Return the command that shows the names of the allocated hosts, one per line."""
+    return ["printf", r"%s\n", *environment.get(HOSTS, "").split(":")]
+
+
+def identity(environment: Mapping[str, str]) -> str:
+    """Return the ID of the entry."""
+    return environment.get(IDENTITY, "")
+
+
+SHOW_NODES = ["GET", f"{API}/nodes"]
+SHOW_OWN = ["GET", f"{API}/apps?applicationTypes={TYPE}"]
+
+QUEUE = Queue(
+    title="YARN",
+    setup="Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers)",
+    programs=("printf", "yarn"),
+    service="hadoop-yarn-nodemanager.service",
+    show_host=lambda _name: SHOW_NODES,
+    is_open=lambda output: bool(read_nodes(output)),
+    show_hosts=SHOW_NODES,
+    submit=submit,
+    show_own=SHOW_OWN,
+    show_waiting=["GET", f"{API}/apps?states=ACCEPTED"],
+    read_entries=read_entries,
+    cancel=cancel,
+    allocation=allocation,
+    identity=identity,
+    is_http=True,
+    questions=(SHOW_NODES, SHOW_OWN, ["POST", f"{API}/apps/new-application"]),
+    read_hosts=read_hosts,
+)
