@@ -181,7 +181,7 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, sources
                 stream.write(contents)
         environment = {**installer_variables(params["index_url"], params["find_links"]), **sources.variables}
         programs = os.path.dirname(executable(place.path))
-        calls = install_arguments(*files, sources)
+        calls = install_arguments(files[0], files[1], sources)
         for step in build_steps(params["installer"], interpreter.path, place.path, calls, shutil.which("uv"), scratch):
             # Builds without isolation can use programs that other packages have installed, such as cmake.
             status, output, errors = module.run_command(step.argv, environ_update=environment, path_prefix=programs)
