@@ -79,6 +79,11 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         yield queue
 
 
+@pytest.fixture(autouse=True)
+def no_go(queue: Yarn) -> None:
+    queue.master.ssh("rm -f /efs/go")
+
+
 def test_a_training_job_runs_on_the_hosts_that_yarn_has_reserved(queue: Yarn) -> None:
     options = {
         "name": "digits",
@@ -119,9 +124,7 @@ def test_a_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(queue: Yarn)
     queue.master.ssh("touch /efs/go")
     queue.wait_for_end("first")
     assert queue.status("first").startswith("first succeeded after ")
-    queue.stop("third")
     wait(lambda: queue.units() == [] and queue.left("first") == [])
-    queue.master.ssh("rm /efs/go")
 
 
 def test_a_job_gets_some_hosts_and_others_run_nothing(queue: Yarn) -> None:
@@ -164,7 +167,6 @@ def test_a_container_of_another_user_starts_nothing(queue: Yarn) -> None:
     assert "Permission denied" in shown.stderr
     queue.master.ssh("touch /efs/go")
     queue.wait_for_end("held")
-    queue.master.ssh("rm /efs/go")
 
 
 def test_hosts_that_yarn_does_not_know_are_refused(queue: Yarn) -> None:
