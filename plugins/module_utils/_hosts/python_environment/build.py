@@ -175,13 +175,13 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, sources
     params = module.params
     shutil.rmtree(place.path, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:
-        files = [os.path.join(scratch, name) for name in ("requirements.txt", "first.txt")]
-        for file, contents in zip(files, (specification, without(specification, sources.last))):
+        requirements, first = (os.path.join(scratch, name) for name in ("requirements.txt", "first.txt"))
+        for file, contents in ((requirements, specification), (first, without(specification, sources.last))):
             with open(file, "w", encoding="utf-8") as stream:
                 stream.write(contents)
         environment = {**installer_variables(params["index_url"], params["find_links"]), **sources.variables}
         programs = os.path.dirname(executable(place.path))
-        calls = install_arguments(files[0], files[1], sources)
+        calls = install_arguments(requirements, first, sources)
         for step in build_steps(params["installer"], interpreter.path, place.path, calls, shutil.which("uv"), scratch):
             # Builds without isolation can use programs that other packages have installed, such as cmake.
             status, output, errors = module.run_command(step.argv, environ_update=environment, path_prefix=programs)
