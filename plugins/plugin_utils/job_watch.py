@@ -33,7 +33,7 @@ PAUSE_SECONDS = 1.0
 
 # Share of the time since the beginning for which new progress is collected on the host before it is shown. Each poll starts a module, which
 # needs a quarter of a second of CPU time on the host. The longer a job takes, the fewer polls are therefore made, down to one in
-# POLL_SECONDS.
+# POLL_SECONDS. New log lines are shown at once.
 HOLD_SHARE = 0.05
 
 # Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
@@ -99,11 +99,12 @@ class JobWatch:
         Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
+        share = HOLD_SHARE if self._arguments.get("log_lines") is None else 0.0
         began = seen = time.monotonic()
         while True:
             now = time.monotonic()
             try:
-                found = self.poll(POLL_SECONDS, min(POLL_SECONDS, int(HOLD_SHARE * (now - began))))
+                found = self.poll(POLL_SECONDS, min(POLL_SECONDS, int(share * (now - began))))
                 seen = now
             except AnsibleConnectionFailure as error:
                 if now - seen > timeout:
