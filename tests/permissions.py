@@ -23,7 +23,7 @@ POLICY = {
     "rotate_authority": "configure",
     "sge": "configure",
     "slurm": "configure",
-    **dict.fromkeys(("cleanup", "export", "health", "logs", "node_logs", "report", "ssh", "tensorboard"), "status"),
+    **dict.fromkeys(("all_reduce", "cleanup", "export", "health", "logs", "node_logs", "report", "ssh", "tensorboard"), "status"),
 }
 
 

@@ -58,6 +58,12 @@ options:
         with O(name).
     type: int
     default: 0
+  hold:
+    description:
+      - Time to collect new progress and new log lines before they are returned, in seconds. O(wait) limits this time. The wait still ends
+        early if the job ends, or if a new attempt begins. Used only with O(name).
+    type: int
+    default: 0
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -523,6 +529,7 @@ def main() -> None:
             "log_offsets": {"type": "dict", "default": {}},
             "goodput": {"type": "str", "choices": [NEVER, ENDED, ALWAYS], "default": NEVER},
             "wait": {"type": "int", "default": 0},
+            "hold": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )

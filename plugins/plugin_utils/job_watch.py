@@ -31,6 +31,11 @@ POLL_SECONDS = 10
 # controller busy.
 PAUSE_SECONDS = 1.0
 
+# Share of the time since the beginning for which new progress is collected on the host before it is shown. Each poll starts a module, which
+# needs a quarter of a second of CPU time on the host. The longer a job takes, the fewer polls are therefore made, down to one in
+# POLL_SECONDS. New log lines are shown at once.
+HOLD_SHARE = 0.05
+
 # Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
 QUEUE_SECONDS = 120
 
@@ -94,11 +99,12 @@ class JobWatch:
         Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
+        share = HOLD_SHARE if self._arguments.get("log_lines") is None else 0.0
         began = seen = time.monotonic()
         while True:
             now = time.monotonic()
             try:
-                found = self.poll(POLL_SECONDS)
+                found = self.poll(POLL_SECONDS, min(POLL_SECONDS, int(share * (now - began))))
                 seen = now
             except AnsibleConnectionFailure as error:
                 if now - seen > timeout:
@@ -126,10 +132,13 @@ class JobWatch:
                 )
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
-    def poll(self, wait: int = 0) -> JobStatus:
-        """Return the current status of the job, and show its progress and logs since the last poll."""
+    def poll(self, wait: int = 0, hold: int = 0) -> JobStatus:
+        """Return the current status of the job, and show its progress and logs since the last poll.
+
+        The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds.
+        """
         more = self._file.arguments() if self._file else {}
-        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait})
+        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
         for problem in answer.get("problems") or []:

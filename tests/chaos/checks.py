@@ -13,6 +13,9 @@ from hosts.cluster import CLUSTER
 from .faults import health
 from .judge import judge_health
 
+#: Number of checks of healthy hosts after which the number of wrong findings is shown.
+EVERY = 100
+
 
 def check(cluster):
     """Return the findings on each host: the result of the module node_health, which runs over SSH."""
@@ -81,4 +84,6 @@ def wrong_verdicts(cluster, count):
         found = check(cluster)
         checks += len(found)
         wrong += itertools.chain(*found.values())
+        if checks % EVERY == 0:
+            print(f"{checks} checks of healthy hosts, {len(wrong)} wrong findings", flush=True)
     return checks, wrong

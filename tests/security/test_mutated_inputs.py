@@ -243,6 +243,7 @@ def see(jobs):
         "name": "bad",
         "attempt": None,
         "wait": 0,
+        "hold": 0,
         "heartbeat_timeout": 60,
         "progress_offset": 0,
         "log_lines": 9,

@@ -41,9 +41,12 @@ class NoProcessError(Exception):
 def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> JobStatus:
     """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds.
 
+    New progress and log lines are collected for `hold` seconds, unless the job ends or a new attempt begins.
     `complete` completes the states of jobs that wait in a queue.
     """
-    end = time.monotonic() + params["wait"]
+    began = time.monotonic()
+    end, held_until = began + params["wait"], began + params["hold"]
+    first: int | None = None
     while True:
         # Read the status before the progress, so that the progress of a finished job is complete.
         result = read_status(paths, params["heartbeat_timeout"], attempt=params["attempt"])
@@ -53,7 +56,9 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
             new = read_logs(result["processes"], params, result["attempt"])
             result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
         over = is_over(result["state"])
-        if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
+        first = first or result["attempt"]
+        is_new = bool(result["progress"] or result.get("logs")) and (time.monotonic() >= held_until or result["attempt"] != first)
+        if is_new or over or time.monotonic() >= end:
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
                 result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
             place = result.get("checkpoint_directory", "")

@@ -67,6 +67,18 @@ def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
 
 
+@pytest.mark.parametrize(("show_logs", "held"), [(False, [0, 0, 3, 10, 10]), (True, [0] * 5)])
+def test_the_longer_a_job_takes_the_fewer_polls_are_made(action, monkeypatch, show_logs, held):
+    action._task.args["show_logs"] = show_logs
+    clock = iter([0, 0, 0, 19, 19, 60, 60, 3600, 3600, 3700])
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+    action._execute_module = MagicMock(side_effect=[answer("succeeded" if number == 4 else "running") for number in range(5)])
+    monkeypatch.setattr(job_watch.JobWatch, "_show_silence", lambda *_arguments: None)
+    action.run(task_vars={})
+    asked = [call.kwargs["module_args"]["hold"] for call in action._execute_module.call_args_list]
+    assert asked == held
+
+
 def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action, shown, monkeypatch):
     clock = iter(range(0, 10000, 30))
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))

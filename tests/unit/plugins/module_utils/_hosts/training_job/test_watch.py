@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import watch
@@ -113,7 +114,7 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
     record.update(started=now - 50, heartbeat=now, finished=now)
     (tmp_path / "status/rank0.json").write_text(json.dumps(record))
     (tmp_path / "progress.jsonl").write_text(json.dumps({"step": 1, "rank_seconds": [0.5], "time": now - 1}) + "\n")
-    params = {"name": "digits", "attempt": None, "wait": 0, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
+    params = {"name": "digits", "attempt": None, "wait": 0, "hold": 0, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
     found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": asked}, lambda _jobs: None)
     assert ("goodput" in found, "step_times" in found) == (measured, measured)
     if measured:
@@ -121,3 +122,37 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
         assert found["step_times"] == [{"name": "w1", "seconds": 0.5, "slow": False}]
         assert found["lines"][-1] == "step time 0.5 s (median)"
         assert any(line.startswith("goodput ") for line in found["lines"])
+
+
+@pytest.mark.parametrize(
+    ("hold", "happens", "seconds", "steps"),
+    [
+        (0, "", 0.0, 1),
+        (3, "", 3.0, 7),
+        (60, "", 10.0, 21),
+        (60, "succeeded", 2.0, 5),
+        (60, "attempt", 2.0, 5),
+    ],
+)
+def test_progress_is_collected_until_the_job_ends_or_a_new_attempt_begins(tmp_path, monkeypatch, hold, happens, seconds, steps):
+    clock = SimpleNamespace(now=100.0)
+    state = {"state": "running", "attempt": 1, "processes": [], "lines": []}
+
+    def status(*_arguments, **_options):
+        with (tmp_path / "progress.jsonl").open("a") as file:
+            file.write('{"step": 1}\n')
+        if happens and clock.now >= 102:
+            state.update({"attempt": 2} if happens == "attempt" else {"state": happens})
+        return dict(state)
+
+    def sleep(duration):
+        clock.now += duration
+
+    monkeypatch.setattr(watch, "read_status", status)
+    monkeypatch.setattr(watch.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(watch.time, "sleep", sleep)
+    for name in ("job_line", "attempt_table", "process_table", "goodput_table", "step_time_lines"):
+        monkeypatch.setattr(watch.formatting, name, lambda *_arguments: "")
+    params = {"name": "digits", "attempt": None, "wait": 10, "hold": hold, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
+    found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": "never"}, lambda _jobs: None)
+    assert (clock.now - 100.0, len(found["progress"])) == (seconds, steps)
