@@ -190,9 +190,10 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare the time to provision with that of amazon.aws and community.aws tasks, and the time to start a job with that of starting its processes over ssh
+bench: test-setup ## Compare the time to provision with that of amazon.aws and community.aws tasks, and jobs with processes that are started over ssh
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/compare_start.py
+	PYTHONPATH=tests python tests/benchmarks/supervision.py
 
 ##@ Build
 

@@ -32,8 +32,8 @@ POLL_SECONDS = 10
 PAUSE_SECONDS = 1.0
 
 # Share of the time since the beginning for which new progress is collected on the host before it is shown. Each poll starts a module, which
-# needs a quarter of a second of CPU time on the host. The longer a job takes, the fewer polls are therefore made, down to one in
-# POLL_SECONDS. New log lines are shown at once.
+# uses CPU time of the host. The longer a job takes, the fewer polls are therefore made, down to one in POLL_SECONDS. New log lines are
+# shown at once.
 HOLD_SHARE = 0.05
 
 # Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
