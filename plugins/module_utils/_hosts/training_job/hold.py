@@ -111,6 +111,14 @@ def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int
     return run(["timeout", COMMAND_TIMEOUT, *command])
 
 
+def has_ended(queue: Queue) -> bool:
+    """Return whether the queue says that it has ended the job or is ending it. If the queue does not respond, return False."""
+    if not queue.has_ended:
+        return False
+    status, output, _error = ask(queue, queue.show_own)
+    return status == 0 and queue.has_ended(output, queue.identity(os.environ))
+
+
 def own_name() -> str:
     """Return the name that this host has in the cluster."""
     return os.uname().nodename.partition(".")[0]
@@ -188,11 +196,9 @@ class Holder:
 
     def check_entry(self) -> None:
         """Ask the queue whether it has ended the job, if the process that forwards the queue's signals has ended."""
-        client, queue = os.environ.get(CLIENT), QUEUES[self.job.queue]
-        if client and queue.has_ended and not os.path.exists(f"/proc/{client}"):
-            status, output, _error = ask(queue, queue.show_own)
-            if status == 0 and queue.has_ended(output, queue.identity(os.environ)):
-                self.cancelled.set()
+        client = os.environ.get(CLIENT)
+        if client and not os.path.exists(f"/proc/{client}") and has_ended(QUEUES[self.job.queue]):
+            self.cancelled.set()
 
     def first_host(self) -> str:
         """Return the name of the host on which `finish` runs, or an empty string if it is not known."""

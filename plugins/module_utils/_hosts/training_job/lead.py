@@ -6,8 +6,9 @@
 ``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
 ``lead`` does not wait for lost hosts, because the queue may never notice their loss.
 
-``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals. If the first host is lost, the
-queue kills ``attach``, but the unit and the job continue. The unit then asks the queue itself whether the job was cancelled.
+``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals if the queue has ended the job. If
+the first host is lost, the queue ends ``attach``, but the unit and the job continue. The unit then asks the queue whether the job was
+cancelled.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def attach(job: hold.Job) -> int:
     unit, queue = unit_name(job.name), QUEUES[job.queue]
 
     def cancel(*_signal: object) -> None:
-        hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
+        # SGE sends the same signal if the connection to the job's first host is lost. The job then continues on this host.
+        if hold.has_ended(queue):
+            hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
 
     options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
     passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in queue.environment if name in os.environ}}

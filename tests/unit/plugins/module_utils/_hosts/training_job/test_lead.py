@@ -90,17 +90,21 @@ def test_hosts_that_the_job_was_not_submitted_for_are_refused(queue, finished, j
     assert finished == ["1"]
 
 
-def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("state", "forwarded"), [("dr", True), ("r", False)])
+def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, monkeypatch, state, forwarded):
+    """SGE also sends a signal if the connection to the first host is lost, but then does not end the job."""
     (tmp_path / "systemd-run").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/arguments\nkill -USR2 $PPID\nsleep 0.3\nexit 5\n")
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/signalled\n')
-    for name in ("systemd-run", "systemctl"):
+    (tmp_path / "qstat").write_text(f"#!/bin/sh\necho '      7 0.5 training-d root {state} 11/25/2026'\n")
+    for name in ("systemd-run", "systemctl", "qstat"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOB_ID", "7")
     monkeypatch.delenv("DEEPLEARNING_QUEUE_HOSTS", raising=False)
     assert lead.attach(job) == 5
     unit = f"deeplearning_hold-{job.name}.service"
-    assert (tmp_path / "signalled").read_text() == f"kill --kill-who=main --signal=SIGTERM {unit}\n"
+    signalled = (tmp_path / "signalled").read_text() if (tmp_path / "signalled").exists() else ""
+    assert signalled == (f"kill --kill-who=main --signal=SIGTERM {unit}\n" if forwarded else "")
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert f"--unit={unit}" in arguments
     assert [word for word in arguments if word.startswith("--setenv")] == [
