@@ -6,8 +6,8 @@
 ``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
 ``lead`` does not wait for lost hosts, because the queue may never notice their loss.
 
-``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals if the queue has ended the job. If
-the first host is lost, the queue ends ``attach``, but the unit and the job continue. The unit then asks the queue whether the job was
+``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals if the queue has ended the job.
+If the first host is lost, the queue ends ``attach``, but the unit and the job continue. The unit then asks the queue whether the job was
 cancelled.
 """
 
