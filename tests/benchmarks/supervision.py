@@ -63,7 +63,7 @@ WORK = """
 
     steps, first = int(os.environ["STEPS"]), moment()
     for step in range(1, steps + 1):
-        sum(number * number for number in range(3_000_000))
+        sum(number * number for number in range(1_000_000))
         if os.environ["DEEPLEARNING_RANK"] == "0":
             with open(os.environ["DEEPLEARNING_PROGRESS"], "a") as file:
                 file.write(json.dumps({"step": step, "steps": steps}) + "\\n")
