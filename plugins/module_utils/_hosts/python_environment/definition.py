@@ -144,7 +144,10 @@ def read_sources(variables: Mapping[str, Any], last: Sequence[str], requirements
     listed = {_project(line) for line in LOGICAL_LINE.findall(requirements)}
     for name in last:
         if _canonical(str(name)) not in listed:
-            raise ValueError(f"no_build_isolation: {name!r} is not in the requirements. Add the package to the requirements, or remove it.")
+            raise ValueError(
+                f"no_build_isolation: {name!r} is not in the requirements. Add the package to the requirements, or remove it. If its"
+                f" requirement is a URL, write {f'{name} @ URL'!r}."
+            )
     return Sources({str(name): str(value) for name, value in variables.items()}, sorted(_canonical(str(name)) for name in last))
 
 

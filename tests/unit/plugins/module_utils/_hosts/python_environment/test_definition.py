@@ -98,6 +98,14 @@ def test_packages_without_isolation_are_installed_after_the_others():
         assert [step.argv[-len(arguments) :] for step, arguments in zip(steps[1:], calls, strict=True)] == calls
 
 
+def test_a_requirement_that_is_only_a_url_has_no_name():
+    url = "git+https://github.com/horovod/horovod#egg=horovod"
+    with pytest.raises(ValueError, match=r"If its requirement is a URL, write 'horovod @ URL'\.$"):
+        environments.read_sources({}, ["horovod"], f"{url}\n")
+    named = f"horovod @ {url}\n"
+    assert environments.without(f"torch\n{named}", environments.read_sources({}, ["horovod"], named).last) == "torch\n"
+
+
 def test_a_cache_of_packages_that_were_built_with_other_variables_is_not_used():
     assert environments.install_arguments("all.txt", "first.txt", environments.Sources()) == [["--requirement", "all.txt"]]
     (call,) = environments.install_arguments("all.txt", "first.txt", environments.Sources({"WITH_MPI": "1"}))
@@ -114,7 +122,8 @@ def test_a_cache_of_packages_that_were_built_with_other_variables_is_not_used():
         (
             {},
             ["torchvision"],
-            "no_build_isolation: 'torchvision' is not in the requirements. Add the package to the requirements, or remove it.",
+            "no_build_isolation: 'torchvision' is not in the requirements. Add the package to the requirements, or remove it. If its"
+            " requirement is a URL, write 'torchvision @ URL'.",
         ),
         ({}, ["index"], "no_build_isolation: 'index' is not in the requirements."),
     ],
