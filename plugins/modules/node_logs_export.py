@@ -11,7 +11,7 @@ short_description: Uploads the boot and set-up logs of a node to S3
 description:
   - Runs on the host. Uploads the logs of cloud-init, the kernel messages, the log of the service that mounts shared storage at boot, and
     the logs of M(deeplearning.cluster.node_setup).
-  - The AWS CLI uploads the logs with the credentials of the instance role. Logs whose objects have the same size are not uploaded again.
+  - The AWS CLI uploads the logs with the credentials of the instance role. Each run uploads all logs, and replaces their objects.
   - Never deletes objects at the destination.
 options:
   name:
@@ -40,8 +40,8 @@ attributes:
     description: The module shows no differences.
     support: none
   idempotent:
-    description: Logs that have not grown are not uploaded again.
-    support: full
+    description: Each run uploads all logs, whatever objects exist at the destination, because jobs can write there, too.
+    support: none
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 seealso:
@@ -63,16 +63,11 @@ destination:
   type: str
   sample: s3://my-results/logs/nodes/bert-worker2-i-0123456789abcdef0/
 logs:
-  description: The logs of the node, as paths relative to RV(destination).
+  description: The logs that were uploaded or, in check mode, that a run would upload, as paths relative to RV(destination).
   returned: success
   type: list
   elements: str
   sample: [cloud-init-output.log, cloud-init.log, kernel.log, setup/tools.log]
-uploaded:
-  description: The logs that were uploaded or, in check mode, that a run would upload.
-  returned: success
-  type: list
-  elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -15,7 +15,6 @@ import tempfile
 from typing import Any, Callable, Iterator
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import listed, parse
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.records import LOGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import UNIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
@@ -32,7 +31,7 @@ ARGUMENTS: dict[str, Any] = {
     "destination": {"type": "str", "required": True},
     "region": {"type": "str"},
 }
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 FILES = ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log")
 JOURNALS = {"kernel.log": ("--dmesg",), "shared-storage.log": ("--boot", f"--unit={UNIT}")}
 """The arguments of journalctl for each log that is in the journal."""
@@ -43,30 +42,26 @@ def prefix(destination: str, name: str) -> str:
     """Return the S3 prefix of a host's logs, with a trailing slash. Raises ValueError."""
     check_bucket_source(destination)
     if not NAME.fullmatch(name):
-        raise ValueError(f"name: {name!r} is not valid. Use letters, digits, '.' and '-'.")
+        raise ValueError(f"name: {name!r} is not valid. Use letters, digits, '.', '_' and '-'.")
     bucket, start = bucket_and_prefix(destination)
     return f"s3://{bucket}/{start}nodes/{name}/"
 
 
 def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
-    """Upload the logs whose objects are missing or have a different size. Return the module's result.
+    """Upload all logs. Return the module's result.
 
     If `check_mode` is true, nothing is uploaded. Raises DataError, OSError, ValueError.
     """
-    access, source = s3.Access(region, grant=GRANT), parse(destination)
-    objects = {key: size for key, size, _tag in listed(s3.list_objects(access, source), source)[0]}
     with tempfile.TemporaryDirectory() as folder:
-        sizes = collect(run, folder)
-        differing = sorted(key for key, size in sizes.items() if objects.get(key) != size)
-        for key in sizes.keys() - set(differing):
-            os.unlink(os.path.join(folder, key))
-        if differing and not check_mode:
-            s3.copy(access, folder, destination, lambda _done, _total: None, "--recursive", tree=False)
-    return {"changed": bool(differing), "destination": destination, "logs": sorted(sizes), "uploaded": differing}
+        logs = collect(run, folder)
+        # Jobs can put objects at the destination, so the objects that exist there do not tell what was uploaded.
+        if logs and not check_mode:
+            s3.copy(s3.Access(region, grant=GRANT), folder, destination, lambda _done, _total: None, "--recursive", tree=False)
+    return {"changed": bool(logs), "destination": destination, "logs": logs}
 
 
-def collect(run: Run, folder: str) -> dict[str, int]:
-    """Copy all logs that exist to a folder. Return their sizes in bytes by path relative to the folder. Raises OSError, ValueError."""
+def collect(run: Run, folder: str) -> list[str]:
+    """Copy all logs that exist to a folder. Return their paths relative to the folder. Raises OSError, ValueError."""
     os.mkdir(os.path.join(folder, "setup"), 0o700)
     for key, path in files():
         try:
@@ -81,7 +76,7 @@ def collect(run: Run, folder: str) -> dict[str, int]:
             with open(os.path.join(folder, key), "w", encoding="utf-8", errors="surrogateescape") as copy:
                 copy.write(output)
     found = (os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names)
-    return {os.path.relpath(path, folder): os.stat(path).st_size for path in found}
+    return sorted(os.path.relpath(path, folder) for path in found)
 
 
 def files() -> Iterator[tuple[str, str]]:
