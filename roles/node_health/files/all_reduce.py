@@ -24,8 +24,12 @@ ROUNDS = 4
 # delay the others.
 REPEATS = 10
 
-# Seconds after which an all-reduce has failed.
+# Seconds after which an all-reduce has failed, and after which measurements in a pair are not repeated.
 TIMEOUT = 120
+
+# Seconds for which ranks wait for the results of other ranks. A pair measures for up to TIMEOUT. Then it can still agree to repeat,
+# measure, and agree to stop, each for up to TIMEOUT.
+SHARE_TIMEOUT = 5 * TIMEOUT
 
 
 def rounds(count: int) -> list[list[tuple[int, int]]]:
@@ -44,16 +48,20 @@ def bandwidths(pairs: Mapping[tuple[int, int], float], count: int) -> list[float
     return [max((rate for pair, rate in pairs.items() if node in pair), default=float("inf")) for node in range(count)]
 
 
-def complaints(names: Sequence[str], pairs: Mapping[tuple[int, int], float], minimum: float, share: float) -> list[str]:
-    """Return a sentence about each slow node. Bandwidths are in Gbit/s.
+def complaints(names: Sequence[str], pairs: Mapping[tuple[int, int], float], total: float, minimum: float, share: float) -> list[str]:
+    """Return a sentence about each slow node, and about the all-reduce across all nodes if it failed. Bandwidths are in Gbit/s.
 
-    A node is slow if its bandwidth is less than `minimum`, or less than a `share` of the median of all nodes.
+    A node is slow if its bandwidth is 0, less than `minimum`, or less than a `share` of the median of all nodes. `total` is the bandwidth
+    across all nodes.
     """
     found = bandwidths(pairs, len(names))
     usual = statistics.median(found)
-    sentences = []
+    failed = f"failed or took longer than {TIMEOUT} s"
+    sentences = [] if total else [f"all {len(names)} nodes: all-reduce {failed}."]
     for name, rate in zip(names, found):
-        if rate < share * usual:
+        if not rate:
+            sentences.append(f"{name}: all-reduce with each other node {failed}.")
+        elif rate < share * usual:
             sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, and the median of all nodes is {usual:.3g} Gbit/s.")
         elif rate < minimum:
             sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, and not {minimum:g} Gbit/s.")
@@ -82,26 +90,39 @@ class Measurement:
             self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
             torch.cuda.set_device(self.device)
         backend = "nccl" if torch.cuda.is_available() else "gloo"
-        self.distributed.init_process_group(backend, timeout=timedelta(seconds=TIMEOUT))
+        self.distributed.init_process_group(backend, timeout=timedelta(seconds=SHARE_TIMEOUT))
         self.rank, self.size = self.distributed.get_rank(), self.distributed.get_world_size()
         self.local = int(os.environ["LOCAL_WORLD_SIZE"])
         self.bytes = int(megabytes * (1 << 20))
 
-    def reduce(self, ranks: int, group: Any = None) -> float:
-        """Return the bandwidth in Gbit/s of an all-reduce between this number of ranks, or 0 if the all-reduce fails."""
+    def group(self, ranks: Sequence[int]) -> Any:
+        """Return a group of these ranks. Each rank has to take part in the creation of each group."""
+        return self.distributed.new_group(ranks, timeout=timedelta(seconds=TIMEOUT))
+
+    def reduce(self, ranks: int, group: Any) -> float:
+        """Return the bandwidth in Gbit/s of an all-reduce between the ranks of a group, or 0 if the all-reduce fails."""
         tensor = self.torch.zeros(self.bytes // 4, device=self.device)
-        fastest = float("inf")
+        fastest, begin = float("inf"), time.perf_counter()
         try:
             for _number in range(REPEATS):
-                self.distributed.barrier(group)
+                # The ranks start each measurement together, and all of them stop after the same one.
+                spent = self.torch.tensor([time.perf_counter() - begin], device=self.device)
+                self.wait(self.distributed.all_reduce(spent, op=self.distributed.ReduceOp.MAX, group=group, async_op=True))
+                if spent.item() > TIMEOUT:
+                    break
                 start = time.perf_counter()
-                self.distributed.all_reduce(tensor, group=group)
+                self.wait(self.distributed.all_reduce(tensor, group=group, async_op=True))
                 tensor[0].item()  # waits for the GPU
                 fastest = min(fastest, time.perf_counter() - start)
         except RuntimeError as error:
             print(f"all-reduce failed: {error}", flush=True)
             return 0.0
         return bus_bandwidth(self.bytes, ranks, fastest)
+
+    @staticmethod
+    def wait(operation: Any) -> None:
+        """Wait for an operation. Raises RuntimeError after TIMEOUT, which gloo itself does only if no data arrive for so long."""
+        operation.wait(timedelta(seconds=TIMEOUT))
 
     def share(self, found: Any) -> list[Any]:
         """Return what each rank has found."""
@@ -113,13 +134,17 @@ class Measurement:
         """Return the ranks of a node."""
         return list(range(node * self.local, (node + 1) * self.local))
 
+    def total(self) -> float:
+        """Return the bandwidth across all ranks, which is that of the slowest rank. The bandwidth of a single rank is infinite."""
+        group = self.group(range(self.size))
+        return float(min(self.share(self.reduce(self.size, group)))) if self.size > 1 else float("inf")
+
     def pairs(self, count: int) -> dict[tuple[int, int], float]:
         """Return the bandwidth of each pair of nodes. The bandwidth of a pair is that of its slowest rank."""
         found: dict[tuple[int, int], float] = {}
         for chosen in rounds(count):
             own = {}
-            # Each rank has to take part in the creation of each group.
-            groups = {pair: self.distributed.new_group([*self.of_node(pair[0]), *self.of_node(pair[1])]) for pair in chosen}
+            groups = {pair: self.group([*self.of_node(pair[0]), *self.of_node(pair[1])]) for pair in chosen}
             for pair, group in groups.items():
                 if self.rank // self.local in pair:
                     own[pair] = self.reduce(2 * self.local, group)
@@ -136,16 +161,15 @@ def main() -> None:
     options = parser.parse_args()
     names = [line.split()[0] for line in Path(os.environ["DEEPLEARNING_HOSTFILE"]).read_text().splitlines()]
     measurement = Measurement(options.megabytes)
-    total = measurement.reduce(measurement.size) if measurement.size > 1 else 0.0
-    found = measurement.pairs(len(names))
+    total, found = measurement.total(), measurement.pairs(len(names))
     measurement.distributed.destroy_process_group()
     if measurement.rank:
         return
-    if total:
+    if 0 < total < float("inf"):
         print(f"all {len(names)} nodes: {total:.3g} Gbit/s")
     for (first, second), rate in sorted(found.items()):
         print(f"{names[first]} and {names[second]}: {rate:.3g} Gbit/s")
-    slow = complaints(names, found, options.minimum, options.share)
+    slow = complaints(names, found, total, options.minimum, options.share)
     if slow:
         sys.exit("\n".join(slow))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import itertools
 import runpy
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,35 +43,115 @@ def test_each_node_is_in_several_pairs_but_only_in_one_at_a_time(count):
 
 @pytest.mark.parametrize("count", [3, 4, 5, 16])
 def test_a_slow_node_is_named_and_its_partners_are_not(count):
-    assert script.complaints(names(count), measured(count), 0, 0.5) == []
+    assert script.complaints(names(count), measured(count), 1.0, 0, 0.5) == []
     for slow in range(count):
-        assert script.complaints(names(count), measured(count, slow), 0, 0.5) == [
+        assert script.complaints(names(count), measured(count, slow), 1.0, 0, 0.5) == [
             f"worker{slow + 1}: all-reduce reaches 1 Gbit/s, and the median of all nodes is 10 Gbit/s."
         ]
 
 
 def test_several_slow_nodes_are_named():
-    found = script.complaints(names(16), measured(16, 3, 12), 0, 0.5)
+    found = script.complaints(names(16), measured(16, 3, 12), 1.0, 0, 0.5)
     assert [sentence.partition(":")[0] for sentence in found] == ["worker4", "worker13"]
 
 
-def test_a_pair_that_failed_has_no_bandwidth():
-    found = script.complaints(names(4), measured(4, 2, slow_rate=0.0), 0, 0.5)
-    assert found == ["worker3: all-reduce reaches 0 Gbit/s, and the median of all nodes is 10 Gbit/s."]
+@pytest.mark.parametrize(("count", "slow"), [(4, [2]), (2, [0, 1])])
+def test_a_node_whose_pairs_failed_is_named(count, slow):
+    found = script.complaints(names(count), measured(count, *slow, slow_rate=0.0), 1.0, 0, 0.5)
+    assert found == [f"worker{node + 1}: all-reduce with each other node failed or took longer than 120 s." for node in slow]
+
+
+def test_an_all_reduce_across_all_nodes_that_failed_is_an_error():
+    found = script.complaints(names(3), measured(3), 0.0, 0, 0.5)
+    assert found == ["all 3 nodes: all-reduce failed or took longer than 120 s."]
+
+
+class Distributed:
+    """A torch.distributed whose all-reduces take a number of seconds, and that has two nodes with one rank each."""
+
+    ReduceOp = SimpleNamespace(MAX="max")
+
+    def __init__(self, seconds):
+        self.seconds, self.now = seconds, 0.0
+        self.timeouts, self.operations = [], 0
+
+    def init_process_group(self, _backend, timeout):
+        self.timeouts.append(timeout.total_seconds())
+
+    def new_group(self, ranks, timeout):
+        self.timeouts.append(timeout.total_seconds())
+        return list(ranks)
+
+    def get_rank(self):
+        return 0
+
+    def get_world_size(self):
+        return 2
+
+    def all_reduce(self, tensor, op="sum", group=None, async_op=False):
+        assert group == [0, 1]
+        assert async_op, "gloo would wait without a limit, as long as data arrive"
+        return SimpleNamespace(wait=lambda timeout: self.wait(0 if op == "max" else self.seconds, timeout.total_seconds()))
+
+    def wait(self, seconds, timeout):
+        self.now += min(seconds, timeout)
+        self.operations += seconds > 0
+        if seconds > timeout:
+            raise RuntimeError("Operation timed out!")
+
+    def all_gather_object(self, everything, found):
+        everything[:] = [found, found]
+
+
+class Tensor(tuple):
+    """A tensor of one element."""
+
+    __slots__ = ()
+
+    def __getitem__(self, _index):
+        return self
+
+    def item(self):
+        (element,) = self
+        return element
+
+
+@pytest.mark.parametrize(("seconds", "operations"), [(1.0, 10), (30.0, 5), (119.0, 2), (121.0, 1)])
+def test_a_very_slow_pair_does_not_exceed_the_time_for_which_other_ranks_wait(monkeypatch, seconds, operations):
+    distributed = Distributed(seconds)
+    torch = SimpleNamespace(
+        distributed=distributed,
+        device=lambda kind: kind,
+        cuda=SimpleNamespace(is_available=lambda: False),
+        zeros=lambda _count, device: Tensor([0.0]),
+        tensor=lambda values, device: Tensor(values),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
+    monkeypatch.setattr(script.time, "perf_counter", lambda: distributed.now)
+    measurement = script.Measurement(1)
+    rate = script.bus_bandwidth(1 << 20, 2, seconds) if seconds < script.TIMEOUT else 0
+    assert measurement.total() == rate
+    assert distributed.operations == operations
+    assert measurement.pairs(2) == {(0, 1): rate}
+    waiting, *working = distributed.timeouts
+    assert set(working) == {script.TIMEOUT}
+    assert distributed.now / 2 <= 2 * script.TIMEOUT < waiting
 
 
 def test_the_share_of_the_median_is_an_option():
-    assert script.complaints(names(4), measured(4, 2), 0, 0.1) == []
-    assert len(script.complaints(names(4), measured(4, 2), 0, 0.11)) == 1
+    assert script.complaints(names(4), measured(4, 2), 1.0, 0, 0.1) == []
+    assert len(script.complaints(names(4), measured(4, 2), 1.0, 0, 0.11)) == 1
 
 
 def test_all_nodes_can_be_too_slow():
-    assert script.complaints(names(2), measured(2), 10, 0.5) == []
-    assert script.complaints(names(2), measured(2), 11, 0.5) == [
+    assert script.complaints(names(2), measured(2), 1.0, 10, 0.5) == []
+    assert script.complaints(names(2), measured(2), 1.0, 11, 0.5) == [
         "worker1: all-reduce reaches 10 Gbit/s, and not 11 Gbit/s.",
         "worker2: all-reduce reaches 10 Gbit/s, and not 11 Gbit/s.",
     ]
-    assert script.complaints(names(1), {}, 11, 0.5) == [], "a single node has no partner"
+    assert script.complaints(names(1), {}, 1.0, 11, 0.5) == [], "a single node has no partner"
 
 
 def test_the_bandwidth_does_not_depend_on_the_number_of_ranks():
