@@ -178,6 +178,7 @@ PLAYBOOKS = {
     "stop.yml": {"training_job_name": "honest"},
     "report.yml": {"training_job_name": "honest", "training_job_report_directory": "reports"},
     "health.yml": {},
+    "all_reduce.yml": {},
     "provision.yml": {},
 }
 #: The playbooks that make the most use of results from nodes. The tests of the other playbooks run only in `make test-all`.
