@@ -78,6 +78,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
                 content = response.read(LIMIT + 1)
         finally:
             timer.cancel()
+            timer.join()  # callers fork
             if time.monotonic() >= end:
                 raise TimeoutError(f"timed out after {TIMEOUT:.0f} s")
     if len(content) > LIMIT:

@@ -175,6 +175,7 @@ def test_a_response_that_comes_byte_by_byte_has_a_time_limit(respond, monkeypatc
     began = time.monotonic()
     assert resource_manager.send("GET", "/x") == (1, "", f"timed out after 0 s (GET http://{address}/x)")
     assert time.monotonic() < began + 10
+    assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
 
 def test_nodes_have_the_names_of_the_cluster(monkeypatch):
