@@ -356,7 +356,7 @@ def local_node(name: str, folder: Path, memory: int = 12288, cores: int = 4) -> 
     return Node(name, memory, cores, start, kill)
 
 
-def remote_node(name: str, user: str, memory: int = 12288, cores: int = 4) -> Node:
+def remote_node(name: str, host: str, user: str, memory: int = 12288, cores: int = 4) -> Node:
     """Return a node whose containers run as a user on another host, in a unit of their own. `/opt/hadoop` contains `java` and `yarn`."""
 
     def start(identity: str, command: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -365,22 +365,22 @@ def remote_node(name: str, user: str, memory: int = 12288, cores: int = 4) -> No
         run = ["sudo", "systemd-run", "--quiet", "--wait", "--pipe", "--collect", f"--unit={identity}", f"--property=User={user}"]
         run += [f"--property=WorkingDirectory={directory}", "bash", "-s"]
         words = f"sudo install -d -o {user} {directory} && {shlex.join(run)}"
-        process = subprocess.Popen(["ssh", "-oBatchMode=yes", name, words], stdin=subprocess.PIPE)
+        process = subprocess.Popen(["ssh", "-oBatchMode=yes", host, words], stdin=subprocess.PIPE)
         assert process.stdin
         process.stdin.write(launch_script(command, variables, directory).encode())
         process.stdin.close()
         return process
 
     def kill(identity: str, _process: subprocess.Popen[bytes]) -> None:
-        subprocess.Popen(["ssh", "-oBatchMode=yes", name, f"sudo systemctl kill --signal=SIGKILL {identity}.service"])
+        subprocess.Popen(["ssh", "-oBatchMode=yes", host, f"sudo systemctl kill --signal=SIGKILL {identity}.service"])
 
     return Node(name, memory, cores, start, kill)
 
 
 def main(path: str) -> None:
-    """Run the stand-in on a host until it is killed. The file contains `address`, `nodes` and `user`."""
+    """Run the stand-in on a host until it is killed. The file contains `address`, `user`, and `nodes` with their hosts."""
     settings = json.loads(Path(path).read_text())
-    nodes = [remote_node(name, settings["user"]) for name in settings["nodes"]]
+    nodes = [remote_node(name, host, settings["user"]) for name, host in settings["nodes"].items()]
     with YarnCluster(nodes, address=(settings["address"], 8088)):
         threading.Event().wait()
 

@@ -125,7 +125,8 @@ options:
   key:
     description:
       - Random string with which the processes of a job authenticate to each other. The key is needed if the launcher starts commands on
-        other hosts (V(mpi) and V(horovod)). The key must be the same on all hosts, and different for each job.
+        other hosts (V(mpi) and V(horovod)), and with O(queue=yarn), so that the hosts recognize the job's application. The key must be the
+        same on all hosts, and different for each job.
     type: str
   launcher:
     description:

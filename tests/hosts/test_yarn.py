@@ -20,6 +20,10 @@ HOSTS = ["trust-master", "trust-worker2", "trust-worker3"]
 STANDIN = "yarn-stand-in"
 
 
+def node_name(address: str) -> str:
+    return f"ip-{address.replace('.', '-')}.ec2.internal"
+
+
 class Yarn(QueueHosts):
     """The hosts as nodes of a YARN cluster. Containers run as the user `yarn`, who has no other rights."""
 
@@ -36,15 +40,31 @@ class Yarn(QueueHosts):
             "/opt/hadoop/bin/yarn": ("#!/bin/sh\necho '/etc/hadoop/conf:/usr/lib/hadoop-yarn/*'\n", 755),
             "/usr/local/bin/yarn": ("#!/bin/sh\n", 755),
             "/opt/hadoop/cluster.py": (Path(yarn_cluster.__file__).read_text(), 644),
-            "/opt/hadoop/nodes.json": (json.dumps({"address": address, "user": "yarn", "nodes": HOSTS}), 644),
+            "/opt/hadoop/nodes.json": (self.settings(HOSTS), 644),
         }
+        names = "".join(f"{host.private_ip} {node_name(host.private_ip)}\n" for host in self.hosts)
         for host in self.hosts:
             host.ssh("sudo useradd --system yarn; sudo mkdir -p /etc/hadoop/conf /opt/hadoop/bin")
+            host.ssh(f"printf '{names}' | sudo tee --append /etc/hosts >/dev/null")
             for path, (content, mode) in files.items():
                 host.ssh(f"sudo tee {path} >/dev/null <<'END_OF_FILE'\n{content}\nEND_OF_FILE\nsudo chmod {mode} {path}")
+        self.start()
+
+    def start(self) -> None:
+        """Start the stand-in on the first host."""
         run = f"sudo systemd-run --quiet --unit={STANDIN} --property=User=ubuntu"
         self.master.ssh(f"{run} python3 /opt/hadoop/cluster.py /opt/hadoop/nodes.json")
         wait(lambda: self.ask("nodes") is not None)
+
+    def restart(self, names: list[str]) -> None:
+        """Start the stand-in again, with these hosts as nodes."""
+        self.master.ssh(f"sudo systemctl stop {STANDIN}; echo '{self.settings(names)}' | sudo tee /opt/hadoop/nodes.json >/dev/null")
+        self.start()
+
+    def settings(self, names: list[str]) -> str:
+        """Return the settings of the stand-in, in which nodes have the names that EC2 gives to instances."""
+        nodes = {node_name(host.private_ip): name for name, host in zip(HOSTS, self.hosts) if name in names}
+        return json.dumps({"address": self.master.private_ip, "user": "yarn", "nodes": nodes})
 
     def ask(self, path: str) -> dict[str, object] | None:
         """Return a document of the stand-in's API, or None if the API does not respond."""
@@ -170,17 +190,17 @@ def test_a_container_of_another_user_starts_nothing(queue: Yarn) -> None:
 
 
 def test_hosts_that_yarn_does_not_know_are_refused(queue: Yarn) -> None:
-    nodes = json.dumps({"address": queue.master.private_ip, "user": "yarn", "nodes": HOSTS[1:]})
-    run = f"sudo systemd-run --quiet --unit={STANDIN} --property=User=ubuntu python3 /opt/hadoop/cluster.py /opt/hadoop/nodes.json"
-    queue.master.ssh(f"sudo systemctl stop {STANDIN}; echo '{nodes}' | sudo tee /opt/hadoop/nodes.json >/dev/null; {run}")
-    wait(lambda: queue.ask("nodes") is not None)
-    refused = queue.train("everywhere", "true", check=False)
-    text = re.sub(r"\s+", " ", refused.stdout)
-    assert "queue: trust-master cannot be used, because YARN does not know them. Run the job on nodes of an EMR cluster" in text
-    queue.train("workers", "true", "--limit", f"{queue.name(2)},{queue.name(3)}")
-    queue.wait_for_end("workers")
-    assert queue.status("workers").startswith("workers succeeded after ")
-    queue.master.ssh(f"sudo systemctl stop {STANDIN}")
-    refused = queue.train("nowhere", "true", check=False)
-    text = re.sub(r"\s+", " ", refused.stdout)
-    assert re.search(r"queue: a request to YARN failed: .*Connection refused \(GET http://", text), refused.stdout
+    queue.restart(HOSTS[1:])
+    try:
+        refused = queue.train("everywhere", "true", check=False)
+        text = re.sub(r"\s+", " ", refused.stdout)
+        assert "queue: trust-master cannot be used, because YARN does not know them. Run the job on nodes of an EMR cluster" in text
+        queue.train("workers", "true", "--limit", f"{queue.name(2)},{queue.name(3)}")
+        queue.wait_for_end("workers")
+        assert queue.status("workers").startswith("workers succeeded after ")
+        queue.master.ssh(f"sudo systemctl stop {STANDIN}")
+        refused = queue.train("nowhere", "true", check=False)
+        text = re.sub(r"\s+", " ", refused.stdout)
+        assert re.search(r"queue: a request to YARN failed: .*Connection refused \(GET http://", text), refused.stdout
+    finally:
+        queue.restart(HOSTS)

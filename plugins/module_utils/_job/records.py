@@ -56,6 +56,9 @@ INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 LOCK = "/run/deeplearning.lock"
 """The file that the `training_job` module locks on a host while the module starts units. Only root can open the file."""
 
+QUEUE_LOCK = "/run/deeplearning-queue.lock"
+"""The file that the `training_job` module locks on a host while it submits a job to a queue, because queues can take long to respond."""
+
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).

@@ -11,7 +11,7 @@ program.
 from __future__ import annotations
 
 import re
-from typing import Callable, List, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, List, Mapping, NamedTuple, Sequence
 
 Command = List[str]
 
@@ -44,11 +44,13 @@ class Request(NamedTuple):
 
     `excluded` contains all hosts of the queue that are not in `hosts`. `hold` is the command that runs the job's processes on one host and
     keeps the host allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument
-    of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. The queue ends the
-    job after `minutes`. If `minutes` is 0, the job has no time limit.
+    of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. Slurm and
+    SGE end the job after `minutes`. YARN does not, because its limit would include the time in which the job waits. If `minutes` is 0, the
+    job has no time limit.
 
     `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
-    `answers` contains the output of each of the queue's `questions`.
+    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts knows,
+    for queues to which other users can submit jobs.
     """
 
     job: str
@@ -60,6 +62,7 @@ class Request(NamedTuple):
     minutes: int
     lead: Sequence[str] = ()
     answers: Sequence[str] = ()
+    nonce: str = ""
 
 
 class Entry(NamedTuple):
@@ -96,7 +99,9 @@ class Queue(NamedTuple):
     ID, has ended or is being cancelled, from the output of `show_own`.
 
     If `is_http` is true, the queue only reserves hosts. Its commands are HTTP requests (a method, a path, and a body if there is one),
-    except `allocation`, and its hosts have names of their own. A unit on each host waits until the queue has allocated the hosts.
+    except `allocation`, and its hosts have names of their own. A unit on each host waits until the queue has allocated the hosts. Other
+    users can submit jobs that look like training jobs. Therefore, `read_entries` has a third argument, a function that returns whether an
+    entry belongs to a job. `is_proven` and `has_id` return such functions.
     """
 
     title: str
@@ -109,7 +114,7 @@ class Queue(NamedTuple):
     submit: Callable[[Request], Command]
     show_own: Command
     show_waiting: Command
-    read_entries: Callable[[str, str], dict[str, Entry]]
+    read_entries: Callable[..., dict[str, Entry]]
     cancel: Callable[[Sequence[str]], Command]
     allocation: Callable[[Mapping[str, str]], Command]
     identity: Callable[[Mapping[str, str]], str]
@@ -119,6 +124,8 @@ class Queue(NamedTuple):
     environment: Sequence[str] = ()
     has_ended: Callable[[str, str], bool] | None = None
     is_http: bool = False
+    is_proven: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None
+    has_id: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None
     questions: Sequence[Command] = ()
     read_hosts: Callable[[str], list[str]] = str.split
 

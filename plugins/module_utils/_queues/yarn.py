@@ -12,10 +12,13 @@ ContainerLaunch.java of the NodeManager, which runs commands as `bash -c "COMMAN
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
     ALLOCATED,
     APPLICATION_ID,
@@ -31,14 +34,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     Request,
     unit_name,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 API = "/ws/v1/cluster"
+
+#: Matches the ID of a container: the numbers of the application and the attempt, and the container's own number.
+CONTAINER_ID = r"container_(?:e[0-9]{1,9}_)?[0-9]{1,18}_[0-9]{1,18}_[0-9]{1,9}_[0-9]{1,18}"
 
 #: The type and the user of applications that hold hosts for training jobs.
 TYPE, OWNER = "training_job", "deeplearning"
 
-#: Distinguishes the number of hosts from other tags of an application.
-TAG = re.compile(r"hosts=([0-9]{1,6})")
+#: Matches the number of hosts in the tags of an application.
+HOST_COUNT = re.compile(r"(?:^|,)hosts=([1-9][0-9]{0,5})(?:,|$)")
+
+Filter = Callable[[Mapping[str, Any]], bool]
+"""A function that returns whether an application belongs to one of the jobs in question."""
 
 MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
@@ -60,8 +70,11 @@ def read_nodes(output: str) -> list[dict[str, Any]]:
 
 
 def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
-    """Return the objects in a response. A list with one object can be an object, and an empty list null."""
-    document = json.loads(output)
+    """Return the objects in a response. A list with one object can be an object, and an empty list null. Raises QueueError."""
+    try:
+        document = json.loads(output)
+    except (ValueError, RecursionError) as error:
+        raise QueueError(f"YARN's response is not valid: {str(error)[:REASON_LIMIT]}. Check the version of YARN.") from error
     found = document.get(wrapper, document) if isinstance(document, dict) else None
     each = (found.get(name) if isinstance(found, dict) else None) or []
     return [item for item in (each if isinstance(each, list) else [each]) if isinstance(item, dict)]
@@ -88,10 +101,13 @@ def submit(request: Request) -> Command:
         )
     try:
         application = json.loads(new)
+        identity = str(application["application-id"])
+        if not re.fullmatch(APPLICATION_ID, identity):
+            raise ValueError(f"application-id: {identity[:REASON_LIMIT]!r}")
         memory, cores = container_size(read_nodes(nodes), application["maximum-resource-capability"])
-        return ["POST", f"{API}/apps", json.dumps(submission(request, str(application["application-id"]), memory, cores))]
-    except (KeyError, TypeError, ValueError) as error:
-        raise QueueError(f"queue: YARN's response is not valid: {error!r}. Check the version of YARN.") from error
+        return ["POST", f"{API}/apps", json.dumps(submission(request, identity, memory, cores))]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise QueueError(f"queue: YARN's response is not valid: {repr(error)[:REASON_LIMIT]}. Check the version of YARN.") from error
 
 
 def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any]) -> tuple[int, int]:
@@ -118,11 +134,38 @@ def submission(request: Request, identity: str, memory: int, cores: int) -> dict
         "application-id": identity,
         "application-name": request.job,
         "application-type": TYPE,
-        "application-tags": {"tag": [f"hosts={request.host_count}"]},
+        "application-tags": {"tag": [f"hosts={request.host_count}", proof(request.nonce, identity, request.job, request.host_count)]},
         "am-container-spec": {"commands": {"command": master_command(request.job, request.host_count, memory, cores)}},
         "resource": {"memory": MASTER_MEMORY, "vCores": MASTER_CORES},
         "keep-containers-across-application-attempts": True,
     }
+
+
+def proof(nonce: str, identity: str, job: str, count: int) -> str:
+    """Return the tag of the application with this ID that holds this number of hosts for a job.
+
+    Everybody can read the tag, but only root on the job's hosts knows the nonce. Therefore, nobody else can make such a tag for an ID that
+    YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
+    """
+    digest = hmac.new(nonce.encode(), f"{identity} {job} {count}".encode(), hashlib.sha256).hexdigest()
+    return f"job={digest}"
+
+
+def is_proven(nonces: Mapping[str, str]) -> Filter:
+    """Return a function that returns whether an application was submitted for one of these jobs. `nonces` contains the jobs' nonces."""
+
+    def check(application: Mapping[str, Any]) -> bool:
+        tags, job = str(application.get("applicationTags")), str(application.get("name"))
+        nonce, count = nonces.get(job), HOST_COUNT.search(tags)
+        expected = proof(nonce, str(application.get("id")), job, int(count[1])) if nonce and count else ""
+        return any(expected and hmac.compare_digest(tag.encode(errors="replace"), expected.encode()) for tag in tags.split(","))
+
+    return check
+
+
+def has_id(ids: Mapping[str, str]) -> Filter:
+    """Return a function that returns whether an application has the ID that was recorded for its job."""
+    return lambda application: application.get("id") is not None and application.get("id") == ids.get(str(application.get("name")))
 
 
 def master_command(job: str, count: int, memory: int, cores: int) -> str:
@@ -145,17 +188,21 @@ def container_command(job: str) -> str:
     return f"{is_held} && while {is_held}; do sleep 2; done"
 
 
-def read_entries(own: str, waiting: str) -> dict[str, Entry]:
+def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[str, Entry]:
     """Return the training jobs in the queue, keyed by name, from the responses to the two requests that show applications.
 
-    If several applications have the same name, only the newest is returned.
+    Every user of YARN can submit applications that look like training jobs, so only applications for which `is_own` returns true are
+    returned. Without `is_own`, all of them are returned. If several applications have the same name, only the newest is returned. Raises
+    QueueError.
     """
     order = sorted(number(str(each.get("id"))) for each in (entries(waiting, "apps", "app") if waiting else []))
     found: dict[str, Entry] = {}
     for application in entries(own, "apps", "app"):
         identity, job = str(application.get("id")), str(application.get("name"))
-        tag = TAG.search(str(application.get("applicationTags")))
-        if (application.get("applicationType"), application.get("user")) != (TYPE, OWNER) or not tag:
+        tag = HOST_COUNT.search(str(application.get("applicationTags")))
+        if (application.get("applicationType"), application.get("user")) != (TYPE, OWNER) or not tag or not JOB_NAME.fullmatch(job):
+            continue
+        if is_own and not is_own(application):
             continue
         if not re.fullmatch(APPLICATION_ID, identity) or (job in found and number(found[job].id) > number(identity)):
             continue
@@ -172,7 +219,15 @@ def number(identity: str) -> tuple[int, ...]:
 
 def held(application: Mapping[str, Any]) -> int:
     """Return the number of the application's containers, without the ApplicationMaster's."""
-    return max(0, int(application.get("runningContainers") or 0) - 1)
+    return max(0, integer(application.get("runningContainers")) - 1)
+
+
+def integer(value: Any) -> int:
+    """Return a number in a response, or 0 if it is missing or not valid."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def stage(application: Mapping[str, Any], count: int) -> str:
@@ -185,7 +240,12 @@ def reason(application: Mapping[str, Any], count: int) -> str:
     """Return why an application waits."""
     if application.get("state") == "RUNNING":
         return f"it has {held(application)} of {count} hosts"
-    return " ".join(str(application.get("diagnostics") or "").split()) or "its ApplicationMaster has not started"
+    return diagnostics(application) or "its ApplicationMaster has not started"
+
+
+def diagnostics(application: Mapping[str, Any]) -> str:
+    """Return what YARN says about an application, as one short line."""
+    return clean_line(str(application.get("diagnostics") or "")[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
 def cancel(ids: Sequence[str]) -> Command:
@@ -203,6 +263,17 @@ def read_application(output: str) -> dict[str, Any]:
     return next(iter(entries(output, "", "app")), {})
 
 
+def has_progress(application: Mapping[str, Any]) -> bool:
+    """Return whether one of the application's containers has ended."""
+    progress = application.get("progress")
+    return isinstance(progress, (int, float)) and progress > 0
+
+
+def final_status(application: Mapping[str, Any]) -> str:
+    """Return how an application has ended, as one short line."""
+    return clean_line(str(application.get("finalStatus"))[:REASON_LIMIT])
+
+
 def show_attempts(identity: str) -> Command:
     """Return the request that shows the attempts to run an ApplicationMaster."""
     return ["GET", f"{API}/apps/{identity}/appattempts"]
@@ -210,14 +281,18 @@ def show_attempts(identity: str) -> Command:
 
 def show_containers(identity: str, attempts: str) -> Command:
     """Return the request that shows the containers of the last of these attempts."""
-    last = max((int(attempt.get("id") or 1) for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
+    last = max((integer(attempt.get("id")) or 1 for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
     return ["GET", f"{API}/apps/{identity}/appattempts/{identity.replace('application', 'appattempt')}_{last:06d}/containers"]
 
 
 def read_containers(output: str) -> list[str]:
-    """Return the names of the nodes on which containers are running, without the ApplicationMaster's container, which has the number 1."""
-    containers = [(str(each.get("containerId")), str(each.get("assignedNodeId"))) for each in entries(output, "containers", "container")]
-    return [node.partition(":")[0] for identity, node in containers if not re.search("_0*1$", identity)]
+    """Return the names of the nodes on which containers are running, ordered by the containers' numbers. Raises QueueError.
+
+    The container with the number 1 belongs to the ApplicationMaster, and is left out.
+    """
+    rows = [(str(each.get("containerId")), str(each.get("assignedNodeId"))) for each in entries(output, "containers", "container")]
+    found = [(number(identity), node.partition(":")[0]) for identity, node in rows if re.fullmatch(CONTAINER_ID, identity)]
+    return [node for place, node in sorted(found) if place[-1] != 1]
 
 
 def allocation(environment: Mapping[str, str]) -> Command:
@@ -249,6 +324,8 @@ QUEUE = Queue(
     allocation=allocation,
     identity=identity,
     is_http=True,
+    is_proven=is_proven,
+    has_id=has_id,
     questions=(SHOW_NODES, SHOW_OWN, ["POST", f"{API}/apps/new-application"]),
     read_hosts=read_hosts,
 )

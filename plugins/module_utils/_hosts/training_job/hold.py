@@ -23,7 +23,8 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, resource_manager, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
@@ -69,11 +70,16 @@ GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
 
 
 class Job(NamedTuple):
-    """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job."""
+    """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job.
+
+    `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty in queues to which only root submits such
+    jobs. The job's processes do not know it.
+    """
 
     directory: str
     queue: str
     parameters: dict[str, Any]
+    nonce: str = ""
 
     @property
     def name(self) -> str:
@@ -92,7 +98,7 @@ def directory(job: str) -> str:
 def read_job(place: str) -> Job | None:
     """Return the job whose parameters are in the directory, or None if the directory contains no job."""
     found = records.read_json(os.path.join(place, PARAMETERS))
-    return Job(place, found["queue"], found["parameters"]) if found else None
+    return Job(place, found["queue"], found["parameters"], found.get("nonce", "")) if found else None
 
 
 def run(command: list[str]) -> tuple[int, str, str]:

@@ -34,7 +34,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     params = module.params
     check_setup(params["setup_digests"])
     if params["queue"] and params["queue_hosts"]:
-        queue.check(module.run_command, params["queue"], params["queue_hosts"])
+        queue.check(module.run_command, params["queue"], params["queue_hosts"], params["metadata_directory"])
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     if params["sandbox"] and systemd.hidden(params["python"]):
         check_python(params)

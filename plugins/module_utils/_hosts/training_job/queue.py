@@ -9,6 +9,8 @@ hold.py).
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shlex
@@ -74,10 +76,15 @@ def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
     return output
 
 
-def hosts_of(run: users.Run, queue: Queue) -> list[str]:
-    """Return the names of the hosts that belong to the queue. Raises QueueError."""
+def hosts_of(run: users.Run, queue: Queue, metadata_directory: str) -> list[str]:
+    """Return the names of the hosts that belong to the queue. Raises QueueError, RefusalError."""
     names = queue.read_hosts(ask(run, queue, queue.show_hosts))
-    return [resource_manager.cluster_name(name) for name in names] if queue.is_http else names
+    if not queue.is_http:
+        return names
+    try:
+        return resource_manager.cluster_names(names, host.read_metadata(metadata_directory, "")["workers"])
+    except QueueError as error:
+        raise QueueError(f"queue: {error}") from error
 
 
 def is_installed(queue: Queue) -> bool:
@@ -85,14 +92,14 @@ def is_installed(queue: Queue) -> bool:
     return all(shutil.which(program, path=SEARCH) for program in queue.programs)
 
 
-def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
+def check(run: users.Run, name: str, hosts: Sequence[str], metadata_directory: str) -> None:
     """Raise RefusalError unless the queue responds and all hosts belong to the queue."""
     queue = QUEUES[name]
     configure = f"{queue.setup}, or remove training_job_queue."
     if not is_installed(queue):
         raise RefusalError(f"queue: {queue.title} is not installed on this host. {configure}")
     try:
-        known = hosts_of(run, queue)
+        known = hosts_of(run, queue, metadata_directory)
     except QueueError as error:
         raise RefusalError(f"{error} {configure}") from error
     missing = [each for each in hosts if each not in known]
@@ -101,19 +108,33 @@ def check(run: users.Run, name: str, hosts: Sequence[str]) -> None:
 
 
 def queues_of_host(run: users.Run, name: str) -> list[str]:
-    """Return the names of the queues that can start jobs on this host. The argument `name` is the name of this host."""
+    """Return the names of the queues that can start jobs on this host. The argument `name` is the name of this host.
+
+    Queues that do not respond, or whose response is not valid, are left out.
+    """
     found = []
     for each, queue in QUEUES.items():
         if run(["systemctl", "is-active", "--quiet", queue.service])[0] == 0:
             status, output, _error = hold.ask(queue, queue.show_host(name), run)
-            if status == 0 and queue.is_open(output):
-                found.append(each)
+            with contextlib.suppress(QueueError):
+                if status == 0 and queue.is_open(output):
+                    found.append(each)
     return found
 
 
 def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
     """Return the training jobs in the queue, keyed by name. Raises QueueError."""
     return queue.read_entries(ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting))
+
+
+def entries_of(run: users.Run, queue: Queue, jobs: Sequence[hold.Job]) -> dict[str, Entry]:
+    """Return the entries of these jobs in the queue, keyed by name. Raises QueueError.
+
+    In queues to which other users can submit jobs, only the jobs' hosts can tell which entries belong to the jobs.
+    """
+    if not queue.is_proven:
+        return entries(run, queue)
+    return queue.read_entries(ask(run, queue, queue.show_own), "", queue.is_proven({job.name: job.nonce for job in jobs}))
 
 
 def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -124,6 +145,8 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     checkpoints.keep_directory(params, paths, user)
     chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
     plan({**params, "hosts": chosen}, paths)  # this call raises the launcher's errors
+    if QUEUES[params["queue"]].is_proven and not params["key"]:
+        raise RefusalError(f"key: missing. Specify a random string, with which the hosts recognize the job in queue {params['queue']!r}.")
     if not module.check_mode:
         prune(module.run_command, QUEUES[params["queue"]])
         place = hold.directory(params["name"])
@@ -137,7 +160,11 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
         write_private(os.path.join(place, "hold"), start)
         kept = {key: params[key] for key in (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")}
-        write_private(os.path.join(place, hold.PARAMETERS), json.dumps({"queue": params["queue"], "parameters": kept}))
+        document: dict[str, Any] = {"queue": params["queue"], "parameters": kept}
+        if QUEUES[params["queue"]].is_proven:
+            # The job's processes get a different key, from which the nonce cannot be derived.
+            document["nonce"], kept["key"] = params["key"], hashlib.sha256(params["key"].encode()).hexdigest()
+        write_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
         if QUEUES[params["queue"]].is_http:
             reservation.start(module.run_command, params["name"], params["stop_timeout"])
     return {"changed": True, "processes": [], "job_directory": paths.directory}
@@ -154,10 +181,10 @@ def host_count(params: Mapping[str, Any]) -> int:
 def prune(run: users.Run, queue: Queue) -> None:
     """Delete the parameters of jobs that have left the queue without starting on this host. Raises QueueError."""
     before = time.time() - SUBMISSION_TIMEOUT
-    active = {name for name, entry in entries(run, queue).items() if entry.is_active}
-    for name in os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else []:
+    held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else [])}
+    active = {name for name, entry in entries_of(run, queue, list(filter(None, held.values()))).items() if entry.is_active}
+    for name, job in held.items():
         place = hold.directory(name)
-        job = hold.read_job(place)
         is_of_queue = job is None or QUEUES.get(job.queue) is queue
         if is_of_queue and name not in active and os.stat(place).st_mtime < before and not hold.has_processes(name):
             records.delete([place])
@@ -168,13 +195,16 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     params, run = module.params, module.run_command
     queue, name = QUEUES[params["queue"]], params["name"]
     user = users.ensure(run, params["user"], make=not module.check_mode)
-    with systemd.exclusive():
-        found = entries(run, queue).get(name)
+    job = hold.read_job(hold.directory(name))
+    if queue.is_proven and not (job and job.nonce) and not module.check_mode:
+        raise RefusalError(f"queue: this host does not keep the parameters of job {name}. Run state queued on all hosts first.")
+    with systemd.exclusive(records.QUEUE_LOCK):
+        found = entries_of(run, queue, [job] if job else []).get(name)
         if found and found.is_active:
             return {"changed": False, "queue_id": found.id}
         if module.check_mode:
             return {"changed": True}
-        identity = base.read_id(ask(run, queue, queue.submit(request(run, params, queue))))
+        identity = base.read_id(ask(run, queue, queue.submit(request(run, params, queue, job.nonce if job else ""))))
     note: Queued = {"queue": params["queue"], "id": identity, "submitted": time.time()}
     try:
         users.as_user(user, lambda: records.write_new_json(paths.queue, note), EXPECTED)
@@ -184,10 +214,10 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     return {"changed": True, "queue_id": identity}
 
 
-def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
+def request(run: users.Run, params: Mapping[str, Any], queue: Queue, nonce: str = "") -> Request:
     """Return what the job requests from the queue. Raises RefusalError, QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
-    known = sorted(set(hosts_of(run, queue)))
+    known = sorted(set(hosts_of(run, queue, params["metadata_directory"])))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
     return Request(
         job=params["name"],
@@ -199,14 +229,20 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue) -> Request:
         minutes=-(-limit // 60),
         lead=hold.command(params["name"], "lead"),
         answers=[ask(run, queue, question) for question in queue.questions],
+        nonce=nonce,
     )
 
 
 def leave(run: users.Run, job: hold.Job) -> None:
-    """Cancel a job on behalf of one of its hosts, and end the unit that waits for the queue on this host. Raises QueueError."""
-    cancel(run, job)
-    if QUEUES[job.queue].is_http:
-        reservation.stop(run, job.name)
+    """Cancel a job on behalf of one of its hosts, and end the unit that waits for the queue on this host. Raises QueueError.
+
+    The unit also ends if the queue does not respond, because it would start the job later.
+    """
+    try:
+        cancel(run, job)
+    finally:
+        if QUEUES[job.queue].is_http:
+            reservation.stop(run, job.name)
 
 
 def cancel(run: users.Run, job: hold.Job) -> None:
@@ -215,7 +251,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
     end = time.monotonic() + job.parameters["stop_timeout"] + CANCEL_SECONDS
     is_cancelled = False
     while True:
-        entry = entries(run, queue).get(job.name)
+        entry = entries_of(run, queue, [job]).get(job.name)
         if not entry or not entry.is_active:
             return
         # This command fails if the job has just ended, or if another host has just cancelled the job.
@@ -231,13 +267,21 @@ def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         queue = QUEUES.get(name)
         try:
-            found = entries(run, queue) if queue and is_installed(queue) else {}
+            found = recorded_entries(run, queue, waiting) if queue and is_installed(queue) else {}
         except QueueError as error:
             for job in waiting:
                 job["queue"]["problem"] = str(error)
         else:
             for job in waiting:
                 complete_job(job, found.get(job["name"]))
+
+
+def recorded_entries(run: users.Run, queue: Queue, jobs: Sequence[JobStatus]) -> dict[str, Entry]:
+    """Return the entries that were recorded for these jobs, keyed by name. Raises QueueError."""
+    if not queue.has_id:
+        return entries(run, queue)
+    own, waiting = ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting)
+    return queue.read_entries(own, waiting, queue.has_id({job["name"]: job["queue"]["id"] for job in jobs}))
 
 
 def complete_job(job: JobStatus, entry: Entry | None) -> None:

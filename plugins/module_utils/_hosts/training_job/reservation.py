@@ -53,7 +53,7 @@ class Reservation(hold.Holder):
     def __init__(self, job: hold.Job) -> None:
         super().__init__(job)
         self.last_request = self.last_container = time.monotonic()
-        self.own = ""
+        self.own = self.identity = ""
 
     def run(self) -> int:
         for number in hold.SIGNALS:
@@ -68,9 +68,10 @@ class Reservation(hold.Holder):
             hold.warn(str(error))
             hold.report(self.job, str(error), lambda: not records.read_records(self.job.paths))
             status = 1
+        finally:
+            records.delete([self.job.directory])  # the directory may contain secrets
         if status:
             self.cancel_entry()
-        records.delete([self.job.directory])  # the directory may contain secrets
         return status
 
     def wait_for_hosts(self) -> tuple[str, list[str]] | None:
@@ -102,30 +103,49 @@ class Reservation(hold.Holder):
         if entry is None or not entry.is_active:
             return []
         if entry.stage == ALLOCATED:
-            hosts = self.containers(entry.id) if last and last.stage == ALLOCATED else []
-            numbers = {host["name"]: int(host["number"]) for host in self.job.parameters["hosts"]}
-            strangers = [host for host in hosts if host not in numbers]
-            if strangers:
-                raise RefusalError(f"YARN has allocated hosts that the job was not submitted for: {', '.join(strangers)}. {AGAIN}")
-            is_complete = len(hosts) == int(self.job.parameters["host_count"] or len(numbers))
-            return sorted(hosts, key=lambda host: numbers[host]) if is_complete else []
-        if float(yarn.read_application(self.ask(yarn.show(entry.id))).get("progress") or 0):
+            return self.chosen_hosts(entry.id) if last and last.stage == ALLOCATED else []
+        if yarn.has_progress(yarn.read_application(self.ask(yarn.show(entry.id)))):
             raise RefusalError(f"a container ended before the job started, because no unit on its host waits for the job. {AGAIN}")
         return []
+
+    def chosen_hosts(self, identity: str) -> list[str]:
+        """Return the hosts of the application's first containers, one for each of the job's hosts, in the order of the hosts' numbers.
+
+        YARN can allocate more containers than requested. Returns [] while some containers are missing. Raises QueueError, and RefusalError
+        if the job cannot run on these hosts.
+        """
+        numbers = {host["name"]: int(host["number"]) for host in self.job.parameters["hosts"]}
+        count = int(self.job.parameters["host_count"] or len(numbers))
+        containers = self.containers(identity)
+        hosts = list(dict.fromkeys(containers))[:count]
+        strangers = [host for host in hosts if host not in numbers]
+        if strangers:
+            raise RefusalError(f"YARN has allocated hosts that the job was not submitted for: {', '.join(strangers)}. {AGAIN}")
+        if len(hosts) < count <= len(containers):
+            raise RefusalError(f"YARN has started several containers of the job on one host, so it did not reserve entire hosts. {AGAIN}")
+        return sorted(hosts, key=lambda host: numbers[host]) if len(hosts) == count else []
 
     def own_name(self) -> str:
         """Return the name of this host among the job's hosts. Raises RefusalError."""
         if not self.own:
             metadata = read_metadata(self.job.parameters["metadata_directory"], "")
-            self.own = next(str(worker["name"]) for worker in metadata["workers"] if worker["number"] == metadata["number"])
+            own = [str(worker["name"]) for worker in metadata["workers"] if worker["number"] == metadata["number"]]
+            if not own:
+                raise RefusalError(
+                    f"the metadata on this host does not contain worker {metadata['number']}, this host. Configure the hosts again."
+                )
+            self.own = own[0]
         return self.own
 
     def check_end(self, entry: Entry) -> None:
-        """Raise RefusalError with YARN's reason if the application has ended before the job started. Raises QueueError."""
-        if entry.stage != CANCELLED and not records.read_records(self.job.paths):
+        """Raise RefusalError with YARN's reason if the application has ended but was not cancelled. Raises QueueError.
+
+        If the job has started on other hosts, run() does not record the reason.
+        """
+        if entry.stage != CANCELLED:
             found = yarn.read_application(self.ask(yarn.show(entry.id)))
-            text = " ".join(str(found.get("diagnostics") or "no reason given").split()).rstrip(".")
-            raise RefusalError(f"YARN ended application {entry.id} ({found.get('finalStatus')}): {text}. Read its logs.")
+            text = (yarn.diagnostics(found) or "no reason given").rstrip(".")
+            raise RefusalError(f"YARN ended application {entry.id} ({yarn.final_status(found)}): {text}. Read its logs.")
 
     def check_entry(self) -> None:
         """Notice that YARN has ended the application, or the container on this host."""
@@ -149,13 +169,17 @@ class Reservation(hold.Holder):
         """Do nothing, because the container on each host ends with this unit."""
 
     def read_entry(self) -> Entry | None:
-        """Return the job's entry in the queue, or None if it has none. Raises QueueError."""
-        return yarn.read_entries(self.ask(yarn.SHOW_OWN), "").get(self.job.name)
+        """Return the job's entry in the queue, or None if it has none. After the first entry, only this one counts. Raises QueueError."""
+        name = self.job.name
+        is_own = yarn.has_id({name: self.identity}) if self.identity else yarn.is_proven({name: self.job.nonce})
+        entry = yarn.read_entries(self.ask(yarn.SHOW_OWN), "", is_own).get(name)
+        self.identity = entry.id if entry else self.identity
+        return entry
 
     def containers(self, identity: str) -> list[str]:
         """Return the names of the hosts on which the application has containers. Raises QueueError."""
         shown = self.ask(yarn.show_containers(identity, self.ask(yarn.show_attempts(identity))))
-        return [resource_manager.cluster_name(name) for name in yarn.read_containers(shown)]
+        return resource_manager.cluster_names(yarn.read_containers(shown), self.job.parameters["hosts"])
 
     def ask(self, request: Command) -> str:
         status, output, error = resource_manager.send(*request)

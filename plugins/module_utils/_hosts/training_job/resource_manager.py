@@ -8,67 +8,103 @@ The address is in Hadoop's configuration on each node. Source of the properties 
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import re
 import socket
-import urllib.error
-import urllib.request
-import urllib.response
+import threading
+import time
+from typing import Any, Iterable, Mapping
 from xml.etree import ElementTree
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import REASON_LIMIT, QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.yarn import OWNER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 CONFIGURATION = "/etc/hadoop/conf/yarn-site.xml"
 PORT = 8088
 
-# Time limit in seconds for a request.
+# Time limit in seconds for a request, including the response.
 TIMEOUT = 30.0
 
-# Maximum size of a response in bytes. The ResourceManager remembers 1000 applications by default.
-LIMIT = 64 << 20
+# Maximum size of a response in bytes. Longer responses are rejected. A node or an application takes about 1 kB.
+LIMIT = 8 << 20
+
+# The names that YARN's nodes can have.
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 def send(method: str, path: str, body: str = "") -> tuple[int, str, str]:
     """Send a request. Return an exit status, the response and the reason for a failure, as for a command.
 
-    If the response has no body but a location, the response is the last part of the location.
+    The response is JSON. If the response has no body but a location, the returned text is the last part of the location.
     """
     try:
-        url = f"http://{address()}{path}"
+        host = address()
     except (OSError, ValueError) as error:
-        return 1, "", f"{CONFIGURATION}: {error}"
+        return 1, "", reason(f"{CONFIGURATION}: {error}")
+    request = f"({method} http://{host}{path})"
     try:
-        with open_url(method, url, body) as response:
-            content = response.read(LIMIT).decode(errors="replace")
-            if not content.strip():
-                return 0, str(response.headers.get("Location") or "").rpartition("/")[2], ""
+        status, phrase, location, content = exchange(host, method, path, body)
+        if not 200 <= status < 300:
+            return 1, "", f"HTTP {status}: {reason(refusal(content) or phrase or 'no reason given')} {request}"
+        if not content.strip():
+            return (0, location, "") if location and method != "GET" else (1, "", f"the response is empty {request}")
         json.loads(content)
-        return 0, content, ""
-    except urllib.error.HTTPError as error:
-        return 1, "", f"{refusal(error)} ({method} {url})"
-    except (OSError, ValueError) as error:
-        return 1, "", f"{getattr(error, 'reason', error)} ({method} {url})"
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+        return 1, "", f"{reason(str(error) or type(error).__name__)} {request}"
+    return 0, content, ""
 
 
-def open_url(method: str, url: str, body: str) -> urllib.response.addinfourl:
-    """Send a request without a proxy, and return the response. Without Kerberos, YARN takes the user's name from the request."""
-    query = "&" if "?" in url else "?"
+def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, str, str]:
+    """Send a request, and return the status, its phrase, the last part of the location, and the body of the response.
+
+    No proxy is used, and no redirect is followed. Without Kerberos, YARN takes the user's name from the request. Raises OSError, ValueError
+    and HTTPException.
+    """
     headers = {"Accept": "application/json", **({"Content-Type": "application/json"} if body else {})}
-    data = body.encode() if method != "GET" else None
-    request = urllib.request.Request(f"{url}{query}user.name={OWNER}", data, headers, method=method)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    response: urllib.response.addinfourl = opener.open(request, timeout=TIMEOUT)
-    return response
+    end = time.monotonic() + TIMEOUT
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
+    with contextlib.closing(connection):
+        connection.connect()
+        # The timeout of a socket limits each read, but not their number.
+        timer = threading.Timer(max(0.0, end - time.monotonic()), shut_down, [connection.sock])
+        timer.daemon = True
+        timer.start()
+        try:
+            connection.request(method, f"{path}{'&' if '?' in path else '?'}user.name={OWNER}", body.encode() or None, headers)
+            with connection.getresponse() as response:
+                content = response.read(LIMIT + 1)
+        finally:
+            timer.cancel()
+            timer.join()  # callers fork
+            if time.monotonic() >= end:
+                raise TimeoutError(f"timed out after {TIMEOUT:.0f} s")
+    if len(content) > LIMIT:
+        raise ValueError(f"the response is longer than {LIMIT >> 20} MiB")
+    location = str(response.headers.get("Location") or "").rpartition("/")[2]
+    return response.status, response.reason, location, content.decode(errors="replace")
 
 
-def refusal(error: urllib.error.HTTPError) -> str:
-    """Return the message of the ResourceManager's response, and otherwise the HTTP status."""
+def shut_down(connection: socket.socket) -> None:
+    """End all reads from a connection."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def refusal(content: str) -> str:
+    """Return the message in a response of the ResourceManager that reports an error, or an empty string if there is none."""
     try:
-        found = json.loads(error.read(LIMIT).decode(errors="replace"))["RemoteException"]
-        text = str(found.get("message") or found["exception"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        text = str(error.reason or "no reason given")
-    return f"HTTP {error.code}: {text}"
+        found = json.loads(content)["RemoteException"]
+        return str(found.get("message") or found["exception"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+
+
+def reason(text: str) -> str:
+    """Return a text of the ResourceManager as a part of a message: one short line without control characters."""
+    return clean_line(text[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
 def address() -> str:
@@ -85,9 +121,20 @@ def address() -> str:
     return found if ":" in found else f"{found}:{PORT}"
 
 
-def cluster_name(node: str) -> str:
-    """Return the name that a node of YARN has in this cluster, or its own name if it has none."""
+def cluster_names(nodes: Iterable[str], workers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names that nodes of YARN have in this cluster. A node that is no worker of the cluster keeps its name.
+
+    YARN's names are looked up, and their addresses compared with the workers' addresses. Raises QueueError if a look-up fails.
+    """
+    names = {str(worker["address"]): str(worker["name"]) for worker in workers}
+    return [names.get(node_address(node), node) for node in nodes]
+
+
+def node_address(node: str) -> str:
+    """Return the address of a node of YARN. Raises QueueError."""
+    if not NODE_NAME.fullmatch(node):
+        raise QueueError(f"YARN's node {reason(node)!r} has a name that is not valid. Check the nodes with `yarn node -list -all`.")
     try:
-        return socket.gethostbyaddr(socket.gethostbyname(node))[0].partition(".")[0]
-    except OSError:
-        return node
+        return socket.gethostbyname(node)
+    except (OSError, UnicodeError) as error:
+        raise QueueError(f"the name of YARN's node {node} cannot be looked up: {reason(str(error))}. Check the cluster's DNS.") from error

@@ -177,13 +177,13 @@ class Place(NamedTuple):
 
 
 @contextlib.contextmanager
-def exclusive() -> Iterator[None]:
-    """Hold the lock while a module run checks for a job's units and starts them.
+def exclusive(path: str = "") -> Iterator[None]:
+    """Hold the lock while a module run checks for a job's units and starts them, or another lock with this path.
 
     Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
-    end = time.monotonic() + PATIENCE
-    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+    path, end = path or records.LOCK, time.monotonic() + PATIENCE
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
         os.fchmod(lock.fileno(), 0o600)  # a user who could open the lock file could block all other users
         while True:
             try:
@@ -192,7 +192,7 @@ def exclusive() -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise UnitError(
-                        f"another playbook run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
+                        f"another playbook run has held {path} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
                     ) from None
                 time.sleep(0.1)
         yield

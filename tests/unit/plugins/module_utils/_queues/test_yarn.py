@@ -25,8 +25,12 @@ def node(name="h1", used=0, free=12288, cores=4, state="RUNNING"):
     return {"nodeHostName": name, "state": state, "usedVirtualCores": 1, "availableVirtualCores": cores - 1, **memory}
 
 
+def tags(identity=FIRST, name="digits", count=2, nonce="n"):
+    return f"hosts={count},{yarn.proof(nonce, identity, name, count)}"
+
+
 def application(identity=FIRST, name="digits", state="ACCEPTED", **changes):
-    defaults = {"user": "deeplearning", "applicationType": "training_job", "applicationTags": "hosts=2", "runningContainers": 0}
+    defaults = {"user": "deeplearning", "applicationType": "training_job", "applicationTags": tags(identity, name), "runningContainers": 0}
     return {"id": identity, "name": name, "state": state, **defaults, **changes}
 
 
@@ -40,7 +44,7 @@ NODES, NONE = (node(), node("h2")), apps()
 def request(nodes=NODES, own=NONE, memory=12288, cores=32, **changes):
     new = {"application-id": FIRST, "maximum-resource-capability": {"memory": memory, "vCores": cores}}
     answers = [json.dumps({"nodes": {"node": list(nodes)}}), own, json.dumps(new)]
-    given = Request("digits", ["w1", "w2", "w3"], [], 2, ["hold"], ["finish"], 0, ["lead"], answers)
+    given = Request("digits", ["w1", "w2", "w3"], [], 2, ["hold"], ["finish"], 0, ["lead"], answers, "n")
     return given._replace(**changes)
 
 
@@ -53,7 +57,7 @@ def test_a_job_requests_whole_hosts():
         "application-id": FIRST,
         "application-name": "digits",
         "application-type": "training_job",
-        "application-tags": {"tag": ["hosts=2"]},
+        "application-tags": {"tag": tags().split(",")},
         "am-container-spec": {"commands": {}},
         "resource": {"memory": 1024, "vCores": 1},
         "keep-containers-across-application-attempts": True,
@@ -150,7 +154,15 @@ def test_a_job_that_yarn_cannot_start_is_refused(changes, message):
 
 @pytest.mark.parametrize(
     ("new", "reason"),
-    [("[]", "TypeError"), ("{}", "KeyError('maximum-resource-capability')"), ('{"maximum-resource-capability": {}}', "KeyError('memory')")],
+    [
+        ("[]", "TypeError"),
+        ("{}", "KeyError('application-id')"),
+        ('{"application-id": "application_1_1/../x"}', "ValueError"),
+        (f'{{"application-id": "{FIRST}"}}', "KeyError('maximum-resource-capability')"),
+        (f'{{"application-id": "{FIRST}", "maximum-resource-capability": {{}}}}', "KeyError('memory')"),
+        (f'{{"application-id": "{FIRST}", "maximum-resource-capability": {{"memory": Infinity}}}}', "OverflowError"),
+        ("[" * 100000, "RecursionError"),
+    ],
 )
 def test_a_response_that_is_not_valid_is_reported(new, reason):
     answers = [*request().answers[:2], new]
@@ -204,12 +216,67 @@ def test_a_long_reason_is_cut():
         {"applicationType": "SPARK"},
         {"applicationTags": ""},
         {"applicationTags": None},
+        {"applicationTags": "hosts=0"},
+        {"applicationTags": "xhosts=2"},
+        {"name": "../etc"},
+        {"name": "\x1b[2J"},
+        {"name": None},
         {"id": "application_1"},
         {"id": f"{FIRST}/state"},
     ],
 )
 def test_other_applications_are_not_read(changes):
     assert yarn.read_entries(apps({**application(), **changes}), "") == {}
+
+
+def test_only_applications_with_the_tag_of_the_job_belong_to_it():
+    """Everybody can read the tags of an application, and use them in another one."""
+    is_own = yarn.is_proven({"digits": "n", "unknown": ""})
+    good = application()
+    assert yarn.read_entries(apps(good), "", is_own)["digits"].id == FIRST
+    forged = [
+        application(SECOND, applicationTags=tags(FIRST)),
+        application(name="other"),
+        application(name="unknown", applicationTags=tags(name="unknown", nonce="")),
+        application(applicationTags=tags().replace("hosts=2", "hosts=1")),
+        application(applicationTags=tags(nonce="m")),
+        application(applicationTags="hosts=2"),
+        application(applicationTags="hosts=2,job="),
+        application(applicationTags="hosts=2,job=\ud800"),
+    ]
+    for each in forged:
+        assert yarn.read_entries(apps(each), "", is_own) == {}
+        assert yarn.read_entries(apps(application(TENTH), each), "", is_own)["digits"].id == TENTH, "a newer one does not hide it"
+    assert len(tags().split(",")[1]) <= 100
+    assert tags() == tags().lower()
+
+
+def test_applications_are_found_by_their_ids():
+    shown = apps(application(), application(SECOND), application(TENTH, name="other"))
+    assert {name: entry.id for name, entry in yarn.read_entries(shown, "", yarn.has_id({"digits": FIRST})).items()} == {"digits": FIRST}
+    assert yarn.read_entries(apps(application(None)), "", yarn.has_id({})) == {}
+
+
+@pytest.mark.parametrize("output", ["", "<html>", "[" * 100000])
+def test_a_response_that_is_not_json_is_an_error_of_the_queue(output):
+    for read in (yarn.read_nodes, yarn.read_containers, yarn.read_application, lambda text: yarn.read_entries(text, "")):
+        with pytest.raises(QueueError, match=r"YARN's response is not valid: .*\. Check the version of YARN\."):
+            read(output)
+
+
+@pytest.mark.parametrize("value", [None, "x", [], {}, float("inf"), float("nan")])
+def test_numbers_that_are_not_valid_are_zero(value):
+    found = yarn.read_entries(apps(application(state="RUNNING", runningContainers=value)), "")
+    assert found["digits"].reason == "it has 0 of 2 hosts"
+    attempts = json.dumps({"appAttempts": {"appAttempt": [{"id": value}]}})
+    assert yarn.show_containers(FIRST, attempts)[1].endswith("_000001/containers")
+    assert not yarn.has_progress({"progress": value if value != float("inf") else 0})
+    assert yarn.has_progress({"progress": 0.5})
+
+
+def test_what_yarn_says_is_one_short_line():
+    assert yarn.diagnostics({"diagnostics": " a\n\x1b[2Jb\n" + "x" * 1000}) == "a b " + "x" * 196
+    assert yarn.final_status({"finalStatus": "FAILED\n" + "x" * 1000}) == "FAILED " + "x" * 193
 
 
 @pytest.mark.parametrize("order", [(SECOND, TENTH), (TENTH, SECOND)])
@@ -225,11 +292,23 @@ def test_containers_without_the_application_master(wrapped, count):
     """Jersey writes a list with one object as an object. Attempts take over the containers of earlier attempts."""
     rows = [
         {"containerId": f"container_1404198295326_0001_02_{number:06d}", "assignedNodeId": f"ip-10-0-0-{number}.ec2.internal:8041"}
-        for number in (3, 1, 2)
+        for number in (12, 1, 2)
     ][:count]
     found = {"container": rows[0] if count == 1 else rows}
     names = yarn.read_containers(json.dumps({"containers": found} if wrapped else found))
-    assert names == [f"ip-10-0-0-{number}.ec2.internal" for number in {0: (), 1: (3,), 3: (3, 2)}[count]]
+    assert names == [f"ip-10-0-0-{number}.ec2.internal" for number in {0: (), 1: (12,), 3: (2, 12)}[count]]
+
+
+def test_containers_are_ordered_by_attempt_and_number():
+    rows = [
+        ("e17_7_0001_02_000002", "c"),
+        ("e17_7_0001_01_000010", "b"),
+        ("7_0001_01_000009", "a"),
+        ("7_0001_02_000001", "master"),
+        ("?", "x"),
+    ]
+    found = [{"containerId": f"container_{identity}", "assignedNodeId": f"{node}:8041"} for identity, node in rows]
+    assert yarn.read_containers(json.dumps({"container": found})) == ["a", "b", "c"]
 
 
 def test_the_containers_of_the_last_attempt_are_shown():

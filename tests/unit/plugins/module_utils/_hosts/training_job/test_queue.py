@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, queue, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
@@ -57,12 +57,13 @@ def installed(tmp_path, monkeypatch):
         (programs / name).touch(0o755)
     monkeypatch.setattr(queue, "SEARCH", str(programs))
     monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "queue-lock"))
     monkeypatch.setattr(hold, "HELD", str(tmp_path / "held"))
     return programs
 
 
 def test_a_queue_that_knows_all_hosts_can_be_used():
-    queue.check(Slurm(), "slurm", HOSTS)
+    queue.check(Slurm(), "slurm", HOSTS, "/m")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_queue_that_cannot_run_the_job_is_refused(installed, slurm, missing, m
     if missing:
         (installed / missing).unlink()
     with pytest.raises(RefusalError) as error:
-        queue.check(slurm, "slurm", HOSTS)
+        queue.check(slurm, "slurm", HOSTS, "/m")
     assert str(error.value) == f"{message}Run the playbook deeplearning.cluster.slurm, or remove training_job_queue."
 
 
@@ -117,6 +118,28 @@ def test_a_job_is_submitted_once(paths):
     assert len(slurm.called("sbatch")) == 1
 
 
+def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
+    """A queue may take long to respond."""
+    os.makedirs(paths.status)
+    monkeypatch.setattr(systemd, "PATIENCE", 0)
+    slurm = Slurm()
+
+    def run(command):
+        with systemd.exclusive():
+            if command[2] == "sbatch":
+                with pytest.raises(systemd.UnitError, match="queue-lock"), systemd.exclusive(records.QUEUE_LOCK):
+                    pytest.fail("two submissions at the same time")
+            return slurm(command)
+
+    assert queue.submit(module(run), paths)["changed"]
+    assert len(slurm.called("sbatch")) == 1
+
+
+def test_a_queue_whose_response_is_not_valid_starts_no_jobs(monkeypatch):
+    monkeypatch.setattr(hold, "ask", lambda queue, _command, _run: (0, "<html>" if queue.is_http else "idle\n", ""))
+    assert queue.queues_of_host(lambda command: (0, "", ""), "w1") == ["slurm"]
+
+
 def test_check_mode_submits_nothing(paths):
     slurm = Slurm()
     assert queue.submit(module(slurm, check_mode=True), paths) == {"changed": True}
@@ -139,7 +162,7 @@ def test_a_job_that_cannot_be_recorded_leaves_the_queue(paths):
 )
 def test_what_a_job_requests(changes, count, excluded, minutes):
     slurm = Slurm(hosts="\n".join([*HOSTS, "stranger", "stranger"]))
-    found = queue.request(slurm, parameters(**changes), SLURM)
+    found = queue.request(slurm, parameters(metadata_directory="/m", **changes), SLURM)
     assert found.hosts == ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
     assert (found.job, found.host_count, found.excluded, found.minutes) == ("digits", count, excluded, minutes)
     assert found.hold[-2:] == [f"{hold.HELD}/digits/hold", "hold"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pwd
 import signal
+import socket
 import threading
 from types import SimpleNamespace
 
@@ -28,7 +31,8 @@ from yarn_cluster import YarnCluster, local_node
 from .conftest import parameters
 
 HOSTS = ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
-OWN = HOSTS[1]
+NODES = ["ip-10-0-0-1.ec2.internal", "ip-10-0-0-3.ec2.internal", "ip-10-0-0-12.ec2.internal"]
+OWN = NODES[1]
 WORKERS = [{"name": name, "address": f"10.0.0.{number}", "number": number} for name, number in zip(HOSTS, (1, 3, 12))]
 
 
@@ -37,8 +41,8 @@ def units(tmp_path, monkeypatch):
     """A folder with a file for each host on which the job's unit is active, as the containers see it."""
     folder = tmp_path / "units"
     folder.mkdir()
-    for host in HOSTS:
-        (folder / host).touch()
+    for node in NODES:
+        (folder / node).touch()
     programs = tmp_path / "programs"
     programs.mkdir()
     for name, text in (("systemctl", f'[ -e "{folder}/$NM_HOST" ] || exit 3'), ("sleep", 'exec /bin/sleep 0.1 # "$@"')):
@@ -51,8 +55,9 @@ def units(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
     monkeypatch.setattr(reservation, "INTERVAL", 0.1)
-    monkeypatch.setattr(resource_manager, "cluster_name", lambda name: name)
-    monkeypatch.setattr(reservation, "read_metadata", lambda _directory, _generation: {"number": 3, "workers": WORKERS})
+    monkeypatch.setattr(socket, "gethostbyname", dict(zip(NODES, (each["address"] for each in WORKERS))).__getitem__)
+    for module in (reservation, queue.host):
+        monkeypatch.setattr(module, "read_metadata", lambda _directory, _generation: {"number": 3, "workers": WORKERS})
     for name in ("DEEPLEARNING_QUEUE_ID", "DEEPLEARNING_QUEUE_HOSTS"):
         monkeypatch.setenv(name, "")
     handlers = {number: signal.getsignal(number) for number in hold.SIGNALS}
@@ -63,19 +68,21 @@ def fast(monkeypatch):
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, units):
-    with YarnCluster([local_node(host, tmp_path / host) for host in HOSTS]) as cluster:
+    with YarnCluster([local_node(node, tmp_path / node) for node in NODES]) as cluster:
         monkeypatch.setattr(resource_manager, "address", lambda: cluster.url.removeprefix("http://"))
         yield cluster
 
 
 @pytest.fixture
-def job(paths, tmp_path):
+def job(paths, tmp_path, monkeypatch):
     unpack.make_directories(paths)
-    place = tmp_path / "held"
-    place.mkdir()
+    monkeypatch.setattr(hold, "HELD", str(tmp_path / "held"))
+    place = tmp_path / "held/digits"
+    place.mkdir(parents=True)
     directory = os.path.dirname(paths.directory)
     given = parameters(user=pwd.getpwuid(os.getuid()).pw_name, directory=directory, queue="yarn", metadata_directory="/m")
-    return hold.Job(str(place), "yarn", given)
+    (place / hold.PARAMETERS).write_text(json.dumps({"queue": "yarn", "parameters": given, "nonce": "n"}))
+    return hold.read_job(str(place))
 
 
 @pytest.fixture
@@ -93,9 +100,9 @@ def runs(monkeypatch, units):
     return found
 
 
-def submit(job, **changes):
+def submit(job, nonce="n", **changes):
     """Submit the job, and return the ID of the application."""
-    found = QUEUES["yarn"].submit(queue.request(hold.run, {**job.parameters, **changes}, QUEUES["yarn"]))
+    found = QUEUES["yarn"].submit(queue.request(hold.run, {**job.parameters, **changes}, QUEUES["yarn"], nonce))
     return queue.ask(hold.run, QUEUES["yarn"], found)
 
 
@@ -111,7 +118,7 @@ def test_a_job_runs_when_yarn_has_allocated_all_of_its_hosts(cluster, job, runs)
     application = cluster.applications[identity]
     wait_until(lambda: application.state == "FINISHED")
     assert application.final == "SUCCEEDED"
-    assert sorted(each.node.name for each in application.containers[1:]) == sorted(HOSTS)
+    assert sorted(each.node.name for each in application.containers[1:]) == sorted(NODES)
     assert not os.path.exists(job.directory)
     assert failure(job) is None
 
@@ -159,8 +166,8 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster, job, run
 
 
 def test_the_reason_of_a_failed_application_is_recorded(cluster, job, runs, tmp_path):
-    for host in HOSTS:
-        (tmp_path / host / "bin/java").write_text("#!/bin/sh\nexit 7\n")
+    for node in NODES:
+        (tmp_path / node / "bin/java").write_text("#!/bin/sh\nexit 7\n")
     identity = submit(job)
     wait_until(lambda: cluster.applications[identity].state == "FAILED")
     assert reservation.Reservation(job).run() == 1
@@ -170,7 +177,7 @@ def test_the_reason_of_a_failed_application_is_recorded(cluster, job, runs, tmp_
 
 
 def test_a_host_without_the_unit_does_not_hold_up_the_others(cluster, job, runs, units):
-    (units / HOSTS[2]).unlink()
+    (units / NODES[2]).unlink()
     identity = submit(job)
     wait_until(lambda: cluster.applications[identity].shown()["progress"] > 0)
     assert reservation.Reservation(job).run() == 1
@@ -183,10 +190,10 @@ def test_a_host_without_the_unit_does_not_hold_up_the_others(cluster, job, runs,
 
 def test_hosts_that_the_job_was_not_submitted_for_are_refused(cluster, job, runs):
     identity = submit(job)
-    job.parameters["hosts"] = job.parameters["hosts"][1:]
+    job.parameters["hosts"][0]["address"] = "10.0.0.99"
     assert reservation.Reservation(job).run() == 1
     assert failure(job) == (
-        "YARN has allocated hosts that the job was not submitted for: deeplearning-worker12. Submit the job again with another name."
+        "YARN has allocated hosts that the job was not submitted for: ip-10-0-0-12.ec2.internal. Submit the job again with another name."
     )
     assert cluster.applications[identity].state == "KILLED"
 
@@ -226,7 +233,6 @@ def test_a_resource_manager_that_does_not_respond_is_asked_again(cluster, job, r
 
 def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypatch, tmp_path):
     monkeypatch.setattr(hold, "HELD", str(tmp_path / "all"))
-    monkeypatch.setattr(queue.host, "read_metadata", lambda _directory, _generation: {})
     place = hold.directory("digits")
     commands = []
 
@@ -238,18 +244,20 @@ def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypa
     assert queue.install(module, job.paths)["changed"]
     assert commands == [["systemctl", False], ["systemd-run", True]], "a unit that is stopped deletes the directory"
     kept = hold.read_job(place)
-    submit(kept)
+    assert kept.nonce == "k"
+    assert kept.parameters["key"] == hashlib.sha256(b"k").hexdigest(), "the job's processes do not get the nonce"
+    submit(kept, kept.nonce)
     assert reservation.Reservation(kept).wait_for_hosts()
 
 
 def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_path):
     """With the functions that are the same for all queues."""
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(queue, "SEARCH", f"/usr/bin:{tmp_path}/{HOSTS[0]}/bin")
-    queue.check(hold.run, "yarn", HOSTS)
+    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(queue, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
+    queue.check(hold.run, "yarn", HOSTS, "/m")
     cluster.nodes[0].state = "LOST"
     with pytest.raises(RefusalError, match=r"queue: deeplearning-worker1 cannot be used, because YARN does not know them\. Run the job "):
-        queue.check(hold.run, "yarn", HOSTS)
+        queue.check(hold.run, "yarn", HOSTS, "/m")
     module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
     identity = queue.submit(module, job.paths)["queue_id"]
     assert queue.submit(module, job.paths) == {"changed": False, "queue_id": identity}
@@ -265,6 +273,165 @@ def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_p
     assert cluster.applications[identity].state == "KILLED"
     queue.complete(hold.run, [status])
     assert status["state"] == "stopped"
+
+
+def test_a_job_without_a_key_is_refused(cluster, job):
+    module = SimpleNamespace(params={**job.parameters, "generation": "", "key": None}, run_command=hold.run, check_mode=False)
+    with pytest.raises(
+        RefusalError, match=r"key: missing\. Specify a random string, with which the hosts recognize the job in queue 'yarn'\."
+    ):
+        queue.install(module, job.paths)
+
+
+def test_an_application_that_somebody_else_has_submitted_starts_nothing(cluster, job, runs, monkeypatch):
+    """Its name, type, user and tags are those of the job's own application, which had to be submitted for this."""
+    own = submit(job)
+    cluster.kill(own)
+    tags = cluster.applications.pop(own).context["application-tags"]
+    forged = submit(job, "another nonce")
+    wait_until(lambda: cluster.applications[forged].shown()["runningContainers"] == 4)
+    for each in (None, tags):
+        cluster.applications[forged].context["application-tags"] = each or cluster.applications[forged].context["application-tags"]
+        monkeypatch.setattr(reservation, "SUBMISSION_TIMEOUT", 0.5)
+        assert reservation.Reservation(job).wait_for_hosts() is None
+        queue.leave(lambda _command: (0, "", ""), job)
+        assert cluster.applications[forged].state == "RUNNING"
+
+
+def test_an_application_of_an_earlier_job_with_the_same_name_is_not_this_job(cluster, job, runs, monkeypatch, tmp_path):
+    """The ResourceManager remembers applications for a long time."""
+    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
+    states = {}
+    for nonce, state in (("killed", "KILLED"), ("failed", "FAILED"), ("running", "RUNNING")):
+        identity = submit(job, nonce)
+        if state == "RUNNING":
+            wait_until(lambda last=identity: cluster.applications[last].shown()["runningContainers"] == 4)
+        else:
+            with cluster.lock:
+                cluster.end(cluster.applications[identity], state, state, "earlier")
+        states[identity] = state
+    unit = reservation.Reservation(job)
+    assert unit.read_entry() is None
+    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+    new = queue.submit(module, job.paths)["queue_id"]
+    assert new not in states
+    cluster.kill(identity)
+    assert unit.run() == 0
+    assert runs == [HOSTS]
+    assert os.environ["DEEPLEARNING_QUEUE_ID"] == new
+
+
+def test_a_unit_stays_with_its_first_application(cluster, job):
+    unit, first = reservation.Reservation(job), submit(job)
+    assert unit.read_entry().id == first
+    cluster.kill(first)
+    submit(job)
+    assert unit.read_entry().stage == "cancelled"
+
+
+def test_parameters_stay_while_the_jobs_own_application_waits(cluster, job):
+    """Whatever other applications have the same name."""
+    os.utime(job.directory, (0, 0))
+    own = submit(job)
+    wait_until(lambda: cluster.applications[own].shown()["runningContainers"] == 4)
+    forge(cluster, job)
+    queue.prune(hold.run, QUEUES["yarn"])
+    assert os.path.exists(job.directory)
+
+
+def forge(cluster, job):
+    """Submit and kill an application that has the job's name."""
+    forged = submit(job, "forged", name="x")
+    cluster.applications[forged].context["application-name"] = job.name
+    cluster.kill(forged)
+
+
+def test_the_status_of_a_job_is_that_of_its_own_application(cluster, job, monkeypatch, tmp_path):
+    monkeypatch.setattr(queue, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
+    own = submit(job)
+    wait_until(lambda: cluster.applications[own].shown()["runningContainers"] == 4)
+    forge(cluster, job)
+    status = {"name": job.name, "state": "queued", "queue": {"queue": "yarn", "id": own, "submitted": 5.0}, "attempts": []}
+    queue.complete(hold.run, [status])
+    assert status["state"] == "pending"
+
+
+def test_a_host_without_the_jobs_parameters_submits_nothing(cluster, job):
+    os.remove(os.path.join(job.directory, hold.PARAMETERS))
+    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+    with pytest.raises(
+        RefusalError, match=r"queue: this host does not keep the parameters of job digits\. Run state queued on all hosts first"
+    ):
+        queue.submit(module, job.paths)
+    assert cluster.applications == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "containers", "found"),
+    [
+        (0, [HOSTS[2], HOSTS[0], HOSTS[1]], HOSTS),
+        (2, [HOSTS[2], HOSTS[0], HOSTS[1]], [HOSTS[0], HOSTS[2]]),
+        (2, [HOSTS[2], HOSTS[2], HOSTS[0]], [HOSTS[0], HOSTS[2]]),
+        (2, [HOSTS[2]], []),
+        (2, [HOSTS[2], HOSTS[0], "stranger"], [HOSTS[0], HOSTS[2]]),
+    ],
+)
+def test_the_first_containers_choose_the_hosts(job, monkeypatch, count, containers, found):
+    """YARN can allocate more containers than requested."""
+    job.parameters["host_count"] = count
+    unit = reservation.Reservation(job)
+    monkeypatch.setattr(unit, "containers", lambda _identity: containers)
+    assert unit.chosen_hosts("") == found
+
+
+def test_several_containers_on_a_host_do_not_reserve_hosts(job, monkeypatch):
+    unit = reservation.Reservation(job)
+    monkeypatch.setattr(unit, "containers", lambda _identity: [HOSTS[0], HOSTS[0], HOSTS[1]])
+    with pytest.raises(
+        RefusalError, match="YARN has started several containers of the job on one host, so it did not reserve entire hosts"
+    ):
+        unit.chosen_hosts("")
+
+
+def test_a_unit_that_ends_in_an_unexpected_way_leaves_no_secrets(job, monkeypatch):
+    monkeypatch.setattr(reservation.Reservation, "wait_for_hosts", lambda self: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        reservation.Reservation(job).run()
+    assert not os.path.exists(job.directory)
+
+
+@pytest.mark.parametrize("output", ["", "<html>", "[" * 100000, '{"apps": {"app": {"runningContainers": Infinity}}}'])
+def test_responses_that_are_not_valid_do_not_end_the_unit(cluster, job, runs, monkeypatch, output):
+    submit(job)
+    monkeypatch.setattr(reservation, "SUBMISSION_TIMEOUT", 60)
+    outputs, send = [output] * 3, resource_manager.send
+    monkeypatch.setattr(resource_manager, "send", lambda *request: (0, outputs.pop(), "") if outputs else send(*request))
+    assert reservation.Reservation(job).run() == 0
+    assert runs == [HOSTS]
+
+
+def test_a_waiting_unit_ends_even_if_yarn_does_not_respond(job, monkeypatch):
+    monkeypatch.setattr(resource_manager, "send", lambda *_: (1, "", "Connection refused"))
+    commands = []
+    with pytest.raises(QueueError, match=r"queue: a request to YARN failed: Connection refused\."):
+        queue.leave(lambda command: commands.append(command) or (0, "", ""), job)
+    assert commands == [["systemctl", "stop", "deeplearning_hold-digits.service"]]
+
+
+def test_only_a_child_process_reads_the_jobs_records(job, monkeypatch):
+    """The storage may not respond, and the job's user can write to it."""
+    unit = reservation.Reservation(job)
+    monkeypatch.setattr(records, "read_records", lambda _paths: pytest.fail("read by root"))
+    monkeypatch.setattr(resource_manager, "send", lambda *_: (0, '{"app": {"finalStatus": "FAILED", "diagnostics": "x\\ny."}}', ""))
+    with pytest.raises(RefusalError, match=r"^YARN ended application a1 \(FAILED\): x y\. Read its logs\.$"):
+        unit.check_end(Entry("a1", "ended", "", 0))
+    unit.check_end(Entry("a1", "cancelled", "", 0))
+
+
+def test_a_host_that_is_not_in_its_own_metadata_is_refused(job, monkeypatch):
+    monkeypatch.setattr(reservation, "read_metadata", lambda _directory, _generation: {"number": 7, "workers": WORKERS})
+    with pytest.raises(RefusalError, match="the metadata on this host does not contain worker 7, this host"):
+        reservation.Reservation(job).own_name()
 
 
 def test_a_user_whom_yarn_refuses_is_named(cluster, job):
@@ -299,6 +466,18 @@ def test_a_running_job_goes_on_while_the_resource_manager_does_not_respond(runni
     monkeypatch.setattr(reservation, "CONTAINER_TIMEOUT", 0)
     unit.check_entry()
     assert not unit.cancelled.is_set()
+
+
+def test_a_running_job_goes_on_while_names_cannot_be_looked_up(running, monkeypatch, capsys):
+    def fail(_name):
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    unit, _identity = running
+    monkeypatch.setattr(socket, "gethostbyname", fail)
+    monkeypatch.setattr(reservation, "CONTAINER_TIMEOUT", 0)
+    unit.check_entry()
+    assert not unit.cancelled.is_set()
+    assert "cannot be looked up" in capsys.readouterr().err
 
 
 def test_a_host_whose_container_was_killed_is_stopped_after_a_while(running, cluster, monkeypatch):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import resource_manager
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import yarn
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 from yarn_cluster import YarnCluster, local_node
 
 
@@ -89,35 +92,117 @@ def test_a_resource_manager_that_does_not_respond(configure):
         assert resource_manager.send("GET", "/x") == (1, "", f"[Errno 111] Connection refused (GET http://{address}/x)")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(b"<html>standby</html>", "Expecting value: line 1 column 1 (char 0)"), (b"", "HTTP 500: Server Error")]
-)
-def test_other_responses(cluster, monkeypatch, content, message):
-    def respond(handler):
-        handler.send_response(200 if content else 500, "Server Error")
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
+@pytest.fixture
+def respond(configure):
+    """Return a function that answers the next request with these bytes, one after the other if there is a pause between them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        configure(**{"webapp.address": address})
+        ended, threads = threading.Event(), []
 
-    monkeypatch.setattr(cluster.server.RequestHandlerClass, "do_GET", respond)
-    assert resource_manager.send("GET", "/x") == (1, "", f"{message} (GET {cluster.url}/x)")
+        def answer(content, pause):
+            with server.accept()[0] as connection:
+                connection.recv(1 << 16)
+                try:
+                    for part in [content[at : at + 1] for at in range(len(content))] if pause else [content]:
+                        connection.sendall(part)
+                        if pause and ended.wait(pause):
+                            return
+                except OSError:
+                    return
+
+        def start(content, pause=0.0):
+            threads.append(threading.Thread(target=answer, args=(content, pause)))
+            threads[-1].start()
+            return address
+
+        yield start
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def http(status, *headers, body=b""):
+    head = "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "Connection: close"])
+    return head.encode() + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (http("200 OK", body=b"<html>standby</html>"), "Expecting value: line 1 column 1 (char 0)"),
+        (http("200 OK", body=b"[" * 100000), "maximum recursion depth exceeded"),
+        (http("200 OK"), "the response is empty"),
+        (http("200 OK", "Location: http://rm/x/application_1_1"), "the response is empty"),
+        (http("500 Server Error"), "HTTP 500: Server Error"),
+        (http("500 "), "HTTP 500: no reason given"),
+        (http("500 Server Error", body=b"[" * 100000), "HTTP 500: Server Error"),
+        (http("500 Server Error", body=b'{"RemoteException": {"message": "a\\n\\u001b[2Jb"}}'), "HTTP 500: a b"),
+        (http("500 Server Error", body=b'{"RemoteException": {"message": "%s"}}' % (b"x" * 999)), f"HTTP 500: {'x' * 200}"),
+        (b"", "Remote end closed connection without response"),
+        (b"SSH-2.0-OpenSSH\r\n", "SSH-2.0-OpenSSH"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "IncompleteRead("),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", "got more than 100 headers"),
+    ],
+)
+def test_responses_that_are_not_valid(respond, content, message):
+    """The messages of some errors depend on the version of Python."""
+    address = respond(content)
+    status, output, error = resource_manager.send("GET", "/x")
+    assert (status, output) == (1, "")
+    assert error.startswith(message)
+    assert error.endswith(f" (GET http://{address}/x)")
+    assert error.isprintable()
+
+
+def test_redirects_are_not_followed(cluster, respond):
+    address = respond(http("307 Temporary Redirect", f"Location: {cluster.url}{yarn.SHOW_NODES[1]}"))
+    assert resource_manager.send(*yarn.SHOW_NODES) == (1, "", f"HTTP 307: Temporary Redirect (GET http://{address}{yarn.SHOW_NODES[1]})")
+
+
+def test_long_responses_are_rejected(respond, monkeypatch):
+    monkeypatch.setattr(resource_manager, "LIMIT", 1 << 20)
+    assert respond(http("200 OK", body=b" " * ((1 << 20) - 2) + b"{}"))
+    assert resource_manager.send("GET", "/x")[0] == 0
+    address = respond(http("200 OK", body=b" " * ((1 << 20) - 1) + b"{}"))
+    assert resource_manager.send("GET", "/x") == (1, "", f"the response is longer than 1 MiB (GET http://{address}/x)")
+
+
+@pytest.mark.parametrize("content", [http("200 OK", body=b"{" * 1000), b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 99, b""])
+def test_a_response_that_comes_byte_by_byte_has_a_time_limit(respond, monkeypatch, content):
+    monkeypatch.setattr(resource_manager, "TIMEOUT", 0.5)
+    address = respond(content or b"H" * 1000, 0.1)
+    began = time.monotonic()
+    assert resource_manager.send("GET", "/x") == (1, "", f"timed out after 0 s (GET http://{address}/x)")
+    assert time.monotonic() < began + 10
+    assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
 
 def test_nodes_have_the_names_of_the_cluster(monkeypatch):
+    workers = [{"name": "bert-worker3", "address": "10.0.0.3", "number": 3}]
     addresses = {"ip-10-0-0-3.ec2.internal": "10.0.0.3", "ip-10-0-0-9.ec2.internal": "10.0.0.9"}
+    monkeypatch.setattr(socket, "gethostbyname", addresses.get)
+    assert resource_manager.cluster_names(addresses, workers) == ["bert-worker3", "ip-10-0-0-9.ec2.internal"]
 
-    def by_name(name):
-        if name not in addresses:
-            raise socket.gaierror(-2, "Name or service not known")
-        return addresses[name]
 
-    def by_address(address):
-        if address != "10.0.0.3":
-            raise socket.herror(1, "Unknown host")
-        return "bert-worker3", ["worker3"], [address]
+@pytest.mark.parametrize(
+    "error",
+    [socket.gaierror(-3, "Temporary failure in name resolution"), UnicodeError("label too long"), OSError(24, "Too many open files")],
+)
+def test_a_look_up_that_fails_is_an_error_of_the_queue(monkeypatch, error):
+    def fail(_name):
+        raise error
 
-    monkeypatch.setattr(socket, "gethostbyname", by_name)
-    monkeypatch.setattr(socket, "gethostbyaddr", by_address)
-    assert resource_manager.cluster_name("ip-10-0-0-3.ec2.internal") == "bert-worker3"
-    for name in ("ip-10-0-0-9.ec2.internal", "unknown"):
-        assert resource_manager.cluster_name(name) == name
+    monkeypatch.setattr(socket, "gethostbyname", fail)
+    with pytest.raises(QueueError) as raised:
+        resource_manager.cluster_names(["ip-10-0-0-3"], [])
+    assert str(raised.value) == f"the name of YARN's node ip-10-0-0-3 cannot be looked up: {error}. Check the cluster's DNS."
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a\0", "a\n", "\x1b[2J", "x" * 254])
+def test_names_that_are_not_valid_are_not_looked_up(monkeypatch, name):
+    monkeypatch.setattr(socket, "gethostbyname", lambda _name: pytest.fail("looked up"))
+    with pytest.raises(
+        QueueError, match=r"^YARN's node '[ -~]*' has a name that is not valid\. Check the nodes with `yarn node -list -all`\.$"
+    ):
+        resource_manager.cluster_names([name], [])
