@@ -43,7 +43,7 @@ def send(method: str, path: str, body: str = "") -> tuple[int, str, str]:
     try:
         host = address()
     except (OSError, ValueError) as error:
-        return 1, "", reason(f"{CONFIGURATION}: {error}")
+        return 1, "", f"{CONFIGURATION}: {error}"
     request = f"({method} http://{host}{path})"
     try:
         status, phrase, location, content = exchange(host, method, path, body)
