@@ -187,6 +187,7 @@ def test_a_response_that_is_not_valid_is_reported(new, reason):
 def test_stages(state, containers, stage):
     found = yarn.read_entries(apps(application(state=state, runningContainers=containers)), "")
     assert found["digits"].stage == stage
+    assert bool(found["digits"].reason) == (stage == WAITING)
 
 
 def test_entries_are_read_with_their_reasons_and_places():
@@ -226,7 +227,9 @@ def test_a_long_reason_is_cut():
     ],
 )
 def test_other_applications_are_not_read(changes):
-    assert yarn.read_entries(apps({**application(), **changes}), "") == {}
+    other = {**application(), **changes}
+    assert yarn.read_entries(apps(other), "") == {}
+    assert yarn.read_entries(apps(other, application(TENTH)), "")["digits"].id == TENTH
 
 
 def test_only_applications_with_the_tag_of_the_job_belong_to_it():
@@ -246,7 +249,8 @@ def test_only_applications_with_the_tag_of_the_job_belong_to_it():
     ]
     for each in forged:
         assert yarn.read_entries(apps(each), "", is_own) == {}
-        assert yarn.read_entries(apps(application(TENTH), each), "", is_own)["digits"].id == TENTH, "a newer one does not hide it"
+        for order in ((application(TENTH), each), (each, application(TENTH))):
+            assert yarn.read_entries(apps(*order), "", is_own)["digits"].id == TENTH, "another one does not hide it"
     assert len(tags().split(",")[1]) <= 100
     assert tags() == tags().lower()
 
