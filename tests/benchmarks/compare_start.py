@@ -86,7 +86,7 @@ class Bench:
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def hosts(self) -> dict[str, Host]:
-        """Returns the hosts in order, in the form that launchers receive. Each host has its name from the ssh configuration."""
+        """Returns the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
         metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
         names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
         hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]

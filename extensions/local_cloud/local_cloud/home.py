@@ -35,7 +35,7 @@ NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 @dataclass(frozen=True)
 class Setup:
-    """The options of the last start, which the next start uses."""
+    """The options with which the local cloud was last started. The next start uses them."""
 
     name: str = "local-cloud"
     port: int = 0

@@ -44,7 +44,7 @@ class CloudManager:
 
     @property
     def setup(self) -> Setup:
-        """Return the options of the last start."""
+        """Return the options with which the local cloud was last started."""
         return self.home.read_setup()
 
     @property

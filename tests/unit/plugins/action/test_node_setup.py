@@ -1,4 +1,4 @@
-"""Tests of running set-up steps: how long the action polls a host, and which progress it displays."""
+"""Tests of how set-up steps run: how long the action polls a host, and what progress it displays."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _routed(environ: Environ, service: str) -> str:
 
 
 def error(environ: Environ, service: str, code: str, message: str, status: int) -> tuple[str, list[tuple[str, str]], bytes]:
-    """Return an error in the protocol of the service: status line, headers, and body."""
+    """Return an error, encoded in the service's wire protocol: status line, headers, and body."""
     request_id = str(uuid4())
     kind = protocol(environ, service)
     sender = "Receiver" if status >= 500 else "Sender"

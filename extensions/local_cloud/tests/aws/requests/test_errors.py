@@ -1,4 +1,4 @@
-"""Unsupported requests result in AWS errors in the protocol of the service."""
+"""Unsupported requests result in AWS errors, encoded in the service's wire protocol."""
 
 from __future__ import annotations
 
