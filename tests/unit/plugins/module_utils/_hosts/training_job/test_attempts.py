@@ -339,13 +339,18 @@ def test_a_job_reaches_its_time_limit_between_two_attempts(job):
 def test_a_process_that_the_job_has_invented_does_not_hold_up_the_time_limit(job, restarts):
     script = """
         import json
-        if os.fork():
-            sys.exit(0)
         path = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "status/rank9.json")
         record = json.loads(path.with_name("rank0.json").read_text())
-        while True:
+
+        def send_heartbeat():
             path.with_suffix(".new").write_text(json.dumps({**record, "name": "rank9", "heartbeat": time.time()}))
             path.with_suffix(".new").rename(path)
+
+        send_heartbeat()  # so that the invented process exists before the real one ends
+        if os.fork():
+            sys.exit(0)
+        while True:
+            send_heartbeat()
             time.sleep(0.2)
     """
     running = job(trains(script), hosts=1, restarts=restarts, time_limit=2, stop_timeout=1, heartbeat_timeout=2)
