@@ -1,4 +1,4 @@
-"""The residual network that tensorflow_train.py trains and tensorflow_evaluate.py loads, and the paths that both use."""
+"""The residual network that tensorflow_train.py and horovod_train.py train and tensorflow_evaluate.py loads, and their paths."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def network(images: tf.Tensor, depth: int) -> tf.Tensor:
     features = tf.reduce_mean(tf.nn.relu(_normalised(layer, "last")), axis=[1, 2])
     weights = tf.get_variable("classes/weights", [features.shape[-1], data.CLASSES], initializer=tf.initializers.glorot_uniform())
     return features @ weights + tf.get_variable("classes/offsets", [data.CLASSES], initializer=tf.initializers.zeros())
+
+
+def loss_and_accuracy(images: tf.Tensor, labels: tf.Tensor, depth: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the network's mean loss and the share of the images that it classifies correctly."""
+    scores = network(images, depth)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
+    return loss, tf.reduce_mean(tf.cast(tf.equal(tf.argmax(scores, axis=1), labels), tf.float32))
 
 
 def _residual(inputs: tf.Tensor, filters: int, stride: int) -> tf.Tensor:

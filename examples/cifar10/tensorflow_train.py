@@ -20,7 +20,7 @@ from typing import NamedTuple
 import data
 import numpy as np
 import tensorflow.compat.v1 as tf
-from tensorflow_model import checkpoint_directory, network, output_directory, progress_file
+from tensorflow_model import checkpoint_directory, loss_and_accuracy, output_directory, progress_file
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -113,9 +113,7 @@ class Training(NamedTuple):
 def build_training(arguments: argparse.Namespace, workers: int) -> Training:
     """Return the graph of one worker. Evaluating `step` trains on a batch and returns the number of updates so far."""
     images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
-    scores = network(images, arguments.depth)
-    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
-    accuracy = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(scores, axis=1), labels), tf.float32))
+    loss, accuracy = loss_and_accuracy(images, labels, arguments.depth)
 
     updates = tf.train.get_or_create_global_step()
     optimizer = tf.train.MomentumOptimizer(arguments.learning_rate, momentum=0.9)
