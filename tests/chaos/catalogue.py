@@ -106,7 +106,7 @@ def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "
     return JobFault(
         f"bug_{kind}",
         "script",
-        f"an error in the script, always at the same step: {description}",
+        f"always at the same step, the script raises {description}",
         "controller.none",
         survivable=False,
         causes=(at_line(error, kind),) * attempts,
@@ -196,7 +196,7 @@ JOB_FAULTS = (
     JobFault(
         "a_fault_in_each_attempt",
         "rank",
-        "a rank is killed in each of five attempts, more often than training_job_restarts",
+        "a rank is killed in each of five attempts, although training_job_restarts is 3",
         "processes.kill_in_each_attempt",
         {"steps": (12,) * 5},
         causes=(r"^rank \d on \S+ .*SIGKILL",) * 5,
@@ -387,7 +387,7 @@ JOB_FAULTS = (
     damaged("garbage", "JSONDecodeError", "overwritten with garbage"),
     damaged("truncated", "JSONDecodeError", "truncated"),
     damaged("empty", "JSONDecodeError", "empty"),
-    damaged("poisoned", "FloatingPointError", "complete, but contains no numbers"),
+    damaged("poisoned", "FloatingPointError", "complete, but contains NaN in place of numbers"),
     damaged("directory", "IsADirectoryError", "replaced with a directory"),
     JobFault(
         "checkpoint_unfinished",
@@ -412,7 +412,7 @@ JOB_FAULTS = (
     bug("zero", "ZeroDivisionError", "ZeroDivisionError"),
     bug("memory", "MemoryError", "MemoryError"),
     bug("name", "NameError", "NameError, which is certain to occur again", 1, "The same error would end each attempt"),
-    bug("import", "ModuleNotFoundError", "a missing module", 1, "The same error would end each attempt"),
+    bug("import", "ModuleNotFoundError", "ModuleNotFoundError", 1, "The same error would end each attempt"),
     JobFault(
         "bug_exit",
         "script",

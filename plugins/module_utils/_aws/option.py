@@ -38,7 +38,7 @@ class Policy(Enum):
     REPLACES_EMR_CLUSTER = "replaces the EMR cluster"
     FORBIDDEN = "cannot be changed"
     NOT_STORED = "not stored"
-    SUBJECT = "selects what the run does"
+    SUBJECT = "specifies the target or the action of a run"
 
 
 @dataclass(frozen=True)

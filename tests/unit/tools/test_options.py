@@ -103,7 +103,7 @@ def test_a_module_takes_the_options_of_its_component():
 @pytest.mark.parametrize(
     ("update", "summary", "sentences"),
     [
-        (Update(Policy.SUBJECT), "selects what the run does", ""),
+        (Update(Policy.SUBJECT), "specifies the target or the action of a run", ""),
         (Update(Policy.NOT_STORED), "not stored", "This option applies to one run and is not stored."),
         (in_place("for new files"), "in place, for new files", "This option can be changed in place, for new files."),
         (in_place("", "Wait"), "in place", "This option can be changed in place. Wait."),
