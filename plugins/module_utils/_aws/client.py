@@ -323,7 +323,7 @@ class AwsClient:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
         After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
-        state before the caller tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
+        state before trying again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)

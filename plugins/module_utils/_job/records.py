@@ -57,7 +57,10 @@ LOCK = "/run/deeplearning.lock"
 """The file that the `training_job` module locks on a host while the module starts units. Only root can open the file."""
 
 QUEUE_LOCK = "/run/deeplearning-queue.lock"
-"""The file that the `training_job` module locks on a host while it submits a job to a queue, because queues can take long to respond."""
+"""The file that the `training_job` module locks on a host while it submits a job to a queue.
+
+It is not `LOCK`, because a queue can take a long time to respond.
+"""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -473,7 +476,7 @@ def read_record(path: str) -> Record | None:
 
 
 def _parse_record(path: str, content: bytes) -> Record:
-    """Return the record in a file. Raises OSError, ValueError."""
+    """Return the record in a file. Raises OSError and ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
         raise SchemaError("the process name {!r} does not match the name of the file".format(record["name"]))

@@ -39,7 +39,7 @@ KINDS = (
     HANG,
 )
 
-# What follows.
+# What can follow an attempt.
 STOP, RESTART = "stop", "restart"
 
 # The maximum number of attempts of a job.
@@ -180,7 +180,7 @@ def decide(situation: Situation) -> Decision:
 def explain(action: str, name: str, situation: Situation) -> str:
     """Return the explanation that the rule in a recorded decision gives for the situation.
 
-    The recorded decision may be forged.
+    A sentence in the recorded decision would not be reliable, because the decision may be forged.
     """
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."

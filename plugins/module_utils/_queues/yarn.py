@@ -61,7 +61,7 @@ A container leaves these resources free, because the ApplicationMaster runs on o
 IDENTITY = "DEEPLEARNING_QUEUE_ID"
 
 FINAL = {"FINISHED": ENDED, "FAILED": ENDED, "KILLED": CANCELLED}
-"""The states of an application that has ended. All other states are earlier ones."""
+"""The states of an application that has ended. All other states precede these states."""
 
 
 def read_nodes(output: str) -> list[dict[str, Any]]:
@@ -70,7 +70,10 @@ def read_nodes(output: str) -> list[dict[str, Any]]:
 
 
 def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
-    """Return the objects in a response. A list with one object can be an object, and an empty list null. Raises QueueError."""
+    """Return the objects in a response.
+
+    YARN may return the object itself for a list with one object, and null for an empty list. Raises QueueError.
+    """
     try:
         document = json.loads(output)
     except (ValueError, RecursionError) as error:
@@ -86,7 +89,7 @@ def read_hosts(output: str) -> list[str]:
 
 
 def submit(request: Request) -> Command:
-    """Return the request that submits a job. Raises QueueError if YARN could not start it, or not on entire hosts."""
+    """Return the request that submits a job. Raises QueueError if YARN could not start the job on entire hosts."""
     nodes, applications, new = request.answers
     if request.excluded:
         raise QueueError(
@@ -218,7 +221,7 @@ def number(identity: str) -> tuple[int, ...]:
 
 
 def held(application: Mapping[str, Any]) -> int:
-    """Return the number of the application's containers, without the ApplicationMaster's."""
+    """Return the number of the application's containers, excluding the ApplicationMaster's container."""
     return max(0, integer(application.get("runningContainers")) - 1)
 
 

@@ -117,7 +117,7 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
 
 
 def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Return the IDs of the nodes that have no number yet, and of the nodes whose numbers are higher than desired."""
+    """Return the IDs of the nodes that have no number yet, and of the nodes beyond the desired counts."""
     counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
     return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
 
@@ -163,7 +163,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 
 
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
-    """Yield the steps. If several steps have the same name, because other tools have added steps, yield only the newest step."""
+    """Yield the steps. If other tools have added steps with the same name, yield only the newest of them."""
     seen = set[str]()
     for item in listed:  # the newest step comes first
         if item["Name"] not in seen:

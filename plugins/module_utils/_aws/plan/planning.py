@@ -120,7 +120,7 @@ def make_plan(
 ) -> list[Change]:
     """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, and
+    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, or
     DuplicateResources.
     """
     wanted, found = list(wanted), list(found)

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: How to delete the resources of a module that manages only some components. The user's own playbook runs such a module.
+#: How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
@@ -173,7 +173,7 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences about the costs after an incomplete run and how to stop them, or an empty string if there are no costs."""
+    """Return sentences about the costs that continue after an incomplete run, with advice, or an empty string if there are none."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if run.request.present and costs else ""
 

@@ -17,7 +17,7 @@ ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
 
 
 class NodeState(NamedTuple):
-    """The state of a node and its flags, such as IDLE and DRAIN, and the reason for that state."""
+    """The state and the flags of a node, such as IDLE and DRAIN, and the reason for its state."""
 
     flags: frozenset[str]
     reason: str

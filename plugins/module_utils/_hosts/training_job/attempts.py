@@ -278,7 +278,8 @@ class Recovery:
             return None
         decision = self._decision(processes, silent, verdict)
         write_new_json(self._paths.following, decision)
-        # The file may contain the decision of another supervisor, or a decision that the job has changed. An invalid decision ends the job.
+        # The file may contain the decision of another supervisor, or a decision that a process of the job has changed. An invalid decision
+        # ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
@@ -338,7 +339,7 @@ class Recovery:
         return found[::-1]
 
     def _refusal(self, decision: recovery.Decision) -> str:
-        """Return why the launcher cannot run the job on the hosts of a restart with the existing units, or an empty string."""
+        """Return why the launcher cannot restart the job on the chosen hosts with the existing units, or an empty string if it can."""
         if decision.action == recovery.STOP:
             return ""
         try:

@@ -72,8 +72,8 @@ GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
 class Job(NamedTuple):
     """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job.
 
-    `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty in queues to which only root submits such
-    jobs. The job's processes do not know it.
+    `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty for queues to which only root can submit
+    training jobs. The job's processes cannot read it.
     """
 
     directory: str

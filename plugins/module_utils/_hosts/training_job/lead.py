@@ -59,7 +59,7 @@ class Lead:
         self.cancelled = True
 
     def start(self, queue: Queue) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
+        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError and OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
         if not queue.on_host:

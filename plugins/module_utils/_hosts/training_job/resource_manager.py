@@ -78,7 +78,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
                 content = response.read(LIMIT + 1)
         finally:
             timer.cancel()
-            timer.join()  # callers fork
+            timer.join()  # callers may fork, so leave no thread running
             if time.monotonic() >= end:
                 raise TimeoutError(f"timed out after {TIMEOUT:.0f} s")
     if len(content) > LIMIT:
@@ -122,9 +122,10 @@ def address() -> str:
 
 
 def cluster_names(nodes: Iterable[str], workers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names that nodes of YARN have in this cluster. A node that is no worker of the cluster keeps its name.
+    """Return the names that nodes of YARN have in this cluster.
 
-    YARN's names are looked up, and their addresses compared with the workers' addresses. Raises QueueError if a look-up fails.
+    A node that is not a worker of the cluster keeps its name. The function looks up YARN's names, and compares their addresses with the
+    workers' addresses. Raises QueueError if a look-up fails.
     """
     names = {str(worker["address"]): str(worker["name"]) for worker in workers}
     return [names.get(node_address(node), node) for node in nodes]

@@ -471,7 +471,7 @@ class Supervisor:
     def environment(self) -> dict[str, str]:
         """Return the environment of the process.
 
-        The directory of the process's Python interpreter comes first in PATH, in the same way as in an active virtual environment.
+        The directory of the process's Python interpreter comes first in PATH, as in an active virtual environment.
         """
         login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
