@@ -131,9 +131,10 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
 
 
 def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
-    """Return the record of the process that makes a job hang, changed to the record of a failed process. `why` comes from describe_hang().
+    """Return the record of the process that makes a job hang, changed to the record of a failed process.
 
-    If no rank differs from the others, the result is the record of the first process, and the cause has no name.
+    `why` is the result of describe_hang(). If no rank differs from the others, the result is the record of the first
+    process, and the cause has no name.
     """
     found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])

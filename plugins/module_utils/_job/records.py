@@ -65,7 +65,7 @@ It is not `LOCK`, because a queue can take a long time to respond.
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
-# Processes on standby run no program of the job. They keep a place for a process of a later attempt (`training_job_spares`).
+# Standby processes do not run the job's program. They reserve units for the processes of later attempts (`training_job_spares`).
 WORKER, SERVICE, SPARE, STANDBY = "worker", "service", "spare", "standby"
 MAY_BE_LOST = (SPARE, STANDBY)
 
@@ -574,7 +574,7 @@ def _attempts(first: Paths) -> list[int]:
 
 
 def last_change(paths: Paths) -> float:
-    """Return when a record of any attempt last changed, in seconds since 1970, or 0. The time is not later than now.
+    """Return the time at which a record of any attempt last changed, in seconds since 1970, or 0. The time is not later than now.
 
     Supervisors rewrite their records, so a job cannot hide its last heartbeat by changing other files.
     """
@@ -588,7 +588,7 @@ def last_change(paths: Paths) -> float:
 
 
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
-    """Return the state of a job, based on the records and the verdict of its newest attempt. The records come from with_state().
+    """Return the state of a job, based on the records and the verdict of its newest attempt. The records are results of with_state().
 
     A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
     `heartbeat_timeout` seconds.
@@ -684,7 +684,7 @@ def standby_hosts(processes: Sequence[Record]) -> list[str]:
 
 
 def job_state(processes: Sequence[Record]) -> str:
-    """Return the state of a job, derived from the records of the processes that have started. The records come from with_state()."""
+    """Return the state of a job, derived from the records of the processes that have started. The records are results of with_state()."""
     states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
     # Losing a process whose part is in MAY_BE_LOST does not end the job, but stopping such a process does.
     states |= {STOPPED} & {process["state"] for process in processes}

@@ -24,7 +24,7 @@ ID = r"[0-9]{1,18}"
 #: Matches the ID of an entry in YARN.
 APPLICATION_ID = r"application_[0-9]{1,18}_[0-9]{1,18}"
 
-#: The variable with the names of the allocated hosts, separated by colons, for queues that do not tell all hosts these names.
+#: The variable with the names of the allocated hosts, separated by colons, for queues that do not pass these names to all hosts.
 HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
 
 # Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.

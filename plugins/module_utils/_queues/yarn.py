@@ -48,7 +48,7 @@ TYPE, OWNER = "training_job", "deeplearning"
 HOST_COUNT = re.compile(r"(?:^|,)hosts=([1-9][0-9]{0,5})(?:,|$)")
 
 Filter = Callable[[Mapping[str, Any]], bool]
-"""A function that returns whether an application belongs to one of the jobs in question."""
+"""A function, created by `is_proven` or `has_id`, that returns whether an application belongs to one of the given jobs."""
 
 MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
@@ -247,7 +247,7 @@ def reason(application: Mapping[str, Any], count: int) -> str:
 
 
 def diagnostics(application: Mapping[str, Any]) -> str:
-    """Return what YARN says about an application, as one short line."""
+    """Return YARN's diagnostics about an application, as one short line."""
     return clean_line(str(application.get("diagnostics") or "")[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 

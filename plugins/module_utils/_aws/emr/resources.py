@@ -154,7 +154,10 @@ def cluster_properties(
 
 
 def state(described: Description, groups: Iterable[Description]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes, or else the state of the cluster or of a group."""
+    """Return `ready` if the cluster has started and its groups have all their nodes.
+
+    Otherwise, return the state of the cluster or of a group.
+    """
     if described["Status"]["State"] not in STARTED:
         return str(described["Status"]["State"]).lower()
     unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]
@@ -444,7 +447,7 @@ def _log_folder(described: Description) -> tuple[str, str]:
 def bootstrap_log(cloud: AwsClient, described: Description) -> str:
     """Return the last lines of the error output of the bootstrap action whose failure terminated the cluster.
 
-    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if this user may not read it.
+    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if the user is not allowed to read it.
     """
     failed = FAILED_ACTION.search(described["Status"].get("StateChangeReason", {}).get("Message", ""))
     if not failed or not described.get("LogUri"):

@@ -54,7 +54,7 @@ def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = collect(run, folder)
-        # Jobs can put objects at the destination, so the objects that exist there do not show what was uploaded.
+        # Jobs can write objects to the destination, so the existing objects do not show what was uploaded.
         if logs and not check_mode:
             s3.copy(s3.Access(region, grant=GRANT), folder, destination, lambda _done, _total: None, "--recursive", tree=False)
     return {"changed": bool(logs), "destination": destination, "logs": logs}

@@ -204,7 +204,7 @@ def descendants() -> list[int]:
 
 
 class Known(NamedTuple):
-    """What a supervisor knows at the start of an attempt: the newest checkpoint and the last step."""
+    """The state of the training at the start of an attempt: the newest checkpoint and the last step."""
 
     checkpoint: Checkpoint | None
     step: float | None

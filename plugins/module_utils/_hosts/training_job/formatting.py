@@ -131,7 +131,7 @@ def job_line(found: JobStatus, now: float) -> str:
 
 
 def waiting(queued: Queued) -> str:
-    """Return what a queue says about a waiting job, such as `in Slurm as job 7: Resources, after 2 other jobs`."""
+    """Return the queue's information about a waiting job, such as `in Slurm as job 7: Resources, after 2 other jobs`."""
     title = QUEUES[queued["queue"]].title if queued["queue"] in QUEUES else queued["queue"]
     where = f"in {title} as job {queued['id']}"
     if "problem" in queued:
@@ -264,7 +264,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
-    # Without progress entries, the time that a failed job took cannot be divided into training and everything else.
+    # Without progress entries, the time that a failed job took cannot be divided into training time and other time.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
     if found.get("export"):

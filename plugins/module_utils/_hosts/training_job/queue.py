@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Submits jobs to a queue, shows what the queue says about them, and cancels them.
+"""Submits jobs to a queue, shows their entries in the queue, and cancels the jobs.
 
 Each host of a job keeps the job's parameters in a directory that belongs to root, together with the program that the queue runs there (see
 hold.py).
@@ -130,7 +130,7 @@ def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
 def entries_of(run: users.Run, queue: Queue, jobs: Sequence[hold.Job]) -> dict[str, Entry]:
     """Return the entries of these jobs in the queue, keyed by name. Raises QueueError.
 
-    In queues to which other users can submit jobs, only the jobs' hosts can tell which entries belong to the jobs.
+    In queues to which other users can submit jobs, only the jobs' hosts can determine which entries belong to the jobs.
     """
     if not queue.is_proven:
         return entries(run, queue)
