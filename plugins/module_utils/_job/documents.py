@@ -194,7 +194,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """The contents of job.json: what a job runs. `resume` is the name of the earlier job that this job continues."""
+    """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues."""
 
     script: str
     command: list[str]
@@ -217,8 +217,8 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
-    `attempt` is the number of the attempt, beginning with 1. `parameters` are the parameters from which the specs of the next attempt are
-    planned. `parameters` is empty if `restarts` is 0.
+    `attempt` is the number of the attempt, beginning with 1. `parameters` contains the parameters from which the specs of the next attempt
+    are planned. `parameters` is empty if `restarts` is 0.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If

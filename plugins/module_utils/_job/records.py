@@ -554,7 +554,7 @@ def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
 def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
     """Return the paths of the newest attempt of a job: the attempt with the highest number that follows a valid decision to restart.
 
-    Attempts whose directories are symbolic links do not count. The decisions are read within the budget.
+    Attempts whose directories are symbolic links do not count. The sizes of the decisions count toward the budget.
     """
     first, budget = paths.of_attempt(1), budget or Budget()
     if any(os.path.islink(path) for path in (paths.directory, first.status, first.logs)):
@@ -707,7 +707,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
     process failed or was lost, the first process that was stopped is the cause.
 
-    The other processes may fail within milliseconds, and each host notices the end of its processes at a slightly different time. A process
+    The other processes may fail within milliseconds, and each host detects the end of its processes at a slightly different time. A process
     that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason. Gloo and NCCL
     abort a process that loses its connection, so a process that was aborted is the cause only if no script raised an exception.
     """

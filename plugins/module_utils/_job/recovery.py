@@ -218,7 +218,7 @@ def _repeats(situation: Situation) -> bool:
 
 
 def _named(hosts: Sequence[str]) -> str:
-    """Return the names of the first five hosts and how many other hosts there are, because decisions have a limited length."""
+    """Return the names of the first five hosts and the number of other hosts, because decisions have a limited length."""
     return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} others" if len(hosts) > 5 else "")
 
 

@@ -57,7 +57,7 @@ MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
 A container leaves these resources free, because the ApplicationMaster runs on one of the hosts. 1024 MB is YARN's default minimum.
 """
 
-#: Names the application in the environment of the unit that holds a host.
+#: The variable with the application's ID in the environment of the unit that holds a host.
 IDENTITY = "DEEPLEARNING_QUEUE_ID"
 
 FINAL = {"FINISHED": ENDED, "FAILED": ENDED, "KILLED": CANCELLED}
@@ -247,7 +247,7 @@ def reason(application: Mapping[str, Any], count: int) -> str:
 
 
 def diagnostics(application: Mapping[str, Any]) -> str:
-    """Return YARN's diagnostics about an application, as one short line."""
+    """Return YARN's diagnostics for an application as one short line."""
     return clean_line(str(application.get("diagnostics") or "")[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
@@ -273,7 +273,7 @@ def has_progress(application: Mapping[str, Any]) -> bool:
 
 
 def final_status(application: Mapping[str, Any]) -> str:
-    """Return how an application has ended, as one short line."""
+    """Return how an application ended, as one short line."""
     return clean_line(str(application.get("finalStatus"))[:REASON_LIMIT])
 
 

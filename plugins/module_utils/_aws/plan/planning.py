@@ -61,7 +61,10 @@ class Kind:
     updatable: frozenset[str] = frozenset()
     """Properties that can be changed in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
+    """Properties that can be changed only by replacing nodes.
+
+    Properties that are neither in `updatable` nor in `replacing` cannot be changed.
+    """
     deleted_after: tuple[str, ...] = ()
     """Resource kinds that depend on this kind. Resources of these kinds must be deleted first."""
     deleted_before: tuple[str, ...] = ()
@@ -139,7 +142,7 @@ def make_plan(
 
 
 def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
-    """Return two lists: the changes that replace no nodes, and the changes that replace nodes."""
+    """Return two lists: the changes that do not replace nodes, and the changes that do."""
     now, later = [], []
     for change in plan:
         if change.policy is not Policy.REPLACE:

@@ -99,7 +99,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the actual and the desired number of workers and the reason for the difference. Return None if no workers are missing."""
+    """Return the actual and the desired number of workers, and the reason for the difference. Return None if no workers are missing."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), desired_workers(run.request.options)
     if not run.request.present or workers is None or group is None or not wanted:

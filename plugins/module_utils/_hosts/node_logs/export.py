@@ -61,7 +61,7 @@ def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict
 
 
 def collect(run: Run, folder: str) -> list[str]:
-    """Copy all logs that exist to a folder. Return their paths relative to the folder. Raises OSError and ValueError."""
+    """Copy all existing logs to a folder. Return their paths relative to the folder. Raises OSError and ValueError."""
     os.mkdir(os.path.join(folder, "setup"), 0o700)
     for key, path in files():
         try:

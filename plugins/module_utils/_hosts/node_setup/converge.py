@@ -61,7 +61,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 class SetupError(Exception):
-    """The steps cannot be run, or one of them has failed. The message says what to do."""
+    """The steps cannot be run, or one of them has failed. The message states the remedy."""
 
 
 def ensure(module: AnsibleModule) -> dict[str, Any]:

@@ -126,8 +126,8 @@ def check_requirements(contents: str) -> None:
 class Sources(NamedTuple):
     """How packages without a wheel are built.
 
-    `variables` are the environment variables of the installer. The packages in `last` are built without build isolation, after all other
-    packages have been installed.
+    `variables` contains the environment variables of the installer. The packages in `last` are built without build isolation, after all
+    other packages have been installed.
     """
 
     variables: Mapping[str, str] = {}

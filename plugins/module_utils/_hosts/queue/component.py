@@ -30,7 +30,7 @@ Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence
 
 
 def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
-    """Run the step of the component and state in the module's parameters. If it cannot run or fails, fail the module."""
+    """Run the step of the component and state in the module's parameters. If the step cannot run or fails, fail the module."""
     step, needed = steps[module.params["component"], module.params["state"]]
     lacking = [name for name in needed if module.params[name] is None]
     if lacking:

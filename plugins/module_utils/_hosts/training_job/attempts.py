@@ -132,7 +132,10 @@ def machine_oom_kills(path: str = "/proc/vmstat") -> int | None:
 
 
 class OomKills(NamedTuple):
-    """How many processes in this unit and on this host the kernel's OOM killer has killed. None stands for an unknown number."""
+    """The numbers of processes that the kernel's OOM killer has killed, in this unit and on this host.
+
+    None means that a number is unknown.
+    """
 
     unit: int | None
     machine: int | None

@@ -116,7 +116,10 @@ def other_hosts(known: Sequence[Known]) -> list[str]:
 
 
 def attempt(one: Known, planned: set[str]) -> Attempt:
-    """Return an attempt, derived from its records and from the hosts on which it was to run. Hosts on standby are not part of it."""
+    """Return an attempt, derived from its records and from the hosts on which it was to run.
+
+    Hosts on standby do not belong to the attempt.
+    """
     moments: dict[str, list[float]] = {}
     processes = records.participants(one.processes)
     for process in processes:

@@ -5,7 +5,7 @@
 
 ``reserve`` starts when the job's parameters are written to this host, before the job is submitted. It waits until the application has a
 container on each of its hosts, and then runs the job on this host as `hold` does (see hold.py). The containers have no rights: they only
-check whether this unit is active. YARN frees the host when the container has noticed that this unit has ended.
+check whether this unit is active. YARN frees the host when the container has detected that this unit has ended.
 """
 
 from __future__ import annotations

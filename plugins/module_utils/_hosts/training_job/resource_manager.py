@@ -68,7 +68,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
     connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
     with contextlib.closing(connection):
         connection.connect()
-        # The timeout of a socket limits each read, but not their number.
+        # A socket's timeout limits the duration of each read, but not the number of reads.
         timer = threading.Timer(max(0.0, end - time.monotonic()), shut_down, [connection.sock])
         timer.daemon = True
         timer.start()
@@ -122,7 +122,7 @@ def address() -> str:
 
 
 def cluster_names(nodes: Iterable[str], workers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names that nodes of YARN have in this cluster.
+    """Return the names of YARN's nodes in this cluster.
 
     A node that is not a worker of the cluster keeps its name. The function looks up YARN's names, and compares their addresses with the
     workers' addresses. Raises QueueError if a look-up fails.
