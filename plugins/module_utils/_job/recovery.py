@@ -61,7 +61,7 @@ USAGE = "usage"
 # The end of a cause such as `SyntaxError at train.py, line 3`.
 PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
 
-# Follows the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
+# Appended to the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
 NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
 
 # Number of consecutive attempts that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,

@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 #: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
-#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two nodes see.
+#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare two nodes.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
 
 Problem = Tuple[str, str]

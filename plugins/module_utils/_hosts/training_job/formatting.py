@@ -213,7 +213,7 @@ def step_time_lines(found: JobStatus) -> list[str]:
 
 
 def job_span(found: JobStatus) -> tuple[float, float]:
-    """Return the start of a job's first attempt, and the end or last heartbeat of its last process. Both times are in seconds since 1970."""
+    """Return when a job's first attempt started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
     begun, ended = span(found["processes"])
     starts = [one["started"] for one in found.get("attempts") or [] if one["started"]]
     return min([begun, *starts]), ended
@@ -234,7 +234,7 @@ def process_table(processes: Sequence[Record]) -> list[str]:
 
 
 def span(processes: Sequence[Record]) -> tuple[float, float]:
-    """Return the start of a job's first process, and the end or last heartbeat of its last process. Both times are in seconds since 1970."""
+    """Return when a job's first process started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
     ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
     starts = [float(process["started"]) for process in processes]
     return min(starts, default=0.0), max(ends, default=0.0)
