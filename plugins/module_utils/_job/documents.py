@@ -60,8 +60,9 @@ class Record(_Record, Outcome, total=False):
 
     `processes` is the number of processes in the attempt, excluding standby processes.
 
-    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
-    process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
+    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, the process has left no
+    other processes behind, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to
+    end.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the

@@ -96,7 +96,7 @@ class Activity:
         return median is not None and now - self._stepped > self._steps * median + SUSPICION
 
     def _median(self) -> float | None:
-        """Return the median step time, or None if steps are not checked, or no step is expected, or there are too few steps."""
+        """Return the median step time, or None if steps are not checked, no step is expected, or there are too few steps."""
         if not self._steps or self._suspended or len(self._durations) < LEAST_STEPS:
             return None
         return statistics.median(self._durations)

@@ -49,7 +49,7 @@ class Request(NamedTuple):
     job has no time limit.
 
     `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
-    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts knows,
+    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts can read,
     for queues to which other users can submit jobs.
     """
 

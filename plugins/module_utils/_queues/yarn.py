@@ -147,8 +147,8 @@ def submission(request: Request, identity: str, memory: int, cores: int) -> dict
 def proof(nonce: str, identity: str, job: str, count: int) -> str:
     """Return the tag of the application with this ID that holds this number of hosts for a job.
 
-    Everybody can read the tag, but only root on the job's hosts knows the nonce. Therefore, nobody else can make such a tag for an ID that
-    YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
+    Every user can read the tag, but only root on the job's hosts can read the nonce. Therefore, no other user can create such a tag for an
+    ID that YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
     """
     digest = hmac.new(nonce.encode(), f"{identity} {job} {count}".encode(), hashlib.sha256).hexdigest()
     return f"job={digest}"

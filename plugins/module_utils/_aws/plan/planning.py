@@ -222,7 +222,10 @@ def _refuse_duplicates(found: Iterable[Found]) -> None:
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return all changes with their prerequisites. Creations and updates come after the changes that they need. Deletions come last."""
+    """Return all changes with their prerequisites.
+
+    Creations and updates come after the changes on which they depend. Deletions come last.
+    """
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()

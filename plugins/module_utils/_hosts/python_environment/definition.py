@@ -19,7 +19,7 @@ IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/mi
 #: Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: The project at the beginning of a requirement, and what separates words in its name.
+#: The project name at the beginning of a requirement, and the separators between the words of this name.
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SEPARATORS = re.compile(r"[-_.]+")
 

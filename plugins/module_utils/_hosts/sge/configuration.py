@@ -156,7 +156,7 @@ def is_plausible(node: Node) -> bool:
 def bootstrap(state_directory: str) -> str:
     """Return the bootstrap file, which the daemons and the commands read first.
 
-    The queue is stored in text files, because they work on NFS.
+    The queue is stored in text files, which also work on NFS.
     """
     lines = {
         "admin_user": "sgeadmin",

@@ -38,7 +38,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 def send(method: str, path: str, body: str = "") -> tuple[int, str, str]:
     """Send a request. Return an exit status, the response and the reason for a failure, as for a command.
 
-    The response is JSON. If the response has no body but a location, the returned text is the last part of the location.
+    The response is JSON. If the response has a location but no body, the returned text is the last part of the location.
     """
     try:
         host = address()
@@ -103,7 +103,7 @@ def refusal(content: str) -> str:
 
 
 def reason(text: str) -> str:
-    """Return a text of the ResourceManager as a part of a message: one short line without control characters."""
+    """Return text from the ResourceManager in the form for messages: one short line without control characters."""
     return clean_line(text[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
@@ -132,7 +132,7 @@ def cluster_names(nodes: Iterable[str], workers: Iterable[Mapping[str, Any]]) ->
 
 
 def node_address(node: str) -> str:
-    """Return the address of a node of YARN. Raises QueueError."""
+    """Return the address of a YARN node. Raises QueueError."""
     if not NODE_NAME.fullmatch(node):
         raise QueueError(f"YARN's node {reason(node)!r} has a name that is not valid. Check the nodes with `yarn node -list -all`.")
     try:
