@@ -560,7 +560,7 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
+        lists these changes. Until these changes are applied, new nodes get the same settings as the existing nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.
@@ -1477,7 +1477,7 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
+        lists these changes. Until these changes are applied, new nodes get the same settings as the existing nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.

@@ -376,7 +376,7 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
     wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     result = run("cluster", **{**definition, "encrypt_in_transit": True})
     assert POLICY not in steps(result)
-    assert "keeps its policy (Id 'efs-policy-wizard-1'), which the collection did not write" in str(result["warnings"])
+    assert "keeps its policy (Id 'efs-policy-wizard-1'), which the collection did not create" in str(result["warnings"])
     assert "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"]
 
 

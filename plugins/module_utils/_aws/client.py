@@ -105,7 +105,8 @@ CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The minimum version of boto3 and botocore. Older versions do not report the interface types of network cards and lack some parameters
+# The minimum version of boto3 and botocore. Older versions do not return the interface types of network cards, and do not support some
+# parameters
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")
@@ -323,7 +324,7 @@ class AwsClient:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
         After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
-        state before the caller tries again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
+        state before trying again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -391,10 +392,7 @@ def error_code(error: BaseException) -> str:
 
 
 def outcome_is_unknown(error: BaseException) -> bool:
-    """Return whether a failed call may have taken effect.
-
-    A failed call may have taken effect if the server failed, the response was lost, or an earlier attempt succeeded.
-    """
+    """Return whether a failed call may have taken effect: the server failed, the response was lost, or an earlier attempt succeeded."""
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

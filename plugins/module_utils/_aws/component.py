@@ -17,7 +17,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 @dataclass(frozen=True)
 class Alternative:
-    """One candidate for launching nodes. All nodes use the same candidate, because a job runs at the speed of its slowest host."""
+    """One candidate of the capacity policy: a combination of launch options.
+
+    All nodes use the same candidate, because a job runs at the speed of its slowest host.
+    """
 
     instance_type: str
     zones: tuple[str, ...]

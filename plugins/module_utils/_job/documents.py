@@ -60,8 +60,9 @@ class Record(_Record, Outcome, total=False):
 
     `processes` is the number of processes in the attempt, excluding standby processes.
 
-    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, nothing is left of the
-    process, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to end.
+    `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, the process has left no
+    other processes behind, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to
+    end.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
@@ -194,7 +195,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """The contents of job.json: what a job runs. `resume` is the name of the earlier job that this job continues."""
+    """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues."""
 
     script: str
     command: list[str]
@@ -217,8 +218,8 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
-    `attempt` is the number of the attempt, beginning with 1. `parameters` are the parameters from which the specs of the next attempt are
-    planned. `parameters` is empty if `restarts` is 0.
+    `attempt` is the number of the attempt, beginning with 1. `parameters` contains the parameters from which the specs of the next attempt
+    are planned. `parameters` is empty if `restarts` is 0.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If

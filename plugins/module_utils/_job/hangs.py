@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
 
 # Seconds to wait in addition to a multiple of the median step before a hang is suspected, and before the job counts as hanging. While a
-# hang is suspected, all supervisors poll at short intervals. They have 4 s to notice the suspicion, because they otherwise poll every 2 s.
+# hang is suspected, all supervisors poll at short intervals. They have 4 s to detect the suspicion, because they otherwise poll every 2 s.
 # The lead sees steps at most 0.25 s late. The verdict, which needs the stacks of all processes, is therefore written at most 10 s after
 # that multiple of the median has passed if the stacks of a host take less than 2 s.
 SUSPICION, MARGIN = 2.0, 6.0
@@ -96,7 +96,7 @@ class Activity:
         return median is not None and now - self._stepped > self._steps * median + SUSPICION
 
     def _median(self) -> float | None:
-        """Return the median step time, or None if steps are not checked, or no step is expected, or there are too few steps."""
+        """Return the median step time, or None if steps are not checked, no step is expected, or there are too few steps."""
         if not self._steps or self._suspended or len(self._durations) < LEAST_STEPS:
             return None
         return statistics.median(self._durations)
@@ -112,7 +112,7 @@ def _number(value: Any) -> float | None:
 def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
-    `active` are the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
+    `active` contains the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
     cause is a rank that does not wait while others do. Otherwise, the cause is a rank at a place where fewer than half of the ranks are. If
     all ranks are at the same place, the cause is a rank whose output ended before the output of the other ranks.
     """
@@ -131,9 +131,10 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
 
 
 def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
-    """Return the record of the process that makes a job hang, changed to the record of a failed process. `why` comes from describe_hang().
+    """Return the record of the process that makes a job hang, changed to the record of a failed process.
 
-    If no rank differs from the others, the result is the record of the first process, and the cause has no name.
+    `why` is the result of describe_hang(). If no rank differs from the others, the result is the record of the first
+    process, and the cause has no name.
     """
     found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])

@@ -57,12 +57,15 @@ LOCK = "/run/deeplearning.lock"
 """The file that the `training_job` module locks on a host while the module starts units. Only root can open the file."""
 
 QUEUE_LOCK = "/run/deeplearning-queue.lock"
-"""The file that the `training_job` module locks on a host while it submits a job to a queue, because queues can take long to respond."""
+"""The file that the `training_job` module locks on a host while it submits a job to a queue.
+
+It is not `LOCK`, because a queue can take a long time to respond.
+"""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
-# Processes on standby run no program of the job. They keep a place for a process of a later attempt (`training_job_spares`).
+# Standby processes do not run the job's program. They reserve units for the processes of later attempts (`training_job_spares`).
 WORKER, SERVICE, SPARE, STANDBY = "worker", "service", "spare", "standby"
 MAY_BE_LOST = (SPARE, STANDBY)
 
@@ -473,7 +476,7 @@ def read_record(path: str) -> Record | None:
 
 
 def _parse_record(path: str, content: bytes) -> Record:
-    """Return the record in a file. Raises OSError, ValueError."""
+    """Return the record in a file. Raises OSError and ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
         raise SchemaError("the process name {!r} does not match the name of the file".format(record["name"]))
@@ -551,7 +554,7 @@ def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
 def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
     """Return the paths of the newest attempt of a job: the attempt with the highest number that follows a valid decision to restart.
 
-    Attempts whose directories are symbolic links do not count. The decisions are read within the budget.
+    Attempts whose directories are symbolic links do not count. The sizes of the decisions count toward the budget.
     """
     first, budget = paths.of_attempt(1), budget or Budget()
     if any(os.path.islink(path) for path in (paths.directory, first.status, first.logs)):
@@ -571,7 +574,7 @@ def _attempts(first: Paths) -> list[int]:
 
 
 def last_change(paths: Paths) -> float:
-    """Return when a record of any attempt last changed, in seconds since 1970, or 0. The time is not later than now.
+    """Return the time at which a record of any attempt last changed, in seconds since 1970, or 0. The time is not later than now.
 
     Supervisors rewrite their records, so a job cannot hide its last heartbeat by changing other files.
     """
@@ -585,7 +588,7 @@ def last_change(paths: Paths) -> float:
 
 
 def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
-    """Return the state of a job, based on the records and the verdict of its newest attempt. The records come from with_state().
+    """Return the state of a job, based on the records and the verdict of its newest attempt. The records are results of with_state().
 
     A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
     `heartbeat_timeout` seconds.
@@ -681,7 +684,7 @@ def standby_hosts(processes: Sequence[Record]) -> list[str]:
 
 
 def job_state(processes: Sequence[Record]) -> str:
-    """Return the state of a job, derived from the records of the processes that have started. The records come from with_state()."""
+    """Return the state of a job, derived from the records of the processes that have started. The records are results of with_state()."""
     states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
     # Losing a process whose part is in MAY_BE_LOST does not end the job, but stopping such a process does.
     states |= {STOPPED} & {process["state"] for process in processes}
@@ -704,7 +707,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
     process failed or was lost, the first process that was stopped is the cause.
 
-    The other processes may fail within milliseconds, and each host notices the end of its processes at a slightly different time. A process
+    The other processes may fail within milliseconds, and each host detects the end of its processes at a slightly different time. A process
     that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason. Gloo and NCCL
     abort a process that loses its connection, so a process that was aborted is the cause only if no script raised an exception.
     """

@@ -3,7 +3,7 @@
 
 """Decides what follows a failed attempt of a job, according to the decision table in docs/recovery.md.
 
-The functions are pure: they depend only on what is known about the attempts. The functions also run on hosts without Ansible.
+The functions are pure, and also run on hosts without Ansible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KINDS = (
     HANG,
 )
 
-# What follows.
+# What can follow an attempt.
 STOP, RESTART = "stop", "restart"
 
 # The maximum number of attempts of a job.
@@ -48,7 +48,7 @@ ATTEMPTS_LIMIT = 1 << 10
 # Maximum number of characters in `Cause.what`, and in a part of a sentence that comes from the job.
 WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
 
-# Signals that a program gets because of its own fault. Other signals come from outside and prove nothing about the program.
+# Signals that an error in the program itself causes. Other signals come from outside, and are no evidence of an error in the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 
 # Exceptions that a script raises again, regardless of the hosts, the data and the checkpoint.
@@ -61,10 +61,10 @@ USAGE = "usage"
 # The end of a cause such as `SyntaxError at train.py, line 3`.
 PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
 
-# Follows the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
+# Appended to the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
 NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
 
-# Number of attempts in a row that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
+# Number of consecutive attempts that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
 # because ranks that wait for a lost message are at the same place each time.
 HANGS = 3
 
@@ -97,7 +97,7 @@ class Attempt(NamedTuple):
 class Policy(NamedTuple):
     """The job options that the decision depends on.
 
-    `restarts` is the maximum number of restarts in a row without a new checkpoint.
+    `restarts` is the maximum number of consecutive restarts without a new checkpoint.
     """
 
     restarts: int
@@ -107,7 +107,7 @@ class Policy(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What is known when an attempt has ended: all attempts, oldest first, and the hosts of the last attempt.
+    """The facts on which a decision depends: all attempts, oldest first, and the hosts of the last attempt.
 
     `available` contains the hosts that respond and on which no process of the job remains. `checkpoint` is the name of the newest
     checkpoint, and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart,
@@ -180,14 +180,14 @@ def decide(situation: Situation) -> Decision:
 def explain(action: str, name: str, situation: Situation) -> str:
     """Return the explanation that the rule in a recorded decision gives for the situation.
 
-    The recorded decision may be forged.
+    A sentence in the recorded decision would not be reliable, because the decision may be forged.
     """
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
 
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
-    """Return how many restarts in a row, up to the last attempt, have completed no checkpoint.
+    """Return the number of consecutive restarts, up to the last attempt, that have completed no checkpoint.
 
     The first attempt does not count as a restart.
     """
@@ -218,7 +218,7 @@ def _repeats(situation: Situation) -> bool:
 
 
 def _named(hosts: Sequence[str]) -> str:
-    """Return the names of the first five hosts and how many other hosts there are, because decisions have a limited length."""
+    """Return the names of the first five hosts and the number of other hosts, because decisions have a limited length."""
     return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} others" if len(hosts) > 5 else "")
 
 
@@ -241,7 +241,7 @@ def _without_suspect(situation: Situation) -> list[str]:
 
 
 def _is_suspect(situation: Situation) -> bool:
-    """Return whether two attempts in a row failed on the same host in a way for which the host may be responsible."""
+    """Return whether two consecutive attempts failed on the same host in a way for which the host may be responsible."""
     if len(situation.attempts) < 2 or situation.progress or situation.cause.host not in situation.available:
         return False
     before, cause = situation.attempts[-2].cause, situation.cause

@@ -3,7 +3,8 @@
 
 """Finds hosts that are slower than the others, based on the times that the ranks of a job need for their steps.
 
-Scripts report these times (docs/watching.md), because ranks that wait for each other take equally long for a step. The functions are pure.
+Scripts must report these times (docs/watching.md), because whole steps take equally long on ranks that wait for each other. The functions
+are pure.
 """
 
 from __future__ import annotations

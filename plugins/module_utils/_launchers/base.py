@@ -41,7 +41,7 @@ class Host(NamedTuple):
 
     `name` is the host name that other hosts use for this host. `interface` is the network interface that has the IP address `address`.
 
-    `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
+    `gpus` contains the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
 
     name: str

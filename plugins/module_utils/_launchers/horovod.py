@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Horovod: an Open MPI job with settings that make Horovod fast."""
+"""Horovod: an Open MPI job with performance settings for Horovod."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     settings = {
         "HOROVOD_CYCLE_TIME": str(program.options["cycle_time"]),
         "HOROVOD_FUSION_THRESHOLD": str(program.options["fusion_threshold"]),
-        # MPI transfers only Horovod's small messages, for which TCP is fast enough. Gradients on GPUs go through NCCL.
+        # MPI transfers only Horovod's small messages, for which TCP is fast enough. NCCL transfers gradients on GPUs.
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "^openib",
         # With this setting, the log shows which network NCCL uses.

@@ -24,7 +24,7 @@ ID = r"[0-9]{1,18}"
 #: Matches the ID of an entry in YARN.
 APPLICATION_ID = r"application_[0-9]{1,18}_[0-9]{1,18}"
 
-#: The variable that names the allocated hosts, separated by colons, for queues that do not tell this to all hosts.
+#: The variable with the names of the allocated hosts, separated by colons, for queues that do not pass these names to all hosts.
 HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
 
 # Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.
@@ -40,7 +40,7 @@ class QueueError(Exception):
 
 
 class Request(NamedTuple):
-    """What a job requests from a queue: `host_count` entire hosts, which must be some of `hosts`.
+    """What a job requests from a queue: `host_count` entire hosts, chosen from `hosts`.
 
     `excluded` contains all hosts of the queue that are not in `hosts`. `hold` is the command that runs the job's processes on one host and
     keeps the host allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     job has no time limit.
 
     `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
-    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts knows,
+    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts can read,
     for queues to which other users can submit jobs.
     """
 
@@ -94,12 +94,12 @@ class Queue(NamedTuple):
     environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. `abandon`
     returns the command that another host runs if the first one is lost. By default, it is `cancel`.
 
-    The program `lead` of a job uses `mark_started`, `on_host`, which returns the command that runs a command on one of the hosts, and
-    `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its
-    ID, has ended or is being cancelled, from the output of `show_own`.
+    Three members are for the program `lead` of a job: `mark_started`; `on_host`, which returns the command that runs a command on one of
+    the hosts; and `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an
+    entry, by its ID, has ended or is being cancelled, from the output of `show_own`.
 
-    If `is_http` is true, the queue only reserves hosts. Its commands are HTTP requests (a method, a path, and a body if there is one),
-    except `allocation`, and its hosts have names of their own. A unit on each host waits until the queue has allocated the hosts. Other
+    If `is_http` is true, the queue only reserves hosts. Its commands, except `allocation`, are HTTP requests (a method, a path, and a body
+    if there is one). The queue has its own names for the hosts. A unit on each host waits until the queue has allocated the hosts. Other
     users can submit jobs that look like training jobs. Therefore, `read_entries` has a third argument, a function that returns whether an
     entry belongs to a job. `is_proven` and `has_id` return such functions.
     """

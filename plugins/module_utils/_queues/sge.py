@@ -60,8 +60,8 @@ def is_open(output: str) -> bool:
 def submit(request: Request) -> Command:
     """Return the command that submits a job and prints its ID.
 
-    A job that is cancelled gets SIGUSR2 before SIGKILL. SGE never starts it a second time. `-R` keeps jobs on fewer hosts from delaying it
-    forever. Options in files (`.sge_request`) are ignored.
+    A job that is cancelled gets SIGUSR2 before SIGKILL. SGE never starts the job a second time. With `-R`, jobs on fewer hosts cannot delay
+    the job forever. Options in files (`.sge_request`) are ignored.
     """
     return [
         *("qsub", "-clear", "-terse", "-N", WAITS + request.job, "-pe", ENVIRONMENT, str(request.host_count), "-l", "exclusive=true"),

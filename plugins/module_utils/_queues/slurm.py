@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
 #: The comment of training jobs, which distinguishes them from root's other jobs.
 COMMENT = "deeplearning.cluster"
 
-# Slurm has chosen or checked all parts that precede the reason. The reason may contain anything.
+# Slurm has chosen or checked all parts that precede the reason. The reason may contain any text.
 ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]*)> (.*)")
 
 #: The state of a job that waits, and the states of a job that has ended.

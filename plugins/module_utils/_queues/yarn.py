@@ -48,7 +48,7 @@ TYPE, OWNER = "training_job", "deeplearning"
 HOST_COUNT = re.compile(r"(?:^|,)hosts=([1-9][0-9]{0,5})(?:,|$)")
 
 Filter = Callable[[Mapping[str, Any]], bool]
-"""A function that returns whether an application belongs to one of the jobs in question."""
+"""A function, created by `is_proven` or `has_id`, that returns whether an application belongs to one of the given jobs."""
 
 MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
@@ -57,11 +57,11 @@ MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
 A container leaves these resources free, because the ApplicationMaster runs on one of the hosts. 1024 MB is YARN's default minimum.
 """
 
-#: Names the application in the environment of the unit that holds a host.
+#: The variable with the application's ID in the environment of the unit that holds a host.
 IDENTITY = "DEEPLEARNING_QUEUE_ID"
 
 FINAL = {"FINISHED": ENDED, "FAILED": ENDED, "KILLED": CANCELLED}
-"""The states of an application that has ended. All other states are earlier ones."""
+"""The states of an application that has ended. All other states precede these states."""
 
 
 def read_nodes(output: str) -> list[dict[str, Any]]:
@@ -70,7 +70,10 @@ def read_nodes(output: str) -> list[dict[str, Any]]:
 
 
 def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
-    """Return the objects in a response. A list with one object can be an object, and an empty list null. Raises QueueError."""
+    """Return the objects in a response.
+
+    YARN may return the object itself for a list with one object, and null for an empty list. Raises QueueError.
+    """
     try:
         document = json.loads(output)
     except (ValueError, RecursionError) as error:
@@ -86,7 +89,7 @@ def read_hosts(output: str) -> list[str]:
 
 
 def submit(request: Request) -> Command:
-    """Return the request that submits a job. Raises QueueError if YARN could not start it, or not on entire hosts."""
+    """Return the request that submits a job. Raises QueueError if YARN could not start the job on entire hosts."""
     nodes, applications, new = request.answers
     if request.excluded:
         raise QueueError(
@@ -144,8 +147,8 @@ def submission(request: Request, identity: str, memory: int, cores: int) -> dict
 def proof(nonce: str, identity: str, job: str, count: int) -> str:
     """Return the tag of the application with this ID that holds this number of hosts for a job.
 
-    Everybody can read the tag, but only root on the job's hosts knows the nonce. Therefore, nobody else can make such a tag for an ID that
-    YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
+    Every user can read the tag, but only root on the job's hosts can read the nonce. Therefore, no other user can create such a tag for an
+    ID that YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
     """
     digest = hmac.new(nonce.encode(), f"{identity} {job} {count}".encode(), hashlib.sha256).hexdigest()
     return f"job={digest}"
@@ -218,7 +221,7 @@ def number(identity: str) -> tuple[int, ...]:
 
 
 def held(application: Mapping[str, Any]) -> int:
-    """Return the number of the application's containers, without the ApplicationMaster's."""
+    """Return the number of the application's containers, excluding the ApplicationMaster's container."""
     return max(0, integer(application.get("runningContainers")) - 1)
 
 
@@ -244,7 +247,7 @@ def reason(application: Mapping[str, Any], count: int) -> str:
 
 
 def diagnostics(application: Mapping[str, Any]) -> str:
-    """Return what YARN says about an application, as one short line."""
+    """Return YARN's diagnostics for an application as one short line."""
     return clean_line(str(application.get("diagnostics") or "")[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
@@ -270,7 +273,7 @@ def has_progress(application: Mapping[str, Any]) -> bool:
 
 
 def final_status(application: Mapping[str, Any]) -> str:
-    """Return how an application has ended, as one short line."""
+    """Return how an application ended, as one short line."""
     return clean_line(str(application.get("finalStatus"))[:REASON_LIMIT])
 
 

@@ -195,12 +195,12 @@ def needs_replacement(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 
 
 def comparable_name(wanted: str | None, actual: str) -> str:
-    """Return the name of a role or a profile to compare. Definitions and EMR specify either the name or the ARN."""
+    """Return the name of a role or a profile for comparison. The definition and EMR may each specify the name or the ARN."""
     return wanted if wanted and wanted.rpartition("/")[2] == actual.rpartition("/")[2] else actual
 
 
 def comparable_log_uri(wanted: str | None, actual: str | None) -> str | None:
-    """Return the log URI to compare. EMR changes the scheme to `s3n` and adds a slash at the end."""
+    """Return the log URI for comparison. EMR changes the scheme to `s3n` and adds a slash at the end."""
     return wanted if wanted and actual and _location(wanted) == _location(actual) else actual
 
 
@@ -209,6 +209,9 @@ def _location(uri: str) -> str:
 
 
 def comparable_applications(wanted: Sequence[str], actual: Sequence[str]) -> frozenset[str]:
-    """Return the application names to compare. EMR ignores case, and adds the applications on which the requested applications depend."""
+    """Return the application names for comparison.
+
+    EMR ignores case, and adds the applications on which the requested applications depend.
+    """
     lower = {name.lower() for name in actual}
     return frozenset(wanted) if wanted and {name.lower() for name in wanted} <= lower else frozenset(actual)

@@ -27,7 +27,7 @@ ALL_PORTS = (0, 65535)
 
 
 class EmrNetwork(Validator):
-    """Checks that the subnet and the security groups exist in the same VPC, that this VPC has DNS, and that EMR can reach the nodes."""
+    """Checks that the subnet and the security groups exist in the same VPC, that DNS is enabled there, and that EMR can reach the nodes."""
 
     name = "emr_network"
     components = frozenset({EMR_COMPONENT})

@@ -17,7 +17,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
 CREATION_TAG = "deeplearning:creation"
-"""The tag with the token of a new EMR cluster. The token identifies the cluster until its ID is recorded, because EMR chooses the ID."""
+"""The tag for the token of a new EMR cluster.
+
+EMR chooses the cluster's ID, so the token identifies the cluster until the ID is recorded.
+"""
 VALUE = re.compile(r"creating-(?P<token>[0-9a-f]{32})|(?P<cluster>j-[0-9A-Z]{1,30})")
 
 

@@ -117,7 +117,7 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
 
 
 def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Return the IDs of the nodes that have no number yet, and of the nodes whose numbers are higher than desired."""
+    """Return the IDs of the nodes that have no number yet, and of the nodes beyond the desired counts."""
     counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
     return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
 
@@ -154,7 +154,10 @@ def cluster_properties(
 
 
 def state(described: Description, groups: Iterable[Description]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes, or else the state of the cluster or of a group."""
+    """Return `ready` if the cluster has started and its groups have all their nodes.
+
+    Otherwise, return the state of the cluster or of a group.
+    """
     if described["Status"]["State"] not in STARTED:
         return str(described["Status"]["State"]).lower()
     unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]
@@ -163,7 +166,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
 
 
 def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
-    """Yield the steps. If several steps have the same name, because other tools have added steps, yield only the newest step."""
+    """Yield the steps. If other tools have added steps with the same name, yield only the newest of them."""
     seen = set[str]()
     for item in listed:  # the newest step comes first
         if item["Name"] not in seen:
@@ -444,7 +447,7 @@ def _log_folder(described: Description) -> tuple[str, str]:
 def bootstrap_log(cloud: AwsClient, described: Description) -> str:
     """Return the last lines of the error output of the bootstrap action whose failure terminated the cluster.
 
-    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if this user may not read it.
+    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if the user is not allowed to read it.
     """
     failed = FAILED_ACTION.search(described["Status"].get("StateChangeReason", {}).get("Message", ""))
     if not failed or not described.get("LogUri"):

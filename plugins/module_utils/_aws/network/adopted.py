@@ -104,7 +104,7 @@ def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the route table of a subnet: the table that is associated with the subnet, or else the main table of the VPC.
+    """Return the route table of a subnet: the table that is associated with the subnet or, if there is none, the main table of the VPC.
 
     Every table has at least the local route. A table without routes represents a table that this account cannot read, for example because
     another account owns the VPC.

@@ -28,7 +28,7 @@ NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identifie
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""The tags of an instance, except the tags of the user and of the mounts. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
+"""The tags of an instance, except user-defined tags and mount tags. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 

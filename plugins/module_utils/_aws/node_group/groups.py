@@ -207,7 +207,7 @@ def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: froz
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate surplus members of the group: first instances that no longer run, then the nodes with the highest numbers."""
+    """Terminate surplus members of the group: first instances that are no longer running, then the nodes with the highest numbers."""
     members = active_members(cloud, found.id)
     alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
     numbered = {instance["InstanceId"]: number for instance in alive if (number := number_of(instance))}

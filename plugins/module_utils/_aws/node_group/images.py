@@ -41,8 +41,8 @@ def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """Return the image that the user selected. Raises ClusterError if the image does not exist.
 
-    An image from an earlier lookup is kept, so that a new image release does not cause a replacement of nodes. An image in use may have
-    been deregistered since its nodes were launched.
+    An image from an earlier lookup is kept, so that a new image release does not cause a replacement of nodes. This function does not check
+    whether such an image still exists.
     """
     options = request.options
     if not options["image_update"]:

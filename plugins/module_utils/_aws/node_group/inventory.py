@@ -57,10 +57,10 @@ class Node:
 
 
 def nodes(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[Node]:
-    """Return the nodes among the running instances, sorted by number. Raises MembershipError.
+    """Return the nodes among the running instances, sorted by number.
 
     Nodes without numbers get free numbers, starting with the oldest node. Only instances that the service launched for the cluster count as
-    nodes.
+    nodes. Raises MembershipError.
     """
     instances = list(instances)
     check(cluster, instances, service)

@@ -148,7 +148,7 @@ def _in_service(
         leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
         alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
         ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
-        # A group can take minutes to notice that an instance has stopped, and EC2 still lists terminated instances for a while
+        # A group can take minutes to detect that an instance has stopped, and EC2 still lists terminated instances for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
         # The group does not replace nodes on its own, so lost instances must be terminated here

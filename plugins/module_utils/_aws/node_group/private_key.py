@@ -77,7 +77,7 @@ def _string(content: bytes) -> tuple[bytes, bytes]:
 
 
 def pem_public_key(text: str, path: str) -> str | None:
-    """Return the public key from a file in PEM format. Raises ValueError."""
+    """Return the public key from a file in PEM format. Raises ValueError if the content is invalid."""
     # ansible-core requires cryptography, which takes a while to import. Most key files are in OpenSSH format.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization

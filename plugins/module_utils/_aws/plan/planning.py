@@ -61,7 +61,10 @@ class Kind:
     updatable: frozenset[str] = frozenset()
     """Properties that can be changed in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
+    """Properties that can be changed only by replacing nodes.
+
+    Properties that are neither in `updatable` nor in `replacing` cannot be changed.
+    """
     deleted_after: tuple[str, ...] = ()
     """Resource kinds that depend on this kind. Resources of these kinds must be deleted first."""
     deleted_before: tuple[str, ...] = ()
@@ -120,7 +123,7 @@ def make_plan(
 ) -> list[Change]:
     """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, and
+    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, or
     DuplicateResources.
     """
     wanted, found = list(wanted), list(found)
@@ -139,7 +142,7 @@ def make_plan(
 
 
 def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
-    """Return two lists: the changes that replace no nodes, and the changes that replace nodes."""
+    """Return two lists: the changes that do not replace nodes, and the changes that do."""
     now, later = [], []
     for change in plan:
         if change.policy is not Policy.REPLACE:
@@ -219,7 +222,10 @@ def _refuse_duplicates(found: Iterable[Found]) -> None:
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return all changes with their prerequisites. Creations and updates come after the changes that they need. Deletions come last."""
+    """Return all changes with their prerequisites.
+
+    Creations and updates come after the changes on which they depend. Deletions come last.
+    """
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()

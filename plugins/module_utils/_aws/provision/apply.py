@@ -22,10 +22,10 @@ REPLAN_AFTER = 3  # seconds for new resources to become visible in AWS
 
 
 def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
-    """Apply the plan that `make` returns. Return the applied changes and the resulting resources. Raises ApplyError.
+    """Apply the plan that `make` returns. Return the applied changes and the resulting resources.
 
     If a failed change may have taken effect, read all resources again and make a new plan. The second read finds new resources by their
-    tags, so that no resource is created twice after a lost response.
+    tags, so that no resource is created twice after a lost response. Raises ApplyError after any other failure.
     """
     applied = list[Change]()
     for plans_left in reversed(range(MAX_PLANS)):

@@ -41,10 +41,10 @@ register(*ALL_COMPONENTS)
 
 
 def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:
-    """Return the components that a module reads, given the names of the components that it manages, if any.
+    """Return the components that a module reads, given the names of the components that it manages.
 
-    The definition of an EMR cluster refers to other resources by ID, so the module for EMR does not read the other components. Modules for
-    other components do not need permissions for EMR.
+    The definition of an EMR cluster refers to other resources by ID, so the module for EMR does not read the other components. Other
+    modules do not read the EMR component, so they need no permissions for EMR.
     """
     others = {each.name: each for each in COMPONENT_OF_KIND.values() if each.name in managed and each not in ALL_COMPONENTS}
     return tuple(others.values()) or ALL_COMPONENTS

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: How to delete the resources of a module that manages only some components. The user's own playbook runs such a module.
+#: How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
@@ -99,7 +99,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the actual and the desired number of workers and the reason for the difference. Return None if no workers are missing."""
+    """Return the actual and the desired number of workers, and the reason for the difference. Return None if no workers are missing."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), desired_workers(run.request.options)
     if not run.request.present or workers is None or group is None or not wanted:
@@ -173,7 +173,7 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences about the costs after an incomplete run and how to stop them, or an empty string if there are no costs."""
+    """Return sentences about the costs that continue after an incomplete run, with advice, or an empty string if there are none."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if run.request.present and costs else ""
 

@@ -39,7 +39,10 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
 
 
 def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show and return a warning if a run would leave outdated nodes. A provisioning run finds outdated nodes in its own plan."""
+    """Show and return a warning if a run would leave outdated nodes.
+
+    Only validation runs need this function, because a provisioning run finds outdated nodes in its own plan.
+    """
     request = replace(run.request, chosen=capacity.choices(run.request, found)[0])
     message = report.describe_outdated(request.cloud.cluster, plan_changes(run, request, found)[1])
     if not message or OUTDATED_NODES in request.options["suppress_validators"]:

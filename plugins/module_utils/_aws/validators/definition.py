@@ -44,7 +44,8 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 def check_cluster_name(name: str) -> Iterator[str]:
     """Check the cluster name, which is part of the names of hosts, IAM roles and groups.
 
-    Names of security groups must not begin with `sg-`. The IAM policies of operators contain patterns that match the names of nodes' roles.
+    The name must not begin with `sg-`, because EC2 rejects security groups with such names. The name must not contain `-nodes-`, because
+    the IAM policies of operators identify a cluster's roles by the pattern `CLUSTER-nodes-*`.
     """
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-") or "-nodes-" in name:
         yield (

@@ -440,8 +440,9 @@ def local_files(path: str) -> list[File]:
 
 
 def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
-    """Turn the download into the data set, and return the files of the data set. Continues where an earlier run was interrupted. Raises
-    DataError.
+    """Create the data set from the download, and return the files of the data set.
+
+    Continues where an earlier run was interrupted. Raises DataError.
     """
     left = walk(where.download) if os.path.isdir(where.download) else []
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]

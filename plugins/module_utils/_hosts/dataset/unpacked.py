@@ -25,7 +25,7 @@ def check(folder: str, archive: str) -> None:
 
     `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks
     the archive. Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a
-    link. Raises OSError.
+    link. Raises OSError if the folder cannot be read or changed.
     """
     os.chmod(folder, stat.S_IMODE(os.lstat(folder).st_mode) | stat.S_IRWXU)
     for path in _entries(folder):
@@ -82,7 +82,7 @@ def drop_description(folder: str) -> None:
 
 
 def make_folder(root: str, path: str) -> str:
-    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError, OSError."""
+    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError and OSError."""
     parts, found = path.split("/") if path else [], root
     for count in range(len(parts) + 1):
         found = os.path.join(root, *parts[:count])
@@ -100,7 +100,7 @@ def make_folder(root: str, path: str) -> str:
 def move(source: str, root: str, path: str) -> None:
     """Move a folder to a path in a data set.
 
-    If a folder already exists at the path, the contents are merged into that folder. Raises DataError, OSError.
+    If a folder already exists at the path, the contents are merged into that folder. Raises DataError and OSError.
     """
     parent, name = os.path.split(path)
     target = os.path.join(make_folder(root, parent), name) if path else root

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The data types of health checks: what a check knows about its host, how it reads the host's state, and what it finds."""
+"""The data types of health checks: the data that a check gets about its host, the check itself, and its findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 #: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
-#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare what two nodes see.
+#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare two nodes.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
 
 Problem = Tuple[str, str]
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """What the controller tells the checks about their host."""
+    """The data about a host that the controller passes to the checks."""
 
     #: The login user. Paths that other users can change are never used as root.
     user: str

@@ -18,7 +18,7 @@ Run = Callable[[List[str]], Tuple[int, str, str]]
 # Patterns for the names of adapters in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")
 SYSFS = "/sys/class/infiniband"
-# Where the EFA installer puts fi_info. Only login shells have this directory in PATH.
+# The path of fi_info, which the EFA installer provides. Only login shells have its directory in PATH.
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 

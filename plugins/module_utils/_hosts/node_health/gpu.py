@@ -196,7 +196,10 @@ def _errors(gpu: Gpu) -> list[Problem]:
 
 
 def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
-    """Return a problem for each process that uses a GPU but belongs to no job. A user may have started the process on purpose."""
+    """Return a problem for each process that uses a GPU but belongs to no job.
+
+    The severity is only `MONITOR`, because a user may have started the process on purpose.
+    """
     others = {
         process.pid: (process, gpu.bus)
         for gpu in reversed(found.gpus)

@@ -172,7 +172,7 @@ def decide_certificates(certificates: dict[str, str], _node: Node, now: float | 
 def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem]:
     """Return a problem if a host's clock is wrong.
 
-    `times` are the controller's time before the module ran, the host's time while it ran, and the controller's time after it ran, in
+    `times` contains the controller's time before the module ran, the host's time while it ran, and the controller's time after it ran, in
     seconds since 1970. The clock error is the part of the time difference that the module's duration does not explain.
     """
     before, host, after = times

@@ -50,18 +50,18 @@ def prefix(destination: str, name: str) -> str:
 def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
     """Upload all logs. Return the module's result.
 
-    If `check_mode` is true, nothing is uploaded. Raises DataError, OSError, ValueError.
+    If `check_mode` is true, nothing is uploaded. Raises DataError, OSError and ValueError.
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = collect(run, folder)
-        # Jobs can put objects at the destination, so the objects that exist there do not tell what was uploaded.
+        # Jobs can write objects to the destination, so the existing objects do not show what was uploaded.
         if logs and not check_mode:
             s3.copy(s3.Access(region, grant=GRANT), folder, destination, lambda _done, _total: None, "--recursive", tree=False)
     return {"changed": bool(logs), "destination": destination, "logs": logs}
 
 
 def collect(run: Run, folder: str) -> list[str]:
-    """Copy all logs that exist to a folder. Return their paths relative to the folder. Raises OSError, ValueError."""
+    """Copy all existing logs to a folder. Return their paths relative to the folder. Raises OSError and ValueError."""
     os.mkdir(os.path.join(folder, "setup"), 0o700)
     for key, path in files():
         try:

@@ -61,7 +61,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 class SetupError(Exception):
-    """The steps cannot be run, or one of them has failed. The message says what to do."""
+    """The steps cannot be run, or one of them has failed. The message states the remedy."""
 
 
 def ensure(module: AnsibleModule) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of check mode."""
+    """Return the result for check mode."""
     names = [step["name"] for step in unfinished(steps)]
     header = "set-up steps to run"
     diff = {"before_header": header, "after_header": header, "before": "", "after": "".join(f"{name}\n" for name in names)}

@@ -19,7 +19,7 @@ IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/mi
 #: Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: The project at the beginning of a requirement, and what separates words in its name.
+#: The project name at the beginning of a requirement, and the separators between the words of this name.
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SEPARATORS = re.compile(r"[-_.]+")
 
@@ -126,8 +126,8 @@ def check_requirements(contents: str) -> None:
 class Sources(NamedTuple):
     """How packages without a wheel are built.
 
-    `variables` are the environment variables of the installer. The packages in `last` are built without build isolation, after all other
-    packages have been installed.
+    `variables` contains the environment variables of the installer. The packages in `last` are built without build isolation, after all
+    other packages have been installed.
     """
 
     variables: Mapping[str, str] = {}
@@ -162,7 +162,7 @@ def _project(line: str) -> str:
 
 
 def without(requirements: str, projects: Sequence[str]) -> str:
-    """Return the requirements without those of some projects."""
+    """Return the requirements, excluding those for `projects`."""
     return "".join(line for line in LOGICAL_LINE.findall(requirements) if _project(line) not in projects)
 
 
@@ -187,8 +187,9 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 def install_arguments(requirements: str, first: str, sources: Sources) -> list[list[str]]:
     """Return the arguments of each call of the installer.
 
-    `requirements` and `first` are files: all requirements, and those that are installed before packages are built without isolation. The
-    installer's cache is not used if it may contain packages that were built with other variables, or for another version of a package.
+    `requirements` is a file with all requirements. `first` is a file with those that are installed before packages are built without
+    isolation. The installer's cache is not used if it may contain packages that were built with other variables, or for another version of
+    a package.
     """
     cache = ["--no-cache-dir"] if sources.variables or sources.last else []
     calls = [[*cache, "--requirement", first]] if sources.last else []
@@ -197,7 +198,7 @@ def install_arguments(requirements: str, first: str, sources: Sources) -> list[l
 
 
 def build_steps(installer: str, python: str, path: str, calls: Sequence[list[str]], uv: str | None, scratch: str) -> list[Step]:
-    """Return the commands that create the environment at `path` and call the installer once for each of the lists of arguments `calls`.
+    """Return the commands that create the environment at `path` and call the installer once for each list of arguments in `calls`.
 
     `uv` is the path of the program uv on this host. If `uv` is None, the commands first install uv in `scratch`.
     """

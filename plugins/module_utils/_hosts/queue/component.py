@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the modules that configure a queue have in common: their parameters, the choice of their steps, and the checks of the controller."""
+"""Code that all modules for queues share: parameters, the selection of the step to run, and checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 
-#: The parameters that all these modules have.
+#: The parameters that all modules for queues have.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "component": {"type": "str", "choices": ["controller", "node"], "required": True},
     "state_directory": {"type": "path"},
@@ -22,7 +22,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "timeout": {"type": "int", "default": 120},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
 }
-#: The parameters that the entry of each node has.
+#: The parameters of each node's entry.
 NODE: dict[str, dict[str, Any]] = {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 
 Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence[str]]]
@@ -30,7 +30,7 @@ Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence
 
 
 def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
-    """Run the step of the component and state in the module's parameters. If it cannot run or fails, fail the module."""
+    """Run the step of the component and state in the module's parameters. If the step cannot run or fails, fail the module."""
     step, needed = steps[module.params["component"], module.params["state"]]
     lacking = [name for name in needed if module.params[name] is None]
     if lacking:
@@ -58,7 +58,7 @@ def warn_of_missing_hardware(module: AnsibleModule, name: str) -> None:
 
 
 def check_host_name(name: str, host_name: str) -> None:
-    """Raise ValueError if this host's name is not that of its node."""
+    """Raise ValueError if this host's name differs from the name of its node."""
     if host_name != name:
         raise ValueError(
             f"nodes: this host's name is {host_name}, not {name}. Run the role worker_metadata, which sets the names of the hosts."
@@ -66,7 +66,7 @@ def check_host_name(name: str, host_name: str) -> None:
 
 
 def check_queue_is_empty(jobs: Sequence[str], program: str) -> None:
-    """Raise ServiceError if the queue contains jobs. `program` cancels jobs."""
+    """Raise ServiceError if the queue contains jobs. `program` is the command that cancels jobs."""
     if jobs:
         raise ServiceError(
             "state: the queue contains {} {}. Wait until the jobs end, or cancel them with {}.".format(

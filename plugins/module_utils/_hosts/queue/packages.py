@@ -31,7 +31,7 @@ def distribution(release: str) -> tuple[str, bool]:
 
 
 def check_available(packages: Collection[str], title: str) -> None:
-    """Raise ServiceError if packages are missing that the distribution of this host does not contain."""
+    """Raise ServiceError if packages are missing and the distribution of this host does not contain them."""
     name, has_packages = distribution(THIS.read(OS_RELEASE) or "")
     if packages and not has_packages:
         raise ServiceError(

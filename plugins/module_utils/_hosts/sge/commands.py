@@ -89,7 +89,7 @@ def _difference(header: str, before: str, after: str) -> dict[str, str]:
 
 
 def nodes(module: AnsibleModule) -> list[str]:
-    """Return the names of the hosts that qmaster knows. The list is empty if there are none."""
+    """Return the names of the hosts that qmaster lists. The list is empty if there are none."""
     status, output, _error = try_command(module, "qconf", "-sel")
     return output.split() if status == 0 else []
 
@@ -101,5 +101,5 @@ def members(module: AnsibleModule) -> list[str]:
 
 
 def jobs_by_host(module: AnsibleModule) -> dict[str, list[str]]:
-    """Return the IDs of the jobs that run on each host. Raises ServiceError, ValueError."""
+    """Return the IDs of the jobs that run on each host. Raises ServiceError and ValueError."""
     return configuration.jobs_by_host(ask(module, "qstat", "-xml", "-g", "t", "-s", "rs", "-u", "*"))

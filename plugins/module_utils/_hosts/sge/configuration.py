@@ -102,7 +102,7 @@ class Node(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the configuration contains apart from the nodes."""
+    """The contents of the configuration, apart from the nodes."""
 
     state_directory: str
     queue: str
@@ -154,7 +154,10 @@ def is_plausible(node: Node) -> bool:
 
 
 def bootstrap(state_directory: str) -> str:
-    """Return the file that the daemons and the commands read first. The queue is kept in text files, which NFS can store."""
+    """Return the bootstrap file, which the daemons and the commands read first.
+
+    The queue is stored in text files, which also work on NFS.
+    """
     lines = {
         "admin_user": "sgeadmin",
         "default_domain": "none",
@@ -213,7 +216,7 @@ def complete(item: Item, current: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list[Item]:
-    """Return the desired objects, in the order in which they can be created. Jobs can start on `members`, which are some of the nodes."""
+    """Return the desired objects, in the order in which they can be created. Jobs can start only on `members`, a subset of the nodes."""
     users = USERS if settings.groups else NONE
     access = {"type": "ACL", "fshare": "0", "oticket": "0"}
     found = [Item("u", ROOT, {"name": ROOT, "entries": "root"}, access)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The packages of Grid Engine by their programs."""
+"""The packages of Grid Engine, keyed by program."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 """Assigns GPUs to a job of Grid Engine, and then starts it. execd runs this program as root instead of sge_shepherd.
 
 execd has created the current directory for a task of a job. The files in this directory belong to Grid Engine's administrator, and no job's
-user can change them. A job gets as many GPUs as it requested (`-l gpu=`) for its slots on this host, in CUDA_VISIBLE_DEVICES. All tasks of
+user can change them. CUDA_VISIBLE_DEVICES lists as many GPUs as the job requested (`-l gpu=`) for its slots on this host. All tasks of
 a job on the host get the same GPUs, until execd deletes the directory of the job. This program needs only the standard library.
 """
 
@@ -33,7 +33,7 @@ def read(path: str) -> str:
 
 
 def requested(job: str, slots: int) -> int:
-    """Return the number of GPUs for a job with this number of slots on this host. Raises OSError, ValueError."""
+    """Return the number of GPUs for a job with this number of slots on this host. Raises OSError and ValueError."""
     done = subprocess.run(["timeout", "60", "/usr/bin/qstat", "-j", job], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise ValueError(f"qstat -j {job} ended with exit status {done.returncode}")

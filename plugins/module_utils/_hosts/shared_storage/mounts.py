@@ -136,7 +136,7 @@ class Mount(NamedTuple):
 
 
 class MountTableEntry(NamedTuple):
-    """One line of the mount table. `root` is the mounted folder of the file system, and `options` are the options of this mount."""
+    """One line of the mount table. `root` is the mounted folder of the file system, and `options` contains the options of this mount."""
 
     source: str
     kind: str
@@ -365,8 +365,8 @@ def _tunnel_file(storage: Mount) -> str:
 def mounted_alternative(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
     """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
-    The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. The entry in
-    /etc/fstab then decides.
+    The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. In this case, the entry
+    in /etc/fstab determines the result.
     """
     entries = entries_at(fstab, storage.mount_point)
     alternatives = [

@@ -77,7 +77,7 @@ class Node(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What slurm.conf contains apart from the nodes. `controller` is the name of the host that runs slurmctld."""
+    """The contents of slurm.conf, apart from the nodes. `controller` is the name of the host that runs slurmctld."""
 
     cluster: str
     controller: str

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host. The packages of Slurm by their programs."""
+"""Reads the hardware of this host, and lists the packages of Slurm."""
 
 from __future__ import annotations
 

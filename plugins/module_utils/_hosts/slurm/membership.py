@@ -17,7 +17,7 @@ ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
 
 
 class NodeState(NamedTuple):
-    """The state of a node and its flags, such as IDLE and DRAIN, and the reason for that state."""
+    """The state and the flags of a node, such as IDLE and DRAIN, and the reason for its state."""
 
     flags: frozenset[str]
     reason: str
@@ -59,7 +59,7 @@ def parse_states(listing: str) -> dict[str, NodeState]:
 
 
 def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> Decision:
-    """Return what to do so that the cluster consists of `members`. `described` contains the nodes in slurm.conf.
+    """Return the changes after which the cluster consists of `members`. `described` contains the nodes in slurm.conf.
 
     A node that leaves the cluster while a job is running on the node is drained. A later playbook run removes the node. A node that no
     longer responds is removed immediately.

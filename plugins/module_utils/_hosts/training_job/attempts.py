@@ -132,7 +132,10 @@ def machine_oom_kills(path: str = "/proc/vmstat") -> int | None:
 
 
 class OomKills(NamedTuple):
-    """How many processes in this unit and on this host the kernel's OOM killer has killed. None stands for an unknown number."""
+    """The numbers of processes that the kernel's OOM killer has killed, in this unit and on this host.
+
+    None means that a number is unknown.
+    """
 
     unit: int | None
     machine: int | None
@@ -204,7 +207,7 @@ def descendants() -> list[int]:
 
 
 class Known(NamedTuple):
-    """What a supervisor knows at the start of an attempt: the newest checkpoint and the last step."""
+    """The state of the training at the start of an attempt: the newest checkpoint and the last step."""
 
     checkpoint: Checkpoint | None
     step: float | None
@@ -278,7 +281,8 @@ class Recovery:
             return None
         decision = self._decision(processes, silent, verdict)
         write_new_json(self._paths.following, decision)
-        # The file may contain the decision of another supervisor, or a decision that the job has changed. An invalid decision ends the job.
+        # The file may contain the decision of another supervisor, or a decision that a process of the job has changed. An invalid decision
+        # ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
@@ -338,7 +342,7 @@ class Recovery:
         return found[::-1]
 
     def _refusal(self, decision: recovery.Decision) -> str:
-        """Return why the launcher cannot run the job on the hosts of a restart with the existing units, or an empty string."""
+        """Return why the launcher cannot restart the job on the chosen hosts with the existing units, or an empty string if it can."""
         if decision.action == recovery.STOP:
             return ""
         try:

@@ -50,7 +50,7 @@ def has_complete(place: str) -> bool:
 
 
 def newest_change(place: str) -> float:
-    """Return when something in a directory was last changed, in seconds since 1970, or 0 if the directory cannot be read.
+    """Return the time of the last change in a directory, in seconds since 1970, or 0 if the directory cannot be read.
 
     Checkpoints that are being written count too. At most ENTRIES files and directories are considered.
     """

@@ -66,7 +66,7 @@ def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Col
 
 
 def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> Job:
-    """Return one job. Raises OSError, ValueError."""
+    """Return one job. Raises OSError and ValueError."""
     description = records.read_description(paths)
     newest = records.newest_attempt(paths)
     verdict = records.read_verdict(newest)

@@ -131,7 +131,7 @@ def job_line(found: JobStatus, now: float) -> str:
 
 
 def waiting(queued: Queued) -> str:
-    """Return what a queue says about a waiting job, such as `in Slurm as job 7: Resources, after 2 other jobs`."""
+    """Return the queue's information about a waiting job, such as `in Slurm as job 7: Resources, after 2 other jobs`."""
     title = QUEUES[queued["queue"]].title if queued["queue"] in QUEUES else queued["queue"]
     where = f"in {title} as job {queued['id']}"
     if "problem" in queued:
@@ -213,7 +213,7 @@ def step_time_lines(found: JobStatus) -> list[str]:
 
 
 def job_span(found: JobStatus) -> tuple[float, float]:
-    """Return when the first attempt of a job started, and when its last process ended or sent a heartbeat, in seconds since 1970."""
+    """Return when a job's first attempt started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
     begun, ended = span(found["processes"])
     starts = [one["started"] for one in found.get("attempts") or [] if one["started"]]
     return min([begun, *starts]), ended
@@ -234,7 +234,7 @@ def process_table(processes: Sequence[Record]) -> list[str]:
 
 
 def span(processes: Sequence[Record]) -> tuple[float, float]:
-    """Return when the first process of a job started and when the last one ended or sent a heartbeat, in seconds since 1970."""
+    """Return when a job's first process started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
     ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
     starts = [float(process["started"]) for process in processes]
     return min(starts, default=0.0), max(ends, default=0.0)
@@ -264,7 +264,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
-    # Without progress entries, the time that a failed job took cannot be divided into training and everything else.
+    # Without progress entries, the time that a failed job took cannot be divided into training time and other time.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
     if found.get("export"):

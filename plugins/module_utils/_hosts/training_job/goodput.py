@@ -29,7 +29,7 @@ class Measured(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the files say about one attempt: its records, the process that ended it, and what follows it."""
+    """The recorded data about one attempt: its records, the process that ended it, and what follows it."""
 
     processes: Sequence[Record]
     failure: Record | None
@@ -61,9 +61,9 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
 
 
 def older_attempts(newest: records.Paths) -> list[Known]:
-    """Return what is known about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
+    """Return the recorded data about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
 
-    If there is too much to read, the records of the oldest attempts are left out.
+    If the records exceed the size limit, the records of the oldest attempts are left out.
     """
     decisions, budget, found = records.Budget(), records.Budget(OLDER_RECORDS_LIMIT), []
     for number in range(newest.attempt - 1, 0, -1):
@@ -85,7 +85,7 @@ def job_end(created: float, last: Known) -> float:
 
 
 def last_moment(process: Record) -> float:
-    """Return when a process ended, or when it sent its last heartbeat."""
+    """Return the time at which a process ended or sent its last heartbeat."""
     return process["heartbeat"] if process["state"] in (states.LOST, states.RUNNING) else process["finished"]
 
 
@@ -116,7 +116,10 @@ def other_hosts(known: Sequence[Known]) -> list[str]:
 
 
 def attempt(one: Known, planned: set[str]) -> Attempt:
-    """Return an attempt, derived from its records and from the hosts on which it was to run. Hosts on standby are not part of it."""
+    """Return an attempt, derived from its records and from the hosts on which it was to run.
+
+    Hosts on standby do not belong to the attempt.
+    """
     moments: dict[str, list[float]] = {}
     processes = records.participants(one.processes)
     for process in processes:
@@ -138,7 +141,7 @@ def attempt(one: Known, planned: set[str]) -> Attempt:
 
 
 def failed_at(one: Known) -> float | None:
-    """Return when the first process of an attempt failed, or None.
+    """Return the time at which the first process of an attempt failed, or None.
 
     An attempt that hung counts as failed from the time of its last activity.
     """

@@ -10,7 +10,7 @@ is left, and stops the processes if the queue ends the job. ``finish DIRECTORY S
 exit status of all hosts, or ``cancelled``. ``lead DIRECTORY`` runs both commands for queueing systems that start only one program (see
 lead.py).
 
-The controller has put the job's parameters into DIRECTORY, which belongs to root. Users of the queue can neither write to the directory
+The controller has written the job's parameters to DIRECTORY, which belongs to root. Users of the queue can neither write to the directory
 nor run the program with root's privileges. The program is copied to the hosts with the files that it imports, and needs only the standard
 library.
 """
@@ -72,8 +72,8 @@ GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
 class Job(NamedTuple):
     """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job.
 
-    `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty in queues to which only root submits such
-    jobs. The job's processes do not know it.
+    `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty for queues to which only root can submit
+    training jobs. The job's processes cannot read it.
     """
 
     directory: str
@@ -118,7 +118,7 @@ def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int
 
 
 def has_ended(queue: Queue) -> bool:
-    """Return whether the queue says that it has ended the job or is ending it. If the queue does not respond, return False."""
+    """Return whether the queue reports that it has ended the job or is ending it. If the queue does not respond, return False."""
     if not queue.has_ended:
         return False
     status, output, _error = ask(queue, queue.show_own)

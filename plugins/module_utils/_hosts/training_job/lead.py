@@ -4,7 +4,7 @@
 """The program that a queue runs as root on the first host of a job, if the queue itself starts nothing on the other hosts.
 
 ``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
-``lead`` does not wait for lost hosts, because the queue may never notice their loss.
+``lead`` does not wait for lost hosts, because the queue may never detect their loss.
 
 ``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals if the queue has ended the job.
 If the first host is lost, the queue ends ``attach``, but the unit and the job continue. The unit then asks the queue whether the job was
@@ -59,7 +59,7 @@ class Lead:
         self.cancelled = True
 
     def start(self, queue: Queue) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
+        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError and OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
         if not queue.on_host:

@@ -28,7 +28,7 @@ SHOWN_JOBS = 5
 def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped.
 
-    `complete` completes the states of jobs that wait in a queue.
+    `complete` adds what the queue reports to the states of jobs that wait in a queue.
     """
     jobs: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -81,7 +81,7 @@ def some(problems: list[str]) -> list[str]:
 
 
 def no_job(name: str, directory: str) -> str:
-    """Return a message about a job that does not exist, with the names of similar jobs, or otherwise of the newest jobs."""
+    """Return a message about a job that does not exist, with the names of similar jobs or, if there are none, of the newest jobs."""
     jobs = names_of_jobs(directory)
     similar = difflib.get_close_matches(name, jobs, n=SHOWN_JOBS)
     there = f"Did you mean {' or '.join(similar)}?" if similar else f"The newest jobs are {', '.join(jobs[:SHOWN_JOBS])}."

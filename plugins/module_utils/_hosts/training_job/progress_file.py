@@ -85,7 +85,7 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
 def sample(path: str) -> Iterator[tuple[int, Entry]]:
     """Yield the same values as entries(), but from a long file only as many entries as can be read in a few seconds.
 
-    Towards the end of the file, more entries are left out. Entries about checkpoints are not left out.
+    Toward the end of the file, more entries are left out. Entries about checkpoints are not left out.
     """
     width, count = 1, 0
     for index, (offset, line) in enumerate(itertools.islice(_lines(path), LINES_LIMIT)):

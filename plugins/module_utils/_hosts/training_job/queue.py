@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Submits jobs to a queue, shows what the queue says about them, and cancels them.
+"""Submits jobs to a queue, shows their entries in the queue, and cancels the jobs.
 
 Each host of a job keeps the job's parameters in a directory that belongs to root, together with the program that the queue runs there (see
 hold.py).
@@ -77,7 +77,7 @@ def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
 
 
 def hosts_of(run: users.Run, queue: Queue, metadata_directory: str) -> list[str]:
-    """Return the names of the hosts that belong to the queue. Raises QueueError, RefusalError."""
+    """Return the names of the hosts that belong to the queue. Raises QueueError and RefusalError."""
     names = queue.read_hosts(ask(run, queue, queue.show_hosts))
     if not queue.is_http:
         return names
@@ -130,7 +130,7 @@ def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
 def entries_of(run: users.Run, queue: Queue, jobs: Sequence[hold.Job]) -> dict[str, Entry]:
     """Return the entries of these jobs in the queue, keyed by name. Raises QueueError.
 
-    In queues to which other users can submit jobs, only the jobs' hosts can tell which entries belong to the jobs.
+    In queues to which other users can submit jobs, only the jobs' hosts can determine which entries belong to the jobs.
     """
     if not queue.is_proven:
         return entries(run, queue)
@@ -138,7 +138,7 @@ def entries_of(run: users.Run, queue: Queue, jobs: Sequence[hold.Job]) -> dict[s
 
 
 def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Keep the job's parameters on this host until the queue starts the job. Raises ERRORS, QueueError."""
+    """Keep the job's parameters on this host until the queue starts the job. Raises QueueError, or one of ERRORS."""
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     host.read_metadata(params["metadata_directory"], params["generation"])
@@ -191,7 +191,10 @@ def prune(run: users.Run, queue: Queue) -> None:
 
 
 def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Submit the job to the queue unless the queue contains it. Raises RefusalError, QueueError, UserError, FailedWorkError, UnitError."""
+    """Submit the job to the queue unless the queue contains it.
+
+    Raises RefusalError, QueueError, UserError, FailedWorkError and UnitError.
+    """
     params, run = module.params, module.run_command
     queue, name = QUEUES[params["queue"]], params["name"]
     user = users.ensure(run, params["user"], make=not module.check_mode)
@@ -215,7 +218,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def request(run: users.Run, params: Mapping[str, Any], queue: Queue, nonce: str = "") -> Request:
-    """Return what the job requests from the queue. Raises RefusalError, QueueError."""
+    """Return what the job requests from the queue. Raises RefusalError and QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(hosts_of(run, queue, params["metadata_directory"])))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS

@@ -127,7 +127,10 @@ def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
 
 
 def rsh(spec: Spec, words: list[str]) -> int:
-    """Run a command on another host of the job, in the same way as ssh. `words` are the host's name and the words of a shell command."""
+    """Run a command on another host of the job, in the same way as ssh.
+
+    `words` contains the host's name and the words of a shell command.
+    """
     host, command = words[0], " ".join(words[1:])
     if host not in spec["daemons"]:
         sys.stderr.write(f"{host} is not a host of this job\n")

@@ -5,7 +5,7 @@
 
 ``reserve`` starts when the job's parameters are written to this host, before the job is submitted. It waits until the application has a
 container on each of its hosts, and then runs the job on this host as `hold` does (see hold.py). The containers have no rights: they only
-check whether this unit is active. YARN frees the host when the container has noticed that this unit has ended.
+check whether this unit is active. YARN frees the host when the container has detected that this unit has ended.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Reservation(hold.Holder):
             raise RefusalError(f"YARN ended application {entry.id} ({yarn.final_status(found)}): {text}. Read its logs.")
 
     def check_entry(self) -> None:
-        """Notice that YARN has ended the application, or the container on this host."""
+        """Stop the job on this host if YARN has ended the application, or the container on this host."""
         if time.monotonic() < self.last_request + INTERVAL:
             return
         self.last_request = time.monotonic()
@@ -169,7 +169,10 @@ class Reservation(hold.Holder):
         """Do nothing, because the container on each host ends with this unit."""
 
     def read_entry(self) -> Entry | None:
-        """Return the job's entry in the queue, or None if it has none. After the first entry, only this one counts. Raises QueueError."""
+        """Return the job's entry in the queue, or None if it has none.
+
+        Once an entry has been found, only that entry counts. Raises QueueError.
+        """
         name = self.job.name
         is_own = yarn.has_id({name: self.identity}) if self.identity else yarn.is_proven({name: self.job.nonce})
         entry = yarn.read_entries(self.ask(yarn.SHOW_OWN), "", is_own).get(name)

@@ -38,7 +38,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 def send(method: str, path: str, body: str = "") -> tuple[int, str, str]:
     """Send a request. Return an exit status, the response and the reason for a failure, as for a command.
 
-    The response is JSON. If the response has no body but a location, the returned text is the last part of the location.
+    The response is JSON. If the response has a location but no body, the returned text is the last part of the location.
     """
     try:
         host = address()
@@ -68,7 +68,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
     connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
     with contextlib.closing(connection):
         connection.connect()
-        # The timeout of a socket limits each read, but not their number.
+        # A socket's timeout limits the duration of each read, but not the number of reads.
         timer = threading.Timer(max(0.0, end - time.monotonic()), shut_down, [connection.sock])
         timer.daemon = True
         timer.start()
@@ -78,7 +78,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
                 content = response.read(LIMIT + 1)
         finally:
             timer.cancel()
-            timer.join()  # callers fork
+            timer.join()  # callers may fork, so leave no thread running
             if time.monotonic() >= end:
                 raise TimeoutError(f"timed out after {TIMEOUT:.0f} s")
     if len(content) > LIMIT:
@@ -103,7 +103,7 @@ def refusal(content: str) -> str:
 
 
 def reason(text: str) -> str:
-    """Return a text of the ResourceManager as a part of a message: one short line without control characters."""
+    """Return text from the ResourceManager in the form for messages: one short line without control characters."""
     return clean_line(text[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
@@ -122,16 +122,17 @@ def address() -> str:
 
 
 def cluster_names(nodes: Iterable[str], workers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names that nodes of YARN have in this cluster. A node that is no worker of the cluster keeps its name.
+    """Return the names of YARN's nodes in this cluster.
 
-    YARN's names are looked up, and their addresses compared with the workers' addresses. Raises QueueError if a look-up fails.
+    A node that is not a worker of the cluster keeps its name. The function looks up YARN's names, and compares their addresses with the
+    workers' addresses. Raises QueueError if a look-up fails.
     """
     names = {str(worker["address"]): str(worker["name"]) for worker in workers}
     return [names.get(node_address(node), node) for node in nodes]
 
 
 def node_address(node: str) -> str:
-    """Return the address of a node of YARN. Raises QueueError."""
+    """Return the address of a YARN node. Raises QueueError."""
     if not NODE_NAME.fullmatch(node):
         raise QueueError(f"YARN's node {reason(node)!r} has a name that is not valid. Check the nodes with `yarn node -list -all`.")
     try:

@@ -132,7 +132,7 @@ def daemons(program: Program, processes: Sequence[Process], hosts: Sequence[Host
 
 
 def standby_processes(processes: Sequence[Process], hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes on standby, so that every host of the job has as many units as the host with the most processes.
+    """Return the standby processes that give every host of the job as many units as the host with the most processes.
 
     A restart does not add units to a host. With these units, each host can run the processes of any other host in a later attempt.
     """

@@ -150,7 +150,7 @@ def _proc(pid: int, name: str) -> str:
 
 
 def _describe(program: Program, python: str) -> str:
-    """Return what is known about a process, its threads and their stacks."""
+    """Return a description of a process, its threads and their stacks."""
     rank = f", rank {program.rank}" if program.rank >= 0 else ""
     lines = [f"process {program.pid} (parent {program.parent}{rank}), state {program.state}: {clean_line(program.command)}"]
     for thread in sorted(_threads(program.pid)):
@@ -176,7 +176,7 @@ def _kernel_function(pid: int, thread: int) -> str:
 
 
 def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
-    """Return the Python stack of a process: from py-spy if it is installed, or else from faulthandler if the script has registered it.
+    """Return the Python stack of a process: from py-spy if it is installed, otherwise from faulthandler if the script has registered it.
 
     A suspended process cannot respond to a signal.
     """

@@ -92,7 +92,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
 def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget: records.Budget) -> list[AttemptStatus]:
     """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
 
-    `processes` are the records of the newest attempt, and `state` is the state of the job.
+    `processes` contains the records of the newest attempt, and `state` is the state of the job.
     """
     found = []
     for number in range(1, newest.attempt + 1):

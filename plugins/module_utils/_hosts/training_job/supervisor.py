@@ -471,7 +471,7 @@ class Supervisor:
     def environment(self) -> dict[str, str]:
         """Return the environment of the process.
 
-        The directory of the process's Python interpreter comes first in PATH, in the same way as in an active virtual environment.
+        The directory of the process's Python interpreter comes first in PATH, as in an active virtual environment.
         """
         login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
@@ -535,8 +535,9 @@ class Supervisor:
         return ended.reason
 
     def finish(self, state: str, kind: str = "", **how: Any) -> int:
-        """Write the final record and return the exit status for the unit. `kind` is the kind of the failure's cause, if the kind is
-        known.
+        """Write the final record and return the exit status for the unit.
+
+        `kind` is the `Cause.kind` of a failure, or an empty string if it is unknown.
         """
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:

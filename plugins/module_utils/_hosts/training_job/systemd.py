@@ -178,7 +178,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive(path: str = "") -> Iterator[None]:
-    """Hold the lock while a module run checks for a job's units and starts them, or another lock with this path.
+    """Hold the lock at `path`. The default is the lock under which a module run checks for a job's units and starts them.
 
     Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
@@ -206,7 +206,7 @@ def hidden(path: str) -> bool:
 def sandbox(visible: Visible) -> list[str]:
     """Return unit properties that prevent a unit from gaining privileges and from reading home directories outside the visible paths.
 
-    Create MUNGE's directory, because only directories that exist can be hidden, and MUNGE may be started later.
+    Also creates MUNGE's directory, because only directories that exist can be hidden, and MUNGE may be started later.
     """
     os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
     found = list(SANDBOX)

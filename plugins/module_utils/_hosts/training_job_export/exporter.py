@@ -221,7 +221,7 @@ class Exporter:
         return {"files": len(selection.files), "size": size, **numbers}
 
     def plan(self) -> dict[str, Any]:
-        """Return what an export pass would upload. Raises DataError, SelectionError, OSError."""
+        """Return what an export pass would upload. Raises DataError, SelectionError and OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         selection = self.select()
@@ -278,8 +278,8 @@ class Exporter:
         """Upload open files, close them, and return those that did not change. `before` is the number of bytes that the pass has already
         uploaded.
 
-        If the AWS CLI fails and a file has changed, that file may be the cause and a second upload may succeed, so return no files and the
-        exception. If no file has changed, raise the DataError. Raises OSError.
+        If the AWS CLI fails and a file has changed, that file may be the cause and a second upload may succeed. In this case, return an
+        empty dictionary and the exception. If no file has changed, raise the DataError. Raises OSError.
 
         The AWS CLI uploads a directory of links to the open files. The AWS CLI therefore reads exactly these files, even if a script
         replaces, renames or deletes them in the meantime.

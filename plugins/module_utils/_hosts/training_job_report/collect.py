@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
-    """Return the data for the report on a job. `complete` completes the state of a job that waits in a queue.
+    """Return the data for the report on a job. `complete` adds what the queue reports to the state of a job that waits in a queue.
 
     Raises OSError or ValueError if the directory is not a job directory.
     """

@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 FILE_SYSTEM = Address("file_system", "main")
 POLICY = Address("file_system_policy", "main")
 POLICY_ID = "deeplearning.cluster"
-"""The `Id` element of the policies that the collection writes."""
+"""The `Id` element of the policies that the collection creates."""
 
 
 ACCESS_POINT_KIND = "access_point"

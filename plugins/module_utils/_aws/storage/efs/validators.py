@@ -124,8 +124,8 @@ class FileSystemPolicy(Validator):
         if policy and policy.adopted and not request.options["file_system_id"]:
             file_system = policy.properties["file_system"]
             yield (
-                f"file_system: {file_system} keeps its policy (Id {policy.attributes['policy_id']!r}), which the collection did not write. "
-                "To replace this policy with the cluster's own, delete it with "
+                f"file_system: {file_system} keeps its policy (Id {policy.attributes['policy_id']!r}), which the collection did not "
+                "create. To replace this policy with the cluster's own, delete it with "
                 f"aws efs delete-file-system-policy --file-system-id {file_system}, and provision again."
             )
 
