@@ -249,12 +249,12 @@ progress:
       type: int
     source:
       description: Number of the source to which the stage belongs.
-      returned: while one of several sources is staged
+      returned: while one of several sources is being staged
       type: int
       sample: 2
     sources:
       description: Number of sources.
-      returned: while one of several sources is staged
+      returned: while one of several sources is being staged
       type: int
       sample: 4
     seconds:

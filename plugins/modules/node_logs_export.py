@@ -11,7 +11,7 @@ short_description: Uploads the boot and set-up logs of a node to S3
 description:
   - Runs on the host. Uploads the logs of cloud-init, the kernel messages, the log of the service that mounts shared storage at boot, and
     the logs of M(deeplearning.cluster.node_setup).
-  - The AWS CLI uploads the logs with the credentials of the instance role. Each run uploads all logs, and replaces their objects.
+  - The AWS CLI uploads the logs with the credentials of the instance role. Each run uploads all logs, and overwrites their earlier copies.
   - Never deletes objects at the destination.
 options:
   name:
@@ -40,7 +40,7 @@ attributes:
     description: The module shows no differences.
     support: none
   idempotent:
-    description: Each run uploads all logs, whatever objects exist at the destination, because jobs can write there, too.
+    description: Each run uploads all logs, regardless of existing objects, because jobs can also write to the destination.
     support: none
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

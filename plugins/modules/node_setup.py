@@ -12,7 +12,8 @@ description:
   - Runs on the host. Runs the steps in order, except steps that have already succeeded on the host with the same content. If a step fails,
     the run ends, and the next run continues with the failed step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
-  - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
+  - The record of each step is in C(/var/lib/deeplearning-node-setup), and its log is in C(/var/log/deeplearning-node-setup). Both belong
+    to root.
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
     has not succeeded.
 options:
@@ -64,7 +65,7 @@ options:
       path:
         description:
           - Directory of the clone on the host. The directory must be missing, empty, or a clone of the same repository.
-          - If O(steps[].user=root), only root can have write permission for its parent directories.
+          - With O(steps[].user=root), only root may have write permission for the parent directories.
           - Required with O(steps[].repository).
         type: path
       environment:

@@ -71,7 +71,7 @@ options:
   build_variables:
     description:
       - Environment variables for the installer, for packages that read their build options from variables. The values are part of the
-        environment's identity, so other values cause a new build.
+        environment's identity, so a changed value causes a new build.
       - The values are recorded in the environment's directory and shown by C(--diff), so they must not be secrets.
     type: dict
     default: {}
@@ -79,7 +79,7 @@ options:
     description:
       - Names of packages in O(requirements) that are built after all other packages have been installed, and that can import these other
         packages during the build, as with C(pip install --no-build-isolation).
-      - The O(requirements) must contain everything that these builds import, such as C(setuptools).
+      - O(requirements) must contain everything that these builds import, such as C(setuptools).
     type: list
     elements: str
     default: []

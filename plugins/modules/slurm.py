@@ -51,7 +51,7 @@ options:
       hardware:
         description:
           - The return value RV(deeplearning.cluster.slurm_info#module:hardware) for the node.
-          - If a node has no such value, the node's hardware in the current configuration is kept. If the node is not in the configuration
+          - Without this value, the node keeps its hardware values from the current configuration. If the node is not in the configuration
             either, the module omits the node and shows a warning.
         type: dict
         suboptions:

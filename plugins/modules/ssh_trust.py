@@ -70,7 +70,7 @@ options:
     default: 10
   renew_days:
     description:
-      - Certificates that expire in less than this number of days are renewed.
+      - Certificates that expire in fewer than this number of days are renewed.
     type: int
     default: 5
   host_certificate:

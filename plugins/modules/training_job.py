@@ -249,7 +249,7 @@ options:
       - Seconds without any activity after which the job counts as hanging. Activity is output of a process, an entry in the progress file,
         or a change in the checkpoint directory.
       - The hosts collect the stacks of all processes before they end the attempt. See C(docs/recovery.md).
-      - With V(0), inactivity is not checked, because a script may be silent for hours.
+      - The default V(0) disables this check, because a script may be silent for hours.
     type: int
     default: 0
     version_added: 0.2.0
@@ -258,7 +258,7 @@ options:
       - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
         example for an evaluation.
-      - With V(0), the time between steps is not checked.
+      - The default V(0) disables this check.
     type: int
     default: 0
     version_added: 0.2.0

@@ -142,7 +142,7 @@ uploaded_size:
   returned: when RV(finished) with O(state=present)
   type: int
 changing:
-  description: Number of files that changed while they were uploaded. A running job is still writing them.
+  description: Number of files that changed while they were uploaded, because a running job is still writing them.
   returned: when RV(finished) with O(state=present)
   type: int
 finished:
