@@ -561,7 +561,8 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
+        lists these changes. In that case, nodes that are launched later have the same settings as the existing
+        nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.
@@ -1482,7 +1483,8 @@ options:
         if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
         the master.
       - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
-        lists these changes. Nodes that are launched later then have the same settings as the existing nodes.
+        lists these changes. In that case, nodes that are launched later have the same settings as the existing
+        nodes.
       - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
         jobs.
       - This option applies to one run and is not stored.
@@ -1671,9 +1673,9 @@ options:
       - Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master
         is the only node.
       - 'If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour
-        for the containers on these nodes to finish, and keeps at least as many core nodes as HDFS has copies of
-        each block: by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or
-        more.'
+        for the containers on these nodes to finish. EMR also keeps at least as many core nodes as HDFS has copies
+        of each block: by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10
+        or more.'
       - This option can be changed in place, but a change from or to 0 requires O(emr_replace).
     type: int
   emr_task_instance_type:
@@ -1707,9 +1709,9 @@ options:
     default: EMR_EC2_DefaultRole
   emr_create_default_roles:
     description:
-      - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
-        C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
-        them. All EMR clusters of the account share the roles, so a run never deletes them.
+      - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole) if the cluster uses these roles and
+        the account does not have them. The new roles have the AWS managed policies that C(aws emr create-default-roles)
+        attaches. All EMR clusters of the account share the roles, so a run never deletes them.
       - AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own
         roles.
       - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
@@ -1724,8 +1726,8 @@ options:
     type: str
   emr_subnet_id:
     description:
-      - ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
-        and DNS hostnames.
+      - ID of the subnet for all nodes. Nodes in a public subnet have public addresses. DNS resolution and DNS hostnames
+        must be enabled in the VPC.
       - By default, EMR chooses a subnet of the default VPC.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str

@@ -41,7 +41,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The command.
+  description: The complete command line.
   type: str
   sample: ansible-playbook -i inventory/nodes.yml deeplearning.cluster.destroy
 """

@@ -16,7 +16,7 @@ description:
 options:
   name:
     description:
-      - Name of the node at the destination, such as its host name and its instance ID.
+      - Name under which the node's logs are stored at the destination, such as the host name followed by the instance ID.
     type: str
     required: true
   destination:
@@ -29,7 +29,7 @@ options:
       - Region for the requests to S3. The default is the region of the host.
     type: str
 notes:
-  - The module needs root privileges, to read the logs.
+  - The module needs root privileges to read the logs.
 requirements:
   - AWS CLI on the host
 attributes:

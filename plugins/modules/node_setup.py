@@ -41,7 +41,7 @@ options:
       sha256:
         description:
           - SHA-256 digest of a script from a URL. A file with a different digest is not run.
-          - If the digest is specified, it counts as content of the step, and the URL does not. Otherwise, the URL counts as content.
+          - If the digest is specified, it counts as content of the step instead of the URL.
         type: str
       arguments:
         description:
@@ -126,7 +126,7 @@ options:
     type: str
   attempt:
     description:
-      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new ID.
+      - With O(state=present), the attempt that a task with O(state=started) returned. By default, the action plugin sets a new ID.
     type: str
   wait:
     description:
@@ -138,7 +138,7 @@ attributes:
     description: Returns the steps that would run, without changing anything.
     support: full
   diff_mode:
-    description: Shows the names of the steps that run in check mode.
+    description: In check mode, shows the names of the steps that would run.
     support: partial
   idempotent:
     description: A step that has succeeded does not run again.

@@ -55,7 +55,7 @@ options:
         default: 0
   state_directory:
     description:
-      - Directory of the queue. On shared storage, the queue is kept when the master is replaced.
+      - Directory for the queue and its configuration. On shared storage, the queue is kept when the master is replaced.
       - Only root and the login user may have write permission for the parent directories.
       - Required with O(component=controller) or O(state=present).
     type: path

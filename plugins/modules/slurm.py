@@ -14,7 +14,7 @@ description:
   - The hosts must have the Slurm programs and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
     M(deeplearning.cluster.munge_key).
   - Changes to O(nodes) do not affect running jobs on nodes that respond. A node that is no longer in O(nodes) is drained while jobs are
-    running on it, and removed by a later run. If the node no longer responds, its jobs are requeued and the node is removed immediately.
+    running on it. A later run removes it. If the node no longer responds, its jobs are requeued and the node is removed immediately.
   - Nodes that an administrator has drained stay drained.
 options:
   component:

@@ -70,7 +70,7 @@ attributes:
     description: The module shows no differences, because a diff of key pairs would not be meaningful.
     support: none
   idempotent:
-    description: A second run changes nothing, unless O(rotate=true).
+    description: A second run changes nothing, except with O(rotate=true).
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules

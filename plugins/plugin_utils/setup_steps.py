@@ -99,7 +99,7 @@ def described(step: Mapping[str, Any]) -> str:
 
 
 def _read_step(number: int, value: Any, bases: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return a step and error messages. The step is incomplete if there are any messages."""
+    """Return a step and error messages. The step is incomplete if there are error messages."""
     if not isinstance(value, Mapping):
         return {}, [f"the value is not a dictionary. Use a dictionary with one of {_listed(KINDS)}."]
     errors = [f"unknown key '{clean_line(str(key))}'.{_suggestion(str(key))}" for key in value if key not in ALL_KEYS]

@@ -57,7 +57,7 @@ OPTIONS = (
         in_place("but a change from or to 0 requires O(emr_replace)"),
         "Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master is the only node.",
         "If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour for the containers on"
-        " these nodes to finish, and keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster"
+        " these nodes to finish. EMR also keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster"
         " started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
     ),
     _option(
@@ -93,9 +93,9 @@ OPTIONS = (
         "emr_create_default_roles",
         {"type": "bool", "default": False},
         NOT_STORED,
-        "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
-        " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
-        " account share the roles, so a run never deletes them.",
+        "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole) if the cluster uses these roles and the account does not have"
+        " them. The new roles have the AWS managed policies that C(aws emr create-default-roles) attaches. All EMR clusters of the account"
+        " share the roles, so a run never deletes them.",
         "AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own roles.",
         "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
@@ -109,7 +109,8 @@ OPTIONS = (
         "emr_subnet_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
+        "ID of the subnet for all nodes. Nodes in a public subnet have public addresses. DNS resolution and DNS hostnames must be enabled"
+        " in the VPC.",
         "By default, EMR chooses a subnet of the default VPC.",
     ),
     _option(

@@ -149,7 +149,7 @@ OPTIONS = (
             "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated if its launch"
             " template has changed or changes in this run. The nodes are replaced one by one, workers before the master.",
             "By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred) lists these changes."
-            " Nodes that are launched later then have the same settings as the existing nodes.",
+            " In that case, nodes that are launched later have the same settings as the existing nodes.",
             "Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running jobs.",
         ),
     ),
