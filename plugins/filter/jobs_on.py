@@ -79,7 +79,7 @@ def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _is_job(job: Any) -> bool:
-    """Return whether this is a valid job record. Data from a host cannot be trusted."""
+    """Return whether a value is a valid job record. Data from a host cannot be trusted."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 

@@ -34,7 +34,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "To delete the cluster, run {{ 'destroy' | deeplearning.cluster.playbook_command }}."
 
-- name: Show how to repeat this run with another name for the job
+- name: Show how to repeat this run with another job name
   ansible.builtin.debug:
     msg: "Run {{ 'train' | deeplearning.cluster.playbook_command({'training_job_name': 'bert-2'}) }}."
 """

@@ -115,7 +115,7 @@ EXAMPLES = r"""
     installer: uv
   register: environment
 
-- name: Build Horovod for the PyTorch in the same requirements file
+- name: Build Horovod for the PyTorch version in the same requirements file
   deeplearning.cluster.python_environment:
     name: horovod
     requirements: horovod/requirements.txt # torch, setuptools, horovod, ...

@@ -194,7 +194,7 @@ def _name(value: Mapping[str, Any], kind: str) -> str:
 
 
 def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return environment variables."""
+    """Return the environment variables of a step. Raises _WrongError if a name or a value is not valid."""
     given = value.get(key) if value.get(key) is not None else {}
     if not isinstance(given, Mapping):
         raise _WrongError(f"{key}: the value is not a dictionary. Use a dictionary of variables.")
@@ -205,7 +205,7 @@ def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _secrets(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return environment variables whose values are masked."""
+    """Return the environment variables of a step whose values are masked. Raises _WrongError if a value is too short to be masked."""
     secrets = _variables(value, "secrets")
     for name, secret in secrets.items():
         if 0 < len(secret) < SHORTEST_SECRET:
