@@ -125,15 +125,15 @@ local-cloud: test-setup ## Test the local cloud: its API and its hosts
 	$(PYTEST) extensions/local_cloud/tests
 
 .PHONY: security
-security: test-setup ## Simulate attacks by hostile nodes, tags, neighbors and operators
+security: test-setup ## Simulate attacks by hostile nodes, neighbors and operators, and attacks through forged tags
 	$(PYTEST) tests/security
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
 	$(PYTEST) tests/hosts
 
-# CHAOS is the number of jobs, SEED is the random seed for the schedule. On an otherwise idle machine, CHAOS_ARGS="--slack 1" applies
-# the limits on time.
+# CHAOS is the number of jobs, and SEED is the random seed for the schedule. By default, the time limits have slack for busy machines. On an
+# otherwise idle machine, CHAOS_ARGS="--slack 1" removes this slack.
 .PHONY: chaos chaos-short
 chaos: test-setup ## Inject faults into jobs and hosts and judge the results; CHAOS=n jobs (0: each fault once), SEED=random seed
 	time PYTHONPATH=tests python -m chaos --count $(or $(CHAOS),0) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
@@ -178,7 +178,7 @@ molecule: test-setup ## Run the scenarios of the host roles: converge, idempoten
 
 .PHONY: galaxy
 galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
-	# galaxy-importer finds the collections that this one refers to in the project's virtual environment.
+	# galaxy-importer also needs the collections that this one refers to. They are in the project's virtual environment.
 	if ! [ -e .cache/galaxy/installed ]; then
 		$(PYTHON) -m venv --clear .cache/galaxy
 		.cache/galaxy/bin/python -m pip install --quiet --requirement requirements/galaxy.txt
@@ -190,7 +190,7 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare the time to provision with that of amazon.aws and community.aws tasks, and jobs with processes that are started over ssh
+bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, and jobs with processes that are started over ssh
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/compare_start.py
 	PYTHONPATH=tests python tests/benchmarks/supervision.py

@@ -35,7 +35,7 @@ SET_BY_PLAYBOOKS = ("worker_count", "spares", "worker_minimum", "allow_outdated_
 
 REGION = {
     "type": "str",
-    "description": ["Region of the cluster. Required. The inventory sets the region."],
+    "description": ["Region of the cluster. Required. The inventory sets this variable."],
 }
 VALIDATED = "V(validated) only reports problems with the definition and the account, and changes nothing."
 REQUIRED = "Required. The inventory sets this variable."
@@ -139,11 +139,11 @@ def section(name: str, options: Iterable[Option], known: Collection[str], furthe
 def argument_specs() -> str:
     """Return the argument specs of the role `provision`."""
     main = {
-        "short_description": "Creates and updates a cluster in AWS according to its definition",
+        "short_description": "Creates, updates and deletes a cluster in AWS according to its definition",
         "version_added": "0.1.0",
         "author": ["The deeplearning.cluster contributors"],
         "description": [
-            "Creates, changes or deletes the network, the file systems, the instance role and the nodes, all as one plan.",
+            "Creates, changes or deletes the network, the file systems, the instance role and the nodes in a single plan.",
             "The role runs on the controller. Check mode shows all changes without making them.",
             "Each option of the module M(deeplearning.cluster.cluster) corresponds to the variable C(deeplearning_<option>)."
             " An empty string has the same effect as an omitted variable.",

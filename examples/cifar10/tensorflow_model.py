@@ -1,4 +1,4 @@
-"""The residual network that tensorflow_train.py and horovod_train.py train and tensorflow_evaluate.py loads, and their paths."""
+"""The residual network that tensorflow_train.py and horovod_train.py train and tensorflow_evaluate.py loads, and the scripts' paths."""
 
 from __future__ import annotations
 

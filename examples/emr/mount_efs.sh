@@ -15,21 +15,21 @@ fail() {
 
 [[ $# -ge 2 && $# -le 3 ]] || fail "usage: mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]"
 file_system=$1 region=$2 directory=${3:-/efs}
-[[ $file_system =~ ^fs-[0-9a-f]{8,40}$ ]] || fail "FILE_SYSTEM_ID: '$file_system' is not the id of a file system. Use an id such as fs-0123456789abcdef0."
+[[ $file_system =~ ^fs-[0-9a-f]{8,40}$ ]] || fail "FILE_SYSTEM_ID: '$file_system' is not the ID of a file system. Use an ID such as fs-0123456789abcdef0."
 [[ $region =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || fail "REGION: '$region' is not a region. Use a region such as us-east-1."
 [[ $directory =~ ^(/[A-Za-z0-9._-]+)+$ ]] || fail "DIRECTORY: '$directory' is not an absolute path of letters, digits, '.', '_' and '-'."
 [[ $region == cn-* ]] && domain=amazonaws.com.cn || domain=amazonaws.com
 source=$file_system.efs.$region.$domain:/
 options=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev,_netdev,nofail
 entry="$source $directory nfs4 $options 0 0"
-# A new mount target can take minutes until its name can be resolved.
+# It can take minutes until the name of a new mount target can be resolved.
 deadline=$((SECONDS + ${MOUNT_TIMEOUT:-600}))
 
 # Runs a command until it succeeds or the time limit is reached.
 retry() {
   until "$@"; do
     ((SECONDS < deadline)) || fail "$*: failed for ${MOUNT_TIMEOUT:-600} s. Check that the file system has an available mount target in the \
-network of the nodes, and that its security group lets them in on port 2049."
+network of the nodes, and that its security group allows traffic from the nodes on port 2049."
     sleep 2
   done
 }
@@ -62,7 +62,7 @@ if [[ $(stat --format=%u "$directory") == 0 && -z $(ls -A "$directory") ]]; then
   sudo chown --no-dereference "$(id -u):$(id -g)" "$directory"
 fi
 [[ -w $directory ]] || fail "$directory: $(id -un) cannot write to it, and the file system is not new: its top directory belongs to \
-$(stat --format=%U "$directory"). Give $(id -un) the permission to write, or specify a new file system."
+$(stat --format=%U "$directory"). Give $(id -un) write permission, or specify a new file system."
 retry write_to "$directory"
 mounted || fail "$directory: nothing is mounted there."
 echo "$source is mounted at $directory."

@@ -32,7 +32,7 @@ class ActionModule(NormalAction):
         findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
         result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
         if errors:
-            # If a value has the wrong type, the module fails because of the same value, so the module's message is left out
+            # If the controller has found a value of the wrong type, the module fails because of the same value, so its message is left out
             is_wrong_type = any(finding.validator == VALUE_TYPE for finding in own)
             errors += [result["msg"]] if result.get("failed") and not is_wrong_type else []
             result.update(failed=True, valid=False, msg="\n".join(errors))

@@ -22,7 +22,7 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Runs on the controller only."""
+    """Shows the message and asks the question on the controller."""
 
     _requires_connection = False
     _supports_check_mode = True

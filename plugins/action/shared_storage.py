@@ -36,7 +36,7 @@ class ActionModule(NodeAction, module="shared_storage"):
         return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result if the host is configured correctly, and None otherwise."""
+        """Return the task's result if the host is configured correctly, and None otherwise."""
         if parameters["state"] != "present":
             return None
         host = snapshot.take(self, parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)

@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
         return result
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result if the host is configured correctly, and None otherwise."""
+        """Return the task's result if the host is configured correctly, and None otherwise."""
         host = snapshot.take(self, parameters["user"], files.PATHS)
         return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 

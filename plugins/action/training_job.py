@@ -110,7 +110,7 @@ class ActionModule(NodeAction, module="training_job"):
         return [os.getcwd(), self._loader.get_basedir()]
 
     def _code(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that describe the job's code. Outside check mode, send the code to the host."""
+        """Return the arguments that describe the job's code. Except in check mode, also send the code to the host."""
         try:
             with job_code(arguments, self._bases()) as code:
                 archive = {} if self._task.check_mode else {"archive": self._send(code, patterns(arguments))}

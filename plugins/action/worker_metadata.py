@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="worker_metadata"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result if the host is configured correctly, and None otherwise."""
+        """Return the task's result if the host is configured correctly, and None otherwise."""
         if parameters["state"] != "present":
             return None
         host = snapshot.take(self, parameters["user"], files.paths(parameters), " ".join(files.LIST_GPUS))

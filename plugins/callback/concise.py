@@ -50,7 +50,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.scree
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
 # Kinds of messages. Messages of one kind that differ only in the host's own name are shown only once.
 FOLDED = ("warnings", "failures", "unreachable")
-# Part of Ansible's warning when the first module runs on a host as this user. The callback does not show this warning.
+# Part of the warning that Ansible shows when a user's first module runs on a host. The callback does not show this warning.
 HARMLESS = "Module remote_tmp /"
 # The beginning of the names that Ansible gives to its checks of a role's variables, and the name that is shown instead.
 ARGUMENTS = "Validating arguments against arg spec"
@@ -313,7 +313,7 @@ class CallbackModule(DefaultCallback):
         values = {name: value for name, value in shown.items() if name not in hidden and not name.startswith("_ansible")}
         return clean("\n".join(f"{name}: {as_text(value)}" for name, value in values.items()))
 
-    # What is shown
+    # Output
 
     def _flush(self) -> None:
         """Show the results that hosts have reported for tasks."""

@@ -92,15 +92,16 @@ options:
     type: str
   public_subnet_ids:
     description:
-      - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        you set O(master_public_address=false).
+      - Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with
+        O(vpc_id), unless you set O(master_public_address=false).
       - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
-      - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
+      - Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with
+        O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
         a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
@@ -192,9 +193,9 @@ options:
     default: false
   nat:
     description:
-      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
-        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
-        their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones. Traffic from other zones
+        to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their
+        internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
       - This option is not used if O(vpc_id) is set.
       - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
@@ -235,7 +236,7 @@ options:
     default: true
   file_system_id:
     description:
-      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -350,7 +351,7 @@ options:
   lustre_data_repositories:
     description:
       - S3 prefixes that appear as directories of the cluster's own Lustre file system.
-      - This option can be changed in place, and imported files stay on the file system. To change the prefix of
+      - This option can be changed in place, but imported files stay on the file system. To change the prefix of
         a path, remove the path in one run, and add it with the new prefix in the next run.
     type: list
     elements: dict
@@ -368,8 +369,8 @@ options:
         required: true
       import_changes:
         description:
-          - Whether existing objects are imported as files, together with later changes and deletions of objects.
-            This setting can be changed in place.
+          - Whether existing objects, and later changes and deletions of objects, are imported. This setting can
+            be changed in place.
         type: bool
         default: true
       export_changes:
@@ -599,7 +600,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - Later runs keep the image that the first run has looked up.
+      - Later runs keep the image that the first run looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -704,7 +705,7 @@ options:
     default: []
   login_user:
     description:
-      - The login user of the image. The login user owns the mount point.
+      - The login user of the image, who also owns the mount point.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
@@ -724,15 +725,16 @@ options:
     type: str
   public_subnet_ids:
     description:
-      - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        you set O(master_public_address=false).
+      - Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with
+        O(vpc_id), unless you set O(master_public_address=false).
       - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
-      - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
+      - Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with
+        O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
         a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
@@ -824,9 +826,9 @@ options:
     default: false
   nat:
     description:
-      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
-        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
-        their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones. Traffic from other zones
+        to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their
+        internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
       - This option is not used if O(vpc_id) is set.
       - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
@@ -876,15 +878,16 @@ options:
     type: str
   public_subnet_ids:
     description:
-      - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        you set O(master_public_address=false).
+      - Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with
+        O(vpc_id), unless you set O(master_public_address=false).
       - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
-      - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
+      - Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with
+        O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
         a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
@@ -948,7 +951,7 @@ options:
     default: true
   file_system_id:
     description:
-      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -1022,15 +1025,16 @@ options:
     type: str
   public_subnet_ids:
     description:
-      - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        you set O(master_public_address=false).
+      - Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with
+        O(vpc_id), unless you set O(master_public_address=false).
       - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
-      - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
+      - Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with
+        O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
         a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
@@ -1132,7 +1136,7 @@ options:
   lustre_data_repositories:
     description:
       - S3 prefixes that appear as directories of the cluster's own Lustre file system.
-      - This option can be changed in place, and imported files stay on the file system. To change the prefix of
+      - This option can be changed in place, but imported files stay on the file system. To change the prefix of
         a path, remove the path in one run, and add it with the new prefix in the next run.
     type: list
     elements: dict
@@ -1150,8 +1154,8 @@ options:
         required: true
       import_changes:
         description:
-          - Whether existing objects are imported as files, together with later changes and deletions of objects.
-            This setting can be changed in place.
+          - Whether existing objects, and later changes and deletions of objects, are imported. This setting can
+            be changed in place.
         type: bool
         default: true
       export_changes:
@@ -1241,15 +1245,16 @@ options:
     type: str
   public_subnet_ids:
     description:
-      - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        you set O(master_public_address=false).
+      - Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with
+        O(vpc_id), unless you set O(master_public_address=false).
       - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
-      - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
+      - Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with
+        O(vpc_id).
       - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
         a different subnet in the same zone, delete the cluster (the data is kept) and create it again.
     type: list
@@ -1290,7 +1295,7 @@ options:
     default: true
   file_system_id:
     description:
-      - ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+      - ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing
         mount targets in the cluster's zones. The added mount targets are deleted together with the cluster. If
         the file system has mount targets in a different VPC, there must be a route to these mount targets, and
         nodes mount the file system by its address.
@@ -1364,7 +1369,7 @@ options:
     type: str
   group:
     description:
-      - The nodes to manage, which are either the master or the workers.
+      - Nodes to manage, either the master or the workers.
     type: str
     choices: [master, workers]
     required: true
@@ -1516,7 +1521,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - Later runs keep the image that the first run has looked up.
+      - Later runs keep the image that the first run looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
@@ -1621,7 +1626,7 @@ options:
     default: []
   login_user:
     description:
-      - The login user of the image. The login user owns the mount point.
+      - The login user of the image, who also owns the mount point.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
@@ -1666,9 +1671,10 @@ options:
       - Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master
         is the only node.
       - 'If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour
-        for the containers on these nodes, and keeps at least as many core nodes as HDFS has copies of each block:
-        by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.'
-      - This option can be changed in place, but a change from 0 or to 0 requires O(emr_replace).
+        for the containers on these nodes to finish. EMR also keeps at least as many core nodes as HDFS has copies
+        of each block: by default 1 if the cluster started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10
+        or more.'
+      - This option can be changed in place, but a change from or to 0 requires O(emr_replace).
     type: int
   emr_task_instance_type:
     description:
@@ -1679,7 +1685,7 @@ options:
   emr_task_count:
     description:
       - Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the
-        highest numbers, and waits up to an hour for the containers on these nodes.
+        highest numbers, and waits up to an hour for the containers on these nodes to finish.
       - At most one task group of the cluster may have nodes.
       - This option can be changed in place.
     type: int
@@ -1701,9 +1707,9 @@ options:
     default: EMR_EC2_DefaultRole
   emr_create_default_roles:
     description:
-      - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that
-        C(aws emr create-default-roles) attaches, if the cluster uses these roles and the account does not have
-        them. All EMR clusters of the account share the roles, so a run never deletes them.
+      - Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole) if the cluster uses these roles and
+        the account does not have them. The new roles have the AWS managed policies that C(aws emr create-default-roles)
+        attaches. All EMR clusters of the account share the roles, so a run never deletes them.
       - AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own
         roles.
       - New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason,
@@ -1718,17 +1724,17 @@ options:
     type: str
   emr_subnet_id:
     description:
-      - ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution
-        and DNS hostnames.
+      - ID of the subnet for all nodes. Nodes in a public subnet have public addresses. DNS resolution and DNS hostnames
+        must be enabled in the VPC.
       - By default, EMR chooses a subnet of the default VPC.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: str
   emr_security_group_ids:
     description:
-      - IDs of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security
-        groups of the nodes, but not to the security group for service access.
-      - In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic
-        from all addresses, except on the ports that the account permits.
+      - IDs of the security groups that EMR manages for the cluster. EMR adds its rules to the security groups of
+        the nodes, but not to the security group for service access.
+      - In a public subnet, the EMR block public access configuration does not permit security groups that allow
+        traffic from all addresses, except on the ports that the account permits.
       - By default, EMR creates the security groups. All clusters in a VPC share these groups, and EMR keeps them
         when a cluster terminates.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
@@ -1751,8 +1757,8 @@ options:
         type: str
   emr_additional_security_group_ids:
     description:
-      - IDs of additional security groups for the nodes, such as a group to which the mount targets of an EFS file
-        system allow access. Each list can contain at most 4 IDs.
+      - IDs of additional security groups for the nodes, such as a group from which the mount targets of an EFS
+        file system accept traffic. Each list can contain at most 4 IDs.
       - Changing this option replaces the EMR cluster, which requires O(emr_replace).
     type: dict
     default: {}
@@ -1824,8 +1830,8 @@ options:
     description:
       - Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a
         new name adds a step.
-      - A run adds steps, but does not wait until the steps end.
-      - This option can be changed in place, by adding steps. A step that was added cannot be changed or removed.
+      - A run adds steps, but does not wait for them to end.
+      - This option can be changed in place, by adding steps. An added step cannot be changed or removed.
     type: list
     elements: dict
     default: []
@@ -1856,7 +1862,7 @@ options:
   emr_replace:
     description:
       - Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates
-        the cluster, whose data on HDFS is lost, and creates a new cluster, which runs all steps.
+        the cluster and creates a new one, which runs all steps. The data on HDFS is lost.
       - This option applies to one run and is not stored.
     type: bool
     default: false

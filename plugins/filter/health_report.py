@@ -19,7 +19,7 @@ options:
     type: dict
     required: true
   nodes:
-    description: The variable C(deeplearning_nodes) of the inventory plugin P(deeplearning.cluster.nodes#inventory).
+    description: Value of the variable C(deeplearning_nodes), which the inventory plugin P(deeplearning.cluster.nodes#inventory) sets.
     type: dict
     default: {}
   region:
@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The report.
+  description: The report, and the names of the unhealthy nodes.
   type: dict
   contains:
     text:

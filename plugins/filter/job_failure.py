@@ -13,7 +13,7 @@ name: job_failure
 version_added: 0.2.0
 short_description: Explains why a training job did not succeed
 description:
-  - Returns the message about the process that made a job fail.
+  - Returns a message about the process that caused a job to fail.
   - If a host of the job disappeared before that process ended, the message names the host instead. Processes that lose the connection to
     that host fail only as a consequence.
 positional: nodes, former, unreachable
@@ -23,7 +23,7 @@ options:
     type: dict
     required: true
   nodes:
-    description: The variable C(deeplearning_nodes) of the inventory plugin P(deeplearning.cluster.nodes#inventory).
+    description: Value of the variable C(deeplearning_nodes), which the inventory plugin P(deeplearning.cluster.nodes#inventory) sets.
     type: dict
     default: {}
   former:
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence about the cause, the last log lines of the process, and the next steps with complete commands.
+  description: Text that states the cause, and contains the last log lines of the process and the commands for the next steps.
   type: str
 """
 

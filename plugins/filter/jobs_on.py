@@ -13,9 +13,9 @@ description:
   - Selects the jobs that have a running process on one of the hosts.
   - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
     process entry counts as a process that has not started.
-  - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. The filter does
-    this only for ten minutes after the job was prepared or one of its processes started. An older job with such processes is a remnant of
-    an interrupted run.
+  - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This rule applies
+    only for ten minutes after the job was prepared or one of its processes started. An older job with such processes is a remnant of an
+    interrupted run.
 positional: hosts
 options:
   _input:
@@ -79,7 +79,7 @@ def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _is_job(job: Any) -> bool:
-    """Return whether this is a valid job record. Data from a host cannot be trusted."""
+    """Return whether a value is a valid job record. Data from a host cannot be trusted."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 

@@ -34,14 +34,14 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "To delete the cluster, run {{ 'destroy' | deeplearning.cluster.playbook_command }}."
 
-- name: Show how to repeat this run with another name for the job
+- name: Show how to repeat this run with another job name
   ansible.builtin.debug:
     msg: "Run {{ 'train' | deeplearning.cluster.playbook_command({'training_job_name': 'bert-2'}) }}."
 """
 
 RETURN = r"""
 _value:
-  description: The command.
+  description: The complete command line.
   type: str
   sample: ansible-playbook -i inventory/nodes.yml deeplearning.cluster.destroy
 """

@@ -7,9 +7,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster
 version_added: 0.1.0
-short_description: Manages the network, file systems, instance role and nodes of a training cluster as one plan
+short_description: Manages the network, file systems, instance role and nodes of a training cluster in a single plan
 description:
-  - Creates, changes or deletes all AWS resources of a training cluster as one plan. Changes that do not depend on each other are
+  - Creates, changes or deletes all AWS resources of a training cluster in a single plan. Changes that do not depend on each other are
     made concurrently.
   - Combines M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.lustre_file_system),
     M(deeplearning.cluster.instance_role) and M(deeplearning.cluster.node_group).

@@ -81,7 +81,7 @@ nodes:
       type: str
       sample: bert-worker2
     hostname:
-      description: Host name of the node. The host name equals the node's name in the inventory.
+      description: Host name of the node, which equals its name in the inventory.
       type: str
       sample: bert-worker2
     group:

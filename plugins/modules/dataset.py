@@ -24,7 +24,7 @@ options:
     default: ""
   sources:
     description:
-      - Several sources that together make one data set, instead of O(source). O(name) is required. A file from a later source replaces a
+      - Several sources that together form one data set, instead of O(source). O(name) is required. A file from a later source replaces a
         file with the same path from an earlier source.
     type: list
     elements: dict
@@ -248,13 +248,13 @@ progress:
       returned: when it is known
       type: int
     source:
-      description: Number of the source to which the stage belongs.
-      returned: while one of several sources is staged
+      description: Position of the source to which the current stage belongs.
+      returned: while one of several sources is being staged
       type: int
       sample: 2
     sources:
       description: Number of sources.
-      returned: while one of several sources is staged
+      returned: while one of several sources is being staged
       type: int
       sample: 4
     seconds:

@@ -67,7 +67,7 @@ changes:
   elements: dict
   sample: [{"kind": "bucket", "key": "data", "action": "create", "policy": "in_place", "before": {}, "after": {"name": "bert-data"}}]
 adopted:
-  description: Whether the bucket does not belong to this cluster and was therefore not changed.
+  description: V(true) if the bucket does not belong to this cluster and was therefore not changed.
   returned: success
   type: bool
 """

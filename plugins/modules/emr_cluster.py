@@ -11,8 +11,9 @@ short_description: Manages an Amazon EMR cluster with uniform instance groups
 description:
   - Creates, resizes, replaces or terminates an EMR cluster with a master, core nodes and task nodes, and adds steps to it.
   - The parameter C(/deeplearning/CLUSTER/emr-cluster) in SSM Parameter Store records the ID of the EMR cluster. The module does
-    not change other EMR clusters with the same name and tags. All nodes are On-Demand Instances. A run waits until all nodes are ready.
-    The timeout for this wait is always at least 1800 seconds, or 5400 seconds while the number of nodes in a group decreases.
+    not change other EMR clusters with the same name and tags.
+  - All nodes are On-Demand Instances. A run waits until all nodes are ready. The timeout for this wait is always at least 1800 seconds,
+    or 5400 seconds while the number of nodes in a group decreases.
   - The module refers to other resources by their IDs or names and never changes them. EMR itself adds rules to the security groups that
     it manages for the nodes.
 extends_documentation_fragment:

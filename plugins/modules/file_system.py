@@ -9,7 +9,8 @@ module: file_system
 version_added: 0.1.0
 short_description: Manages the shared EFS file system of a training cluster
 description:
-  - Manages an encrypted file system with a mount target in the private subnet of each zone of the cluster's network.
+  - Manages a file system with a mount target in the private subnet of each zone of the cluster's network. By default, the file system is
+    encrypted.
   - The network must exist. The module finds it by its tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning

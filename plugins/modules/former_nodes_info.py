@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: former_nodes_info
 version_added: 0.2.0
-short_description: Lists the instances that have left a cluster, and those that are running
+short_description: Lists the former instances and the running instances of a cluster
 description:
   - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.

@@ -11,7 +11,7 @@ short_description: Distributes the MUNGE key of a cluster with a queue
 description:
   - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns the key. With O(key), writes this
     key.
-  - Runs C(munged) with the key, which is in C(/etc/munge/deeplearning.key) and which only C(munged) and root can read. The key of the
+  - Runs C(munged) with the key. Only C(munged) and root can read the key, which is in C(/etc/munge/deeplearning.key). The key of the
     distribution's package is not used.
   - The result contains the key, so set C(no_log) on the task. Diffs show only a digest of the key.
 options:
@@ -37,7 +37,7 @@ attributes:
     description: Predicts the changes without writing anything. A new key is not created.
     support: full
   diff_mode:
-    description: Shows the differences, with digests of the keys.
+    description: Shows the differences, with digests instead of keys.
     support: full
   idempotent:
     description: A host that has the key is not changed, except with O(replace=true).

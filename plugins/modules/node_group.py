@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Manages the master or the workers of a training cluster
 description:
   - Manages a launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an Auto Scaling group that uses it.
-  - Every node has a number that does not change while its instance exists. The master has number 1, and the numbers of workers begin
-    with 2. If you reduce the number of workers, the workers with the highest numbers are terminated.
+  - Every node has a number that does not change while its instance exists. The master has number 1, and the workers are numbered from 2.
+    If you reduce the number of workers, the workers with the highest numbers are terminated.
   - The cluster's network and instance role must exist. The module finds them by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning

@@ -74,7 +74,7 @@ options:
     default: ""
   checks_timeout:
     description:
-      - Time limit of each of the users' own checks, in seconds.
+      - Time limit for each of the users' own checks, in seconds.
     type: int
     default: 10
   programs:

@@ -11,12 +11,12 @@ short_description: Uploads the boot and set-up logs of a node to S3
 description:
   - Runs on the host. Uploads the logs of cloud-init, the kernel messages, the log of the service that mounts shared storage at boot, and
     the logs of M(deeplearning.cluster.node_setup).
-  - The AWS CLI uploads the logs with the credentials of the instance role. Each run uploads all logs, and replaces their objects.
+  - The AWS CLI uploads the logs with the credentials of the instance role. Each run uploads all logs, and overwrites their earlier copies.
   - Never deletes objects at the destination.
 options:
   name:
     description:
-      - Name of the node at the destination, such as its host name and its instance ID.
+      - Name under which the node's logs are stored at the destination, such as the host name followed by the instance ID.
     type: str
     required: true
   destination:
@@ -29,7 +29,7 @@ options:
       - Region for the requests to S3. The default is the region of the host.
     type: str
 notes:
-  - The module needs root privileges, to read the logs.
+  - The module needs root privileges to read the logs.
 requirements:
   - AWS CLI on the host
 attributes:
@@ -40,7 +40,7 @@ attributes:
     description: The module shows no differences.
     support: none
   idempotent:
-    description: Each run uploads all logs, whatever objects exist at the destination, because jobs can write there, too.
+    description: Each run uploads all logs, regardless of existing objects, because jobs can also write to the destination.
     support: none
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

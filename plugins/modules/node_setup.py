@@ -12,7 +12,8 @@ description:
   - Runs on the host. Runs the steps in order, except steps that have already succeeded on the host with the same content. If a step fails,
     the run ends, and the next run continues with the failed step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
-  - Root keeps a record and a log of each step in C(/var/lib/deeplearning-node-setup) and C(/var/log/deeplearning-node-setup).
+  - The record of each step is in C(/var/lib/deeplearning-node-setup), and its log is in C(/var/log/deeplearning-node-setup). Both belong
+    to root.
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
     has not succeeded.
 options:
@@ -40,7 +41,7 @@ options:
       sha256:
         description:
           - SHA-256 digest of a script from a URL. A file with a different digest is not run.
-          - If the digest is specified, it counts as content of the step, and the URL does not. Otherwise, the URL counts as content.
+          - If the digest is specified, it counts as content of the step instead of the URL.
         type: str
       arguments:
         description:
@@ -64,7 +65,7 @@ options:
       path:
         description:
           - Directory of the clone on the host. The directory must be missing, empty, or a clone of the same repository.
-          - If O(steps[].user=root), only root can have write permission for its parent directories.
+          - With O(steps[].user=root), only root may have write permission for the parent directories.
           - Required with O(steps[].repository).
         type: path
       environment:
@@ -125,7 +126,7 @@ options:
     type: str
   attempt:
     description:
-      - With O(state=present), the attempt that a task with O(state=started) has returned. By default, the action plugin sets a new ID.
+      - With O(state=present), the attempt that a task with O(state=started) returned. By default, the action plugin sets a new ID.
     type: str
   wait:
     description:
@@ -137,7 +138,7 @@ attributes:
     description: Returns the steps that would run, without changing anything.
     support: full
   diff_mode:
-    description: Shows the names of the steps that run in check mode.
+    description: In check mode, shows the names of the steps that would run.
     support: partial
   idempotent:
     description: A step that has succeeded does not run again.

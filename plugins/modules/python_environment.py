@@ -32,8 +32,8 @@ options:
   requirements:
     description:
       - Path of a requirements file on the controller. The file cannot refer to other files.
-      - If omitted, the image must contain an environment with this O(name). If specified, the image's environment is used only if it
-        has all packages that the file lists.
+      - Without this option, the image must contain an environment with this O(name). With this option, the image's environment is used
+        only if it has all packages that the file lists.
     type: str
   contents:
     description:
@@ -71,15 +71,15 @@ options:
   build_variables:
     description:
       - Environment variables for the installer, for packages that read their build options from variables. The values are part of the
-        environment's identity, so other values cause a new build.
+        environment's identity, so a changed value causes a new build.
       - The values are recorded in the environment's directory and shown by C(--diff), so they must not be secrets.
     type: dict
     default: {}
   no_build_isolation:
     description:
-      - Names of packages in O(requirements) that are built after all other packages have been installed, and that can import these other
-        packages during the build, as with C(pip install --no-build-isolation).
-      - The O(requirements) must contain everything that these builds import, such as C(setuptools).
+      - Names of packages in O(requirements) to build after all other packages have been installed. During the build, these packages can
+        import the other packages, as with C(pip install --no-build-isolation).
+      - O(requirements) must contain everything that these builds import, such as C(setuptools).
     type: list
     elements: str
     default: []
@@ -115,7 +115,7 @@ EXAMPLES = r"""
     installer: uv
   register: environment
 
-- name: Build Horovod for the PyTorch in the same requirements file
+- name: Build Horovod for the PyTorch version in the same requirements file
   deeplearning.cluster.python_environment:
     name: horovod
     requirements: horovod/requirements.txt # torch, setuptools, horovod, ...
@@ -138,7 +138,7 @@ prefix:
   type: str
   sample: /efs/environments/bert/x86_64-python3.10/0f3c5e9a7b21
 origin:
-  description: V(image) if the environment is part of the host's image, V(built) if it was built from the requirements.
+  description: V(image) if the environment is part of the host's image, or V(built) if it was built from the requirements.
   returned: success
   type: str
   sample: built

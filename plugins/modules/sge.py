@@ -45,17 +45,17 @@ options:
       cpus:
         description:
           - Number of CPUs, which is the number of slots.
-          - If a node has no such value, its hardware in the current configuration is kept. If the node is not in the configuration either,
-            the module omits the node and shows a warning.
+          - Without this value, the node keeps its hardware values from the current configuration. If the node is not in the configuration
+            either, the module omits the node and shows a warning.
         type: int
       gpus:
         description:
-          - Number of GPUs, which jobs request with C(-l gpu=<n>) for each slot.
+          - Number of GPUs. Jobs request GPUs with C(-l gpu=<n>), which applies to each slot.
         type: int
         default: 0
   state_directory:
     description:
-      - Directory of the queue. On shared storage, the queue is kept when the master is replaced.
+      - Directory for the queue and its configuration. On shared storage, the queue is kept when the master is replaced.
       - Only root and the login user may have write permission for the parent directories.
       - Required with O(component=controller) or O(state=present).
     type: path

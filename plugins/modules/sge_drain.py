@@ -11,7 +11,7 @@ short_description: Drains nodes of an SGE cluster before they are terminated
 description:
   - Runs on the master. Removes the nodes from the host group of the queue, so that no new job starts on them, and lists the jobs that are
     still running there.
-  - Does nothing on a host without C(sge_qmaster), and for nodes that are not in the queue.
+  - Does nothing on a host without C(sge_qmaster), and ignores nodes that are not in the queue.
   - The module M(deeplearning.cluster.sge) resumes the nodes that are members of the cluster.
 extends_documentation_fragment: deeplearning.cluster.queue.drain
 author:

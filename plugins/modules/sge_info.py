@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sge_info
 version_added: 0.2.0
-short_description: Reads a host's hardware and missing packages for SGE (Grid Engine)
+short_description: Returns a host's hardware and the packages that it lacks for SGE (Grid Engine)
 description:
-  - Runs on the host. Returns the numbers of the host's CPUs and GPUs, the Grid Engine packages that the host lacks, and whether the host
-    has the MUNGE key of a cluster.
+  - Runs on the host. Returns the host's CPU and GPU counts, the Grid Engine packages that the host lacks, and whether the host has the
+    MUNGE key of a cluster.
   - GPUs are counted with C(nvidia-smi -L).
   - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
 options:

@@ -37,7 +37,7 @@ options:
     type: str
   region:
     description:
-      - Region of the EFS file system. Required with O(file_system_id) and O(kind=efs).
+      - Region of the EFS file system. Required with O(file_system_id) or O(kind=efs).
     type: str
   dns_suffix:
     description:
@@ -98,7 +98,7 @@ attributes:
     description: Predicts the changes without mounting anything.
     support: full
   diff_mode:
-    description: Shows the changes to the entry and the mount.
+    description: Shows the changes to the C(/etc/fstab) entry and the mount.
     support: full
   idempotent:
     description: A host that has already mounted the storage is not changed.

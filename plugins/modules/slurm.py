@@ -14,7 +14,7 @@ description:
   - The hosts must have the Slurm programs and a common MUNGE key. See M(deeplearning.cluster.slurm_info) and
     M(deeplearning.cluster.munge_key).
   - Changes to O(nodes) do not affect running jobs on nodes that respond. A node that is no longer in O(nodes) is drained while jobs are
-    running on it, and removed by a later run. If the node no longer responds, its jobs are requeued and the node is removed immediately.
+    running on it. A later run removes it. If the node no longer responds, its jobs are requeued and the node is removed immediately.
   - Nodes that an administrator has drained stay drained.
 options:
   component:
@@ -51,7 +51,7 @@ options:
       hardware:
         description:
           - The return value RV(deeplearning.cluster.slurm_info#module:hardware) for the node.
-          - If a node has no such value, the node's hardware in the current configuration is kept. If the node is not in the configuration
+          - Without this value, the node keeps its hardware values from the current configuration. If the node is not in the configuration
             either, the module omits the node and shows a warning.
         type: dict
         suboptions:

@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Drains nodes of a Slurm cluster before they are terminated
 description:
   - Runs on the master. Drains the nodes, so that no new job starts on them, and lists the jobs that are still running there.
-  - Does nothing on a host without C(slurmctld), and for nodes that are not in the queue.
+  - Does nothing on a host without C(slurmctld), and ignores nodes that are not in the queue.
   - The module M(deeplearning.cluster.slurm) resumes nodes that this module has drained and that are members of the cluster.
 extends_documentation_fragment: deeplearning.cluster.queue.drain
 author:

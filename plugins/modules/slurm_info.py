@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_info
 version_added: 0.2.0
-short_description: Reads a host's hardware and missing packages for Slurm
+short_description: Returns a host's hardware and the packages that it lacks for Slurm
 description:
   - Runs on the host. Returns the host's hardware, the Slurm packages that the host lacks, and whether the host has the MUNGE key of a
     cluster.

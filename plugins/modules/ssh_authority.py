@@ -26,7 +26,7 @@ options:
     description:
       - V(present) creates the key pair if it does not exist. V(absent) deletes it.
       - V(absent) keeps the key pair and shows a warning if nodes with this cluster name run in a service other than O(node_service).
-      - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel the deletion for 7 days.
+      - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel the deletion within 7 days.
     type: str
     choices: [present, absent]
     default: present
@@ -70,7 +70,7 @@ attributes:
     description: The module shows no differences, because a diff of key pairs would not be meaningful.
     support: none
   idempotent:
-    description: A second run changes nothing, unless O(rotate=true).
+    description: A second run changes nothing, except with O(rotate=true).
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules

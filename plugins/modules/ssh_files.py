@@ -34,7 +34,7 @@ options:
     default: {}
   jump_host:
     description:
-      - Inventory name of the jump host. C(config) uses it for the hosts that Ansible also reaches through a jump host.
+      - Inventory name of the jump host. C(config) uses it for the same hosts that Ansible reaches through a jump host.
     type: str
     required: true
   authority:

@@ -25,7 +25,7 @@ options:
     required: true
   user:
     description:
-      - The login user, who owns the user key. Hosts accept user certificates that this authority has signed only for logins as this user.
+      - The login user, who owns the user key. Hosts accept user certificates of this authority only for logins as this user.
     type: str
     required: true
   authority:
@@ -39,7 +39,7 @@ options:
     type: str
   principals:
     description:
-      - All names and addresses of the host for SSH. The first entry must be the instance ID, because revocation uses this entry.
+      - All names and addresses by which SSH reaches the host. The first entry must be the instance ID, because revocation uses this entry.
     type: list
     elements: str
     required: true
@@ -70,7 +70,7 @@ options:
     default: 10
   renew_days:
     description:
-      - Certificates that expire in less than this number of days are renewed.
+      - Certificates that expire in fewer than this number of days are renewed.
     type: int
     default: 5
   host_certificate:

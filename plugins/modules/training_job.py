@@ -86,8 +86,8 @@ options:
     elements: str
   sync_directory:
     description:
-      - Directory on each host's local disk to which the job's code is copied. The processes run in this directory. If omitted, they run
-        in the job's code directory on the shared storage.
+      - Directory on each host's local disk to which the job's code is copied. The processes run in this directory. Without this option,
+        they run in the job's code directory on the shared storage.
       - Files of an earlier job in this directory are replaced. The module fails if the directory contains other files, or if another
         running job on the host uses it.
     type: str
@@ -249,7 +249,7 @@ options:
       - Seconds without any activity after which the job counts as hanging. Activity is output of a process, an entry in the progress file,
         or a change in the checkpoint directory.
       - The hosts collect the stacks of all processes before they end the attempt. See C(docs/recovery.md).
-      - With V(0), inactivity is not checked, because a script may be silent for hours.
+      - The default V(0) disables this check, because a script may be silent for hours.
     type: int
     default: 0
     version_added: 0.2.0
@@ -257,8 +257,8 @@ options:
     description:
       - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
-        example for an evaluation.
-      - With V(0), the time between steps is not checked.
+        example during an evaluation.
+      - The default V(0) disables this check.
     type: int
     default: 0
     version_added: 0.2.0
@@ -275,7 +275,7 @@ options:
   min_hosts:
     description:
       - Minimum number of hosts with which the job is restarted if hosts are lost. With fewer hosts, the job has fewer training processes.
-      - V(0) means all of the job's hosts, without the O(spares).
+      - V(0) means all of the job's hosts, excluding the O(spares).
     type: int
     default: 0
     version_added: 0.2.0
@@ -297,8 +297,7 @@ options:
     version_added: 0.2.0
   restart_exit_codes:
     description:
-      - Exit statuses of the script after which the job is always restarted, up to O(restarts) times. A repeated error does not end the job
-        if the script exits with one of these statuses.
+      - Exit statuses of the script after which the job is restarted, up to O(restarts) times, even if the same error occurs again.
     type: list
     elements: int
     default: []
@@ -480,7 +479,7 @@ host:
       description: Whether the host has Elastic Fabric Adapters.
       type: bool
 job_state:
-  description: V(running) if the job was started earlier and is still running, otherwise V(new).
+  description: V(running) if the job was started earlier and is still running, or V(new) otherwise.
   returned: when O(state=prepared)
   type: str
   choices: [new, running]

@@ -78,7 +78,8 @@ options:
     default: 60
   since:
     description:
-      - RV(since) of the first run of the module. With this value, the module only waits. The action plugin sets this option.
+      - Value of RV(since) that the first run of the module returned. With this value, the module only waits. The action plugin sets this
+        option.
     type: float
     default: 0.0
   wait:
@@ -88,7 +89,7 @@ options:
     type: int
     default: 5
 notes:
-  - The module needs root privileges, to run the upload as the job's user.
+  - The module needs root privileges to run the upload as the job's user.
 requirements:
   - AWS CLI on the host
 author:
@@ -100,7 +101,7 @@ attributes:
     support: full
   diff_mode:
     support: partial
-    details: Only check mode lists the objects that a run would upload.
+    details: Shows differences only in check mode, as a list of the objects that a run would upload.
   platform:
     support: full
     platforms: posix
@@ -142,7 +143,7 @@ uploaded_size:
   returned: when RV(finished) with O(state=present)
   type: int
 changing:
-  description: Number of files that changed while they were uploaded. A running job is still writing them.
+  description: Number of files that changed while they were uploaded, because a running job is still writing them.
   returned: when RV(finished) with O(state=present)
   type: int
 finished:

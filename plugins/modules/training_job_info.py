@@ -164,8 +164,8 @@ jobs:
           sample: s3://my-results/jobs/digits-1/
         state:
           description:
-            - V(running) during an upload, V(waiting) between two uploads, V(lost) if the export has sent no heartbeat within the
-              timeout, or how the last upload ended.
+            - V(running) during an upload, V(waiting) between two uploads, or V(lost) if the export has sent no heartbeat within the
+              timeout. Otherwise, the result of the last upload.
           type: str
           choices: [running, waiting, succeeded, failed, lost]
         began:
@@ -456,7 +456,7 @@ jobs:
           description: Name of the host, or the rank if its host is not known.
           type: str
         seconds:
-          description: The time of the slowest rank of the host in seconds, which is the median of its last 101 reported times.
+          description: Step time of the host's slowest rank in seconds, which is the median of the rank's last 101 reported times.
           type: float
         slow:
           description: Whether the host needs more than 1.2 times the median of all hosts.
@@ -488,14 +488,14 @@ jobs:
           type: list
           elements: str
         left_out:
-          description: Number of bytes before these lines that were omitted, because the size of a result is limited.
+          description: Number of bytes that were omitted before these lines, because the size of a result is limited.
           type: int
     log_offsets:
       description: Value of O(log_offsets) for the next task.
       returned: with O(log_lines)
       type: dict
     lines:
-      description: Human-readable description of the job. With O(name), the description has several lines, and otherwise one line.
+      description: Human-readable description of the job. The description has several lines with O(name), and one line otherwise.
       type: list
       elements: str
 """

@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: The warnings.
+  description: Warnings about variables that have no effect.
   returned: success
   type: list
   elements: dict

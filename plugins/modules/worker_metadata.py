@@ -78,7 +78,8 @@ options:
     version_added: 0.2.0
   worker_ip_file:
     description:
-      - Path of an additional file with the workers' addresses, one per line in numeric order. EMR-based clusters used such a file.
+      - Path of an additional file with the workers' addresses, one per line in numeric order. Programs that were written for EMR-based
+        clusters read such a file.
     type: path
   state:
     description:

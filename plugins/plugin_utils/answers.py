@@ -179,7 +179,7 @@ class NodeAction(ActionBase):
                 try:
                     answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
                 except (AttributeError, TypeError, RecursionError) as error:
-                    # ansible-core expects nested objects, but a node can return anything.
+                    # ansible-core assumes the structure of a module result, but a node can return anything.
                     return refusal(host, module, f"the response does not have the format of a module result ({clean_line(str(error))})")
                 return self._documented_answer(answer, module, host)
         except MemoryError:

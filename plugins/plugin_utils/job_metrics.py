@@ -35,7 +35,7 @@ class Metric(NamedTuple):
 
 
 class JobMetrics:
-    """The file of one job. `cluster` is the name of the cluster, or empty."""
+    """The metrics file of one job. `cluster` is the name of the cluster, or an empty string."""
 
     def __init__(self, directory: str, job: str, cluster: str) -> None:
         self.path = Path(directory).expanduser().absolute() / f"deeplearning-{job}.prom"

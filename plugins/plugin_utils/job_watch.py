@@ -31,12 +31,12 @@ POLL_SECONDS = 10
 # controller busy.
 PAUSE_SECONDS = 1.0
 
-# Share of the time since the beginning for which new progress is collected on the host before it is shown. Each poll starts a module, which
-# uses CPU time of the host. The longer a job takes, the fewer polls are therefore made, down to one in POLL_SECONDS. New log lines are
+# Time for which new progress is collected on the host before it is shown, as a fraction of the time since the beginning. Each poll starts a
+# module, which uses CPU time of the host. Polls therefore become less frequent over time, down to one every POLL_SECONDS. New log lines are
 # shown at once.
 HOLD_SHARE = 0.05
 
-# Seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
+# Maximum seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
 QUEUE_SECONDS = 120
 
 # Seconds without a new heartbeat after which a line names the host. Processes send a heartbeat every 5 s.

@@ -36,7 +36,7 @@ TERMINAL = keep_terminal()
 
 @contextlib.contextmanager
 def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
-    """Within this context, Ctrl-C calls `notice` in a thread. Yields False if there is no terminal, otherwise True.
+    """Within this context, Ctrl-C calls `notice` in a thread. Yields True if there is a terminal, and False otherwise.
 
     The terminal treats Ctrl-C as an ordinary character within this context, so that Ansible's main process gets no signal.
     """

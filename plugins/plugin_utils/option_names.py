@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 COLLECTION_NAME = "deeplearning.cluster"
 #: Roles that pass the variables of their users to a provisioning module.
 ROLES = (f"{COLLECTION_NAME}.emr_cluster", f"{COLLECTION_NAME}.provision")
-#: Users of roles set these options in the inventory file, or not at all.
+#: Messages keep the names of these options, because users of roles set them in the inventory file, or cannot set them.
 NOT_VARIABLES = ("cluster", "group", "private_key_file", "progress_file")
 #: Each of these options has the same name as a kind of resource. In messages, the key of the resource follows the kind, as in
 #: `placement_group main`.

@@ -99,7 +99,7 @@ def described(step: Mapping[str, Any]) -> str:
 
 
 def _read_step(number: int, value: Any, bases: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return a step and error messages. The step is incomplete if there are any messages."""
+    """Return a step and error messages. The step is incomplete if there are error messages."""
     if not isinstance(value, Mapping):
         return {}, [f"the value is not a dictionary. Use a dictionary with one of {_listed(KINDS)}."]
     errors = [f"unknown key '{clean_line(str(key))}'.{_suggestion(str(key))}" for key in value if key not in ALL_KEYS]
@@ -194,7 +194,7 @@ def _name(value: Mapping[str, Any], kind: str) -> str:
 
 
 def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return environment variables."""
+    """Return the environment variables of a step. Raises _WrongError if a name or a value is not valid."""
     given = value.get(key) if value.get(key) is not None else {}
     if not isinstance(given, Mapping):
         raise _WrongError(f"{key}: the value is not a dictionary. Use a dictionary of variables.")
@@ -205,7 +205,7 @@ def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _secrets(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return environment variables whose values are masked."""
+    """Return the environment variables of a step whose values are masked. Raises _WrongError if a value is too short to be masked."""
     secrets = _variables(value, "secrets")
     for name, secret in secrets.items():
         if 0 < len(secret) < SHORTEST_SECRET:

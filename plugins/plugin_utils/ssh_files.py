@@ -45,7 +45,7 @@ REQUIRED = ("instance_id", "address", "user")
 
 
 class Node(NamedTuple):
-    """How to reach one node with ssh."""
+    """The values that ssh needs to reach one node."""
 
     name: str
     instance_id: str

@@ -39,7 +39,7 @@ done
     [
         ([], "usage: mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]"),
         ([FILE_SYSTEM], "usage: mount_efs.sh FILE_SYSTEM_ID REGION [DIRECTORY]"),
-        (["fs-0123,soft", REGION], "FILE_SYSTEM_ID: 'fs-0123,soft' is not the id of a file system."),
+        (["fs-0123,soft", REGION], "FILE_SYSTEM_ID: 'fs-0123,soft' is not the ID of a file system."),
         ([FILE_SYSTEM, "Virginia"], "REGION: 'Virginia' is not a region."),
         ([FILE_SYSTEM, REGION, "efs"], "DIRECTORY: 'efs' is not an absolute path"),
         ([FILE_SYSTEM, REGION, "/e fs"], "DIRECTORY: '/e fs' is not an absolute path"),

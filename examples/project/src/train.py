@@ -42,7 +42,7 @@ def main() -> None:
     model = DistributedDataParallel(nn.Linear(1, 1).to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
-    # Checkpoints are complete, or hidden by the suffix .tmp. A job with training_job_resume finds the earlier job's checkpoints here.
+    # The suffix .tmp marks a checkpoint as incomplete. A job with training_job_resume finds the earlier job's checkpoints here.
     directory = Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", "checkpoints"))
     directory.mkdir(parents=True, exist_ok=True)
     newest = max(directory.glob("epoch-*.pt"), default=None)

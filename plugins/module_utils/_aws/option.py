@@ -17,7 +17,7 @@ INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
 EMR_CLUSTER = "emr_cluster"
 
-#: The default time that modules wait for one resource, in seconds.
+#: The default maximum time that modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
 #: The name of an option's variable consists of this prefix and the option's name.

@@ -216,7 +216,7 @@ again.</p>
 {% endif %}
 </details>
 {% endfor %}
-<p class="muted">Times are UTC.{% if not over %} The job had not ended when this report was written ({{ end | moment }}).{% endif %}</p>
+<p class="muted">Times are in UTC.{% if not over %} The job had not ended when this report was written ({{ end | moment }}).{% endif %}</p>
 </body>
 </html>
 """
@@ -311,7 +311,7 @@ def check(report: Mapping[str, Any]) -> None:
 
 
 def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
-    """Return, for the template, the time buckets of a job that are not empty, and the seconds of each host in each bucket."""
+    """Return the template's values about goodput: the non-empty time buckets of a job, and the seconds of each host in each bucket."""
     found = job.get("goodput")
     if not found or not found["nodes"]:
         return None

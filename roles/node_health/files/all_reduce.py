@@ -27,13 +27,13 @@ REPEATS = 10
 # Seconds after which an all-reduce has failed, and after which measurements in a pair are not repeated.
 TIMEOUT = 120
 
-# Seconds for which ranks wait for the results of other ranks. A pair measures for up to TIMEOUT. Then it can still agree to repeat,
-# measure, and agree to stop, each for up to TIMEOUT.
+# Seconds for which ranks wait for the results of other ranks. A pair measures for up to TIMEOUT. After that, it can still agree to repeat
+# the measurement, repeat it, and agree to stop. Each of these steps can take up to TIMEOUT.
 SHARE_TIMEOUT = 5 * TIMEOUT
 
 
 def rounds(count: int) -> list[list[tuple[int, int]]]:
-    """Return for each round the pairs of `count` nodes. Two nodes are in the same pair only once (round-robin tournament)."""
+    """Return the pairs of `count` nodes for each round. Two nodes are in the same pair only once (round-robin tournament)."""
     nodes = list(range(count + count % 2))
     found = []
     for _number in range(min(ROUNDS, len(nodes) - 1)):
@@ -62,14 +62,14 @@ def complaints(names: Sequence[str], pairs: Mapping[tuple[int, int], float], tot
         if not rate:
             sentences.append(f"{name}: all-reduce with each other node {failed}.")
         elif rate < share * usual:
-            sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, and the median of all nodes is {usual:.3g} Gbit/s.")
+            sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, but the median of all nodes is {usual:.3g} Gbit/s.")
         elif rate < minimum:
-            sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, and not {minimum:g} Gbit/s.")
+            sentences.append(f"{name}: all-reduce reaches {rate:.3g} Gbit/s, less than the minimum of {minimum:g} Gbit/s.")
     return sentences
 
 
 def bus_bandwidth(size: int, ranks: int, seconds: float) -> float:
-    """Return the bandwidth in Gbit/s that an all-reduce of `size` bytes needs between the ranks, regardless of the number of ranks.
+    """Return the bus bandwidth of an all-reduce of `size` bytes in Gbit/s, which can be compared across numbers of ranks.
 
     Source: the definition of `busbw` in the documentation of nccl-tests.
     """
@@ -96,7 +96,7 @@ class Measurement:
         self.bytes = int(megabytes * (1 << 20))
 
     def group(self, ranks: Sequence[int]) -> Any:
-        """Return a group of these ranks. Each rank has to take part in the creation of each group."""
+        """Return a group of these ranks. All ranks of the job must take part in the creation of each group."""
         return self.distributed.new_group(ranks, timeout=timedelta(seconds=TIMEOUT))
 
     def reduce(self, ranks: int, group: Any) -> float:
@@ -105,7 +105,7 @@ class Measurement:
         fastest, begin = float("inf"), time.perf_counter()
         try:
             for _number in range(REPEATS):
-                # The ranks start each measurement together, and all of them stop after the same one.
+                # The ranks start each measurement together, and stop after the same measurement.
                 spent = self.torch.tensor([time.perf_counter() - begin], device=self.device)
                 self.wait(self.distributed.all_reduce(spent, op=self.distributed.ReduceOp.MAX, group=group, async_op=True))
                 if spent.item() > TIMEOUT:
@@ -121,11 +121,11 @@ class Measurement:
 
     @staticmethod
     def wait(operation: Any) -> None:
-        """Wait for an operation. Raises RuntimeError after TIMEOUT, which gloo itself does only if no data arrive for so long."""
+        """Wait for an operation. Raises RuntimeError after TIMEOUT. gloo itself does so only if no data arrives during this time."""
         operation.wait(timedelta(seconds=TIMEOUT))
 
     def share(self, found: Any) -> list[Any]:
-        """Return what each rank has found."""
+        """Send `found` to all ranks, and return the values from all ranks, in the order of the ranks."""
         everything: list[Any] = [None] * self.size
         self.distributed.all_gather_object(everything, found)
         return everything
@@ -156,8 +156,8 @@ class Measurement:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=64, help="size of the all-reduce (default: %(default)s MiB)")
-    parser.add_argument("--minimum", type=float, default=0, help="lowest sufficient bandwidth of a node, in Gbit/s (default: %(default)s)")
-    parser.add_argument("--share", type=float, default=0.5, help="lowest sufficient share of the median bandwidth (default: %(default)s)")
+    parser.add_argument("--minimum", type=float, default=0, help="minimum bandwidth of a node, in Gbit/s (default: %(default)s)")
+    parser.add_argument("--share", type=float, default=0.5, help="minimum share of the median bandwidth (default: %(default)s)")
     options = parser.parse_args()
     names = [line.split()[0] for line in Path(os.environ["DEEPLEARNING_HOSTFILE"]).read_text().splitlines()]
     measurement = Measurement(options.megabytes)

@@ -46,7 +46,7 @@ def test_a_slow_node_is_named_and_its_partners_are_not(count):
     assert script.complaints(names(count), measured(count), 1.0, 0, 0.5) == []
     for slow in range(count):
         assert script.complaints(names(count), measured(count, slow), 1.0, 0, 0.5) == [
-            f"worker{slow + 1}: all-reduce reaches 1 Gbit/s, and the median of all nodes is 10 Gbit/s."
+            f"worker{slow + 1}: all-reduce reaches 1 Gbit/s, but the median of all nodes is 10 Gbit/s."
         ]
 
 
@@ -148,8 +148,8 @@ def test_the_share_of_the_median_is_an_option():
 def test_all_nodes_can_be_too_slow():
     assert script.complaints(names(2), measured(2), 1.0, 10, 0.5) == []
     assert script.complaints(names(2), measured(2), 1.0, 11, 0.5) == [
-        "worker1: all-reduce reaches 10 Gbit/s, and not 11 Gbit/s.",
-        "worker2: all-reduce reaches 10 Gbit/s, and not 11 Gbit/s.",
+        "worker1: all-reduce reaches 10 Gbit/s, less than the minimum of 11 Gbit/s.",
+        "worker2: all-reduce reaches 10 Gbit/s, less than the minimum of 11 Gbit/s.",
     ]
     assert script.complaints(names(1), {}, 1.0, 11, 0.5) == [], "a single node has no partner"
 

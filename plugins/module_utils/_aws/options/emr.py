@@ -54,11 +54,11 @@ OPTIONS = (
     _option(
         "emr_core_count",
         {"type": "int"},
-        in_place("but a change from 0 or to 0 requires O(emr_replace)"),
+        in_place("but a change from or to 0 requires O(emr_replace)"),
         "Number of core nodes, which store the data in HDFS. Required with O(state=present). With V(0), the master is the only node.",
         "If you decrease the number, EMR terminates the nodes with the highest numbers. EMR waits up to an hour for the containers on"
-        " these nodes, and keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster started with up"
-        " to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
+        " these nodes to finish. EMR also keeps at least as many core nodes as HDFS has copies of each block: by default 1 if the cluster"
+        " started with up to 3 core nodes, 2 with 4 to 9, and 3 with 10 or more.",
     ),
     _option(
         "emr_task_instance_type",
@@ -71,7 +71,7 @@ OPTIONS = (
         {"type": "int", "default": 0},
         IN_PLACE,
         "Number of task nodes, which store no data. If you decrease the number, EMR terminates the nodes with the highest"
-        " numbers, and waits up to an hour for the containers on these nodes.",
+        " numbers, and waits up to an hour for the containers on these nodes to finish.",
         "At most one task group of the cluster may have nodes.",
     ),
     _option(
@@ -93,9 +93,9 @@ OPTIONS = (
         "emr_create_default_roles",
         {"type": "bool", "default": False},
         NOT_STORED,
-        "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole), with the AWS managed policies that C(aws emr"
-        " create-default-roles) attaches, if the cluster uses these roles and the account does not have them. All EMR clusters of the"
-        " account share the roles, so a run never deletes them.",
+        "Whether a run creates C(EMR_DefaultRole) and C(EMR_EC2_DefaultRole) if the cluster uses these roles and the account does not have"
+        " them. The new roles have the AWS managed policies that C(aws emr create-default-roles) attaches. All EMR clusters of the account"
+        " share the roles, so a run never deletes them.",
         "AWS has deprecated these managed policies. If IAM no longer allows them to be attached, create your own roles.",
         "New roles can take a minute to become visible to EMR. If EMR terminates the new cluster for this reason, run the playbook again.",
     ),
@@ -109,16 +109,17 @@ OPTIONS = (
         "emr_subnet_id",
         {"type": "str"},
         REPLACES_EMR_CLUSTER,
-        "ID of the subnet for all nodes. Nodes in a public subnet have public addresses. The VPC needs DNS resolution and DNS hostnames.",
+        "ID of the subnet for all nodes. Nodes in a public subnet have public addresses. DNS resolution and DNS hostnames must be enabled"
+        " in the VPC.",
         "By default, EMR chooses a subnet of the default VPC.",
     ),
     _option(
         "emr_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "IDs of the security groups that EMR manages for the cluster. EMR adds the rules that it needs to the security groups of the"
-        " nodes, but not to the security group for service access.",
-        "In a public subnet, EMR's block public access configuration does not permit security groups that allow traffic from all"
+        "IDs of the security groups that EMR manages for the cluster. EMR adds its rules to the security groups of the nodes, but not to"
+        " the security group for service access.",
+        "In a public subnet, the EMR block public access configuration does not permit security groups that allow traffic from all"
         " addresses, except on the ports that the account permits.",
         "By default, EMR creates the security groups. All clusters in a VPC share these groups, and EMR keeps them when a cluster"
         " terminates.",
@@ -138,8 +139,8 @@ OPTIONS = (
         "emr_additional_security_group_ids",
         {"type": "dict", "default": {}},
         REPLACES_EMR_CLUSTER,
-        "IDs of additional security groups for the nodes, such as a group to which the mount targets of an EFS file system allow access."
-        " Each list can contain at most 4 IDs.",
+        "IDs of additional security groups for the nodes, such as a group from which the mount targets of an EFS file system accept"
+        " traffic. Each list can contain at most 4 IDs.",
         suboptions=(
             Suboption("master", {"type": "list", "elements": "str", "default": []}, "Additional security groups for the master."),
             Suboption(
@@ -188,9 +189,9 @@ OPTIONS = (
     _option(
         "emr_steps",
         {"type": "list", "elements": "dict", "default": []},
-        in_place("by adding steps. A step that was added cannot be changed or removed"),
+        in_place("by adding steps. An added step cannot be changed or removed"),
         "Steps that the cluster runs one after the other. Each step runs once. The name identifies the step, so a new name adds a step.",
-        "A run adds steps, but does not wait until the steps end.",
+        "A run adds steps, but does not wait for them to end.",
         suboptions=(
             Suboption("name", {"type": "str", "required": True}, "Name of the step, which must be unique in the cluster."),
             Suboption("jar", {"type": "str", "default": "command-runner.jar"}, "JAR file of the step."),
@@ -210,7 +211,7 @@ OPTIONS = (
         "emr_replace",
         {"type": "bool", "default": False},
         NOT_STORED,
-        "Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates the cluster,"
-        " whose data on HDFS is lost, and creates a new cluster, which runs all steps.",
+        "Whether a run may replace the EMR cluster to apply changes that EMR does not support in place. The run terminates the cluster"
+        " and creates a new one, which runs all steps. The data on HDFS is lost.",
     ),
 )

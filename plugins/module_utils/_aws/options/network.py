@@ -44,8 +44,8 @@ OPTIONS = (
         IN_THE_NETWORK,
         in_place("but the change applies only to a master that is launched afterwards"),
         (
-            "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless you set"
-            " O(master_public_address=false).",
+            "Subnets of O(vpc_id) with a route to an internet gateway, one for each Availability Zone. Required with O(vpc_id), unless you"
+            " set O(master_public_address=false).",
         ),
     ),
     Option(
@@ -56,7 +56,7 @@ OPTIONS = (
             "but only to add zones, or to remove zones that have no nodes",
             "To use a different subnet in the same zone, delete the cluster (the data is kept) and create it again",
         ),
-        ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
+        ("Subnets of O(vpc_id) for the workers and the shared storage, one for each Availability Zone. Required with O(vpc_id).",),
     ),
     Option(
         "security_group_ids",
@@ -165,9 +165,9 @@ OPTIONS = (
         (NETWORK,),
         in_place("without interrupting the nodes' internet access"),
         (
-            "NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other zones to this"
-            " gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their internet access if one"
-            " zone fails. With V(none), nodes without a public address cannot reach the internet.",
+            "NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones. Traffic from other zones to this gateway"
+            " costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their internet access if one zone"
+            " fails. With V(none), nodes without a public address cannot reach the internet.",
             "This option is not used if O(vpc_id) is set.",
         ),
     ),

@@ -26,7 +26,7 @@ OPTIONS = (
         {"type": "str", "choices": ["master", "workers"], "required": True},
         (NODE_GROUP,),
         SUBJECT,
-        ("The nodes to manage, which are either the master or the workers.",),
+        ("Nodes to manage, either the master or the workers.",),
         whole=False,
     ),
     Option(
@@ -205,7 +205,7 @@ OPTIONS = (
             "Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
             " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
             " the instance type.",
-            "Later runs keep the image that the first run has looked up.",
+            "Later runs keep the image that the first run looked up.",
             "The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.",
         ),
     ),
@@ -342,6 +342,6 @@ OPTIONS = (
         {"type": "str", "default": "ubuntu"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The login user of the image. The login user owns the mount point.",),
+        ("The login user of the image, who also owns the mount point.",),
     ),
 )

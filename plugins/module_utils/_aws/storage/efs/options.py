@@ -40,7 +40,7 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
         (
-            "ID of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing mount targets in"
+            "ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing mount targets in"
             " the cluster's zones. The added mount targets are deleted together with the cluster. If the file system has mount targets in"
             " a different VPC, there must be a route to these mount targets, and nodes mount the file system by its address.",
             "By default, a run creates a file system for the cluster.",

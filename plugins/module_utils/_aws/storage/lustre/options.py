@@ -87,7 +87,7 @@ OPTIONS = (
         {"type": "list", "elements": "dict", "default": []},
         (MODULE,),
         in_place(
-            "and imported files stay on the file system",
+            "but imported files stay on the file system",
             "To change the prefix of a path, remove the path in one run, and add it with the new prefix in the next run",
         ),
         ("S3 prefixes that appear as directories of the cluster's own Lustre file system.",),
@@ -105,8 +105,7 @@ OPTIONS = (
             Suboption(
                 "import_changes",
                 {"type": "bool", "default": True},
-                "Whether existing objects are imported as files, together with later changes and deletions of objects. This setting can be"
-                " changed in place.",
+                "Whether existing objects, and later changes and deletions of objects, are imported. This setting can be changed in place.",
             ),
             Suboption(
                 "export_changes",
