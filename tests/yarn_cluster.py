@@ -1,10 +1,10 @@
-"""A stand-in for YARN: the ResourceManager's REST API, a scheduler, and nodes that really run the containers' commands.
+"""A stand-in for YARN: the ResourceManager's REST API, a scheduler, and nodes that execute the containers' commands.
 
-It behaves as Hadoop's pages "ResourceManager REST API's" and sources say: states, IDs, RemoteException, users in the query, lists that are
-objects if they contain one object, and commands that NodeManagers run as `bash -c "COMMAND"`. The scheduler only knows memory. The
-distributed shell's ApplicationMaster is the program `MASTER`, which the command runs in place of Java.
+The following details match Hadoop's page "ResourceManager REST API's" and Hadoop's sources: states, IDs, RemoteException, users in the
+query, lists that are objects if they contain one object, and commands that NodeManagers run as `bash -c "COMMAND"`. The scheduler considers
+only memory. The distributed shell's ApplicationMaster is the program `MASTER`, which the command runs in place of Java.
 
-Run as a program on a host, it reads its nodes from a JSON file, and runs containers as another user through SSH.
+As a program on a host, the stand-in reads its nodes from a JSON file, and runs containers as another user over SSH.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Container:
 
 @dataclasses.dataclass
 class Application:
-    """An application, as it was submitted, and what became of it."""
+    """An application: the request that submitted it, its containers, and its outcome."""
 
     identity: str
     user: str
@@ -169,7 +169,7 @@ class YarnCluster:
         return node.memory - used if node.state == "RUNNING" else 0
 
     def advance(self, application: Application) -> None:
-        """Start what fits, and notice what has ended."""
+        """Start containers for which there is space, and record which containers and applications have ended."""
         for each in application.live:
             each.status = each.process.poll()
         if not application.containers:
@@ -326,7 +326,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def launch_script(command: str, environment: dict[str, str], logs: str) -> str:
-    """Return the script in which a NodeManager puts a command, with the words that it replaces."""
+    """Return the script that a NodeManager writes for a command. The script contains the values of placeholders in the command."""
     for word, value in {"<LOG_DIR>": logs, "{{JAVA_HOME}}": "$JAVA_HOME", "{{HADOOP_YARN_HOME}}": "$HADOOP_YARN_HOME"}.items():
         command = command.replace(word, value)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
@@ -357,7 +357,7 @@ def local_node(name: str, folder: Path, memory: int = 12288, cores: int = 4) -> 
 
 
 def remote_node(name: str, host: str, user: str, memory: int = 12288, cores: int = 4) -> Node:
-    """Return a node whose containers run as a user on another host, in a unit of their own. `/opt/hadoop` contains `java` and `yarn`."""
+    """Return a node whose containers run as a user on another host, each in its own unit. `/opt/hadoop` contains `java` and `yarn`."""
 
     def start(identity: str, command: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         variables = {**environment, "JAVA_HOME": "/opt/hadoop", "HADOOP_YARN_HOME": "/opt/hadoop"}

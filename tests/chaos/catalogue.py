@@ -102,7 +102,7 @@ def at_line(error: str, kind: str) -> str:
 
 
 def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "") -> JobFault:
-    """Return a bug that raises an exception at the same step of each attempt."""
+    """Return a fault that is a bug in the script: an exception at the same step of each attempt."""
     return JobFault(
         f"bug_{kind}",
         "script",
@@ -141,7 +141,7 @@ def cut(kind: str, description: str, causes: Sequence[str], noticed: str) -> Job
 
 
 def with_spare(name: str, where: str, description: str, injector: str, /, **changes: Any) -> JobFault:
-    """Return a fault of a job on three hosts that has a spare. The number of ranks does not change."""
+    """Return a fault in a job that has three hosts and a spare. The number of ranks does not change."""
     found = {"ranks": RANKS - 1, "replaced": True, "alone": True, **changes}
     return JobFault(name, where, description, injector, options={"spares": 1, **found.pop("options", {})}, **found)
 
@@ -224,7 +224,7 @@ JOB_FAULTS = (
     JobFault(
         "supervisor_sigstop",
         "supervisor",
-        "a supervisor is suspended until the job continues without its host",
+        "a supervisor is suspended until the job continues without the supervisor's host",
         "processes.suspend_supervisor",
         causes=(LOST,),
         noticed=HOST,
@@ -426,7 +426,7 @@ JOB_FAULTS = (
     JobFault(
         "bug_abort",
         "script",
-        "rank 1 aborts, always at the same step. The job first continues without the host",
+        "rank 1 aborts, always at the same step; the job first continues without the host",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ .*SIGABRT",) * 4,
@@ -522,12 +522,12 @@ ENDED = {"pid": "999999", "name": "python3", "suffix": "ended"}
 
 HEALTH_FAULTS = (
     xid(8, "restart", "a GPU stopped processing, and its process is running", **RUNNING),
-    xid(13, "restart", "graphics engine exception of a process that is running", **RUNNING),
-    xid(13, "monitor", "graphics engine exception of a process that has ended", **ENDED),
-    xid(31, "restart", "GPU memory page fault of a process that is running", **RUNNING),
-    xid(31, "monitor", "GPU memory page fault of a process that has ended", **ENDED),
-    xid(32, "restart", "invalid command stream of a process that is running", **RUNNING),
-    xid(39, "restart", "copy engine exception of a process that is running", **RUNNING),
+    xid(13, "restart", "graphics engine exception in a process that is running", **RUNNING),
+    xid(13, "monitor", "graphics engine exception in a process that has ended", **ENDED),
+    xid(31, "restart", "GPU memory page fault in a process that is running", **RUNNING),
+    xid(31, "monitor", "GPU memory page fault in a process that has ended", **ENDED),
+    xid(32, "restart", "invalid command stream in a process that is running", **RUNNING),
+    xid(39, "restart", "copy engine exception in a process that is running", **RUNNING),
     xid(43, "monitor", "an application was terminated after its own error"),
     xid(45, "monitor", "an application was terminated"),
     xid(46, "reboot", "a GPU stopped processing"),
@@ -535,13 +535,13 @@ HEALTH_FAULTS = (
     xid(62, "reboot", "micro-controller halt"),
     xid(63, "monitor", "a memory row was remapped"),
     xid(64, "replace", "a memory row could not be remapped"),
-    xid(68, "restart", "video engine exception of a process that is running", **RUNNING),
-    xid(69, "restart", "graphics engine class error of a process that is running", **RUNNING),
+    xid(68, "restart", "video engine exception in a process that is running", **RUNNING),
+    xid(69, "restart", "graphics engine class error in a process that is running", **RUNNING),
     xid(74, "reboot", "NVLink error"),
     xid(79, "replace", "GPU has fallen off the bus"),
     xid(92, "monitor", "many single-bit ECC errors"),
-    xid(94, "restart", "contained memory error of a process that is running", **RUNNING),
-    xid(94, "monitor", "contained memory error of a process that has ended", **ENDED),
+    xid(94, "restart", "contained memory error in a process that is running", **RUNNING),
+    xid(94, "monitor", "contained memory error in a process that has ended", **ENDED),
     xid(95, "reboot", "uncontained memory error"),
     xid(109, "reboot", "context switch timeout"),
     xid(110, "reboot", "security fault"),
@@ -688,7 +688,7 @@ HEALTH_FAULTS = (
     health(
         "efa_missing",
         "EFA",
-        "the operating system has one EFA adapter fewer than are attached",
+        "the operating system detects one EFA adapter fewer than the instance has",
         "shell",
         "efa",
         "replace",

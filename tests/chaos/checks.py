@@ -77,7 +77,7 @@ def inject(host, fault):
 
 
 def wrong_verdicts(cluster, count):
-    """Check healthy hosts at least `count` times. Return the number of checks and the findings. Each check is of one host."""
+    """Check healthy hosts at least `count` times. Return the number of checks and the findings. One check examines one host."""
     prepare(cluster)
     checks, wrong = 0, []
     while checks < count:

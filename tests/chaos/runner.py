@@ -152,5 +152,5 @@ def undisturbed(steps, ranks=RANKS):
 
 
 def undisturbed_job(fault):
-    """Return the arguments with which `undisturbed` does what the job does into which the fault is injected."""
+    """Return the arguments of `undisturbed` for the job with this fault: its numbers of steps and ranks."""
     return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60)), fault.began_with

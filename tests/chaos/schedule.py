@@ -1,4 +1,4 @@
-"""The seeded schedule: which faults a run injects, in which order."""
+"""The seeded schedule: which faults a run injects, and in which order."""
 
 from __future__ import annotations
 

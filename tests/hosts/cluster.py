@@ -20,7 +20,7 @@ CLUSTER = "jobs"
 
 
 class Cluster:
-    """Configured hosts and a way to run plays and jobs on them."""
+    """Configured hosts, and methods that run plays and jobs on them."""
 
     def __init__(self, folder, runtime, hosts):
         self.folder, self.runtime, self.hosts = folder, runtime, hosts

@@ -1,4 +1,4 @@
-"""A script that gives a host a package to install."""
+"""A script that provides a host with a package to install."""
 
 from __future__ import annotations
 

@@ -35,10 +35,11 @@ def wait(condition: Callable[[], object]) -> None:
 
 
 class QueueHosts(Project):
-    """Hosts with two simulated GPUs each (nvidia-smi and device files), and a queue. A subclass knows the queue and its commands.
+    """Hosts with two simulated GPUs each (nvidia-smi and device files), and a queue. A subclass defines the queue and its commands.
 
     `parameters` are variables of the role. `running`, `waiting`, `held` and `ended` are states of jobs, and `ready` is the state of a node.
-    `hold`, `on`, `array` and `one_gpu` are options of a script: hold it, choose its host, run it several times, give it a GPU.
+    `hold`, `on`, `array` and `one_gpu` are options for submitting a script: hold the script, choose its host, run it several times, give it
+    a GPU.
     """
 
     role: str
@@ -215,7 +216,7 @@ def check_turns(turns: list[str], places: int) -> None:
 
 
 def check_that_a_waiting_job_is_stopped(queue: QueueHosts, reason: str, *options: str) -> None:
-    """A training job waits behind another one, for a reason, and is stopped. With the options, a user's job has the same name."""
+    """Stop a training job that waits behind another one. `options` give a user's job the name of the training job."""
     queue.train("first", UNTIL_GO)
     queue.train("second", "exit 1")
     wait(lambda: queue.entries() == {"first": queue.running, "second": queue.waiting})

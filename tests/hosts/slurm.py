@@ -65,7 +65,7 @@ class Slurm(QueueHosts):
         return self.job(self.identity(name), "BatchHost")
 
     def nodes(self) -> dict[str, str]:
-        """Return the state of each node as sinfo shows it, or nothing if slurmctld does not answer.
+        """Return the state of each node as sinfo shows it, or nothing if slurmctld does not respond.
 
         For a moment, a node whose slurmd has just started counts as not responding (`idle*`).
         """

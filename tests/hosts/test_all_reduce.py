@@ -14,7 +14,7 @@ from .cluster import job_cluster
 
 pytestmark = pytest.mark.exhaustive
 
-# The host drops packets beyond this rate in both directions, so TCP slows down. SSH has no limit.
+# The host drops received packets beyond this rate, so TCP slows down in both directions. SSH has no limit.
 TABLE = "inet slow"
 RULES = "tcp dport 22 accept; tcp sport 22 accept; iif lo accept; limit rate over 2 mbytes/second drop;"
 LIMIT = f'nft "table {TABLE} {{ chain input {{ type filter hook input priority 0; policy accept; {RULES} }}; }}"'

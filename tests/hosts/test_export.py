@@ -20,7 +20,7 @@ REGION = "us-east-1"
 BUCKET = "results-of-jobs"
 DESTINATION = f"s3://{BUCKET}/team"
 
-# Creates results and links to files outside the job, and fails.
+# Creates results, creates links to files outside the job, and fails.
 HOSTILE = """
     import os, pathlib, sys
     directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])

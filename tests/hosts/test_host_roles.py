@@ -235,7 +235,7 @@ def test_lost_controller_files_come_back(cluster: Project) -> None:
 
 
 def test_stolen_address_is_refused(cluster: Project) -> None:
-    """The host keys of the machine at the address of worker 2 differ from those that the console showed."""
+    """The host keys of the machine at the address of worker 2 differ from those in the console output."""
     host = cluster.hosts[1]
     ours = "/etc/ssh/deeplearning /etc/ssh/sshd_config.d/40-deeplearning.conf"
     impostor = f"sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* {ours}; sudo ssh-keygen -qA"

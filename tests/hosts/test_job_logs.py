@@ -1,4 +1,4 @@
-"""Running jobs: their logs, status and code, Ctrl-C, and two jobs at once."""
+"""Running jobs: logs, status, code, interruption with Ctrl-C, and two jobs at the same time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def end(cluster, name):
 
 
 class Terminal:
-    """A command on a pseudo-terminal, with methods that read its output and type."""
+    """A command on a pseudo-terminal, with methods that read its output and send input."""
 
     def __init__(self, command, cwd):
         self._main, terminal = pty.openpty()

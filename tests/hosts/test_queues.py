@@ -25,7 +25,10 @@ def restored(queue: QueueHosts) -> None:
 
 
 def test_twenty_jobs_never_share_a_gpu(queue: QueueHosts) -> None:
-    """A user's jobs use one GPU each, training jobs use all GPUs of hosts that the queue chooses. All wait until the first job ends."""
+    """A user's jobs use one GPU each; training jobs use all GPUs of hosts that the queue chooses.
+
+    All jobs wait until the first job ends.
+    """
     queue.train("blocks", UNTIL_GO)
     turn = "echo $(hostname){} $(date +%s.%N) >{}; sleep 2; date +%s.%N >>{}"
     queue.master.ssh("mkdir /efs/turns")

@@ -1,4 +1,4 @@
-"""Training jobs that wait for hosts in YARN, on real hosts. tests/yarn_cluster.py stands in for Hadoop, on the first host."""
+"""Training jobs that wait for hosts in YARN, on real hosts. On the first host, tests/yarn_cluster.py simulates Hadoop."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def node_name(address: str) -> str:
 
 
 class Yarn(QueueHosts):
-    """The hosts as nodes of a YARN cluster. Containers run as the user `yarn`, who has no other rights."""
+    """The hosts as nodes of a YARN cluster. Containers run as the user `yarn`, who has no other permissions."""
 
     role: str = "yarn"
     parameters: dict[str, object] = {}
 
     def install(self) -> None:
-        """Install what the collection and the containers need of Hadoop, and start the stand-in."""
+        """Install the parts of Hadoop that the collection and the containers need, and start the stand-in."""
         address = self.master.private_ip
         site = f"<configuration><property><name>yarn.resourcemanager.hostname</name><value>{address}</value></property></configuration>"
         files = {
@@ -72,7 +72,7 @@ class Yarn(QueueHosts):
         return dict(json.loads(shown)) if shown else None
 
     def applications(self) -> dict[str, dict[str, object]]:
-        """Return the applications by their names."""
+        """Return the applications by name."""
         found = self.ask("apps") or {}
         apps = found.get("apps")
         return {each["name"]: each for each in apps["app"]} if isinstance(apps, dict) else {}
@@ -82,7 +82,7 @@ class Yarn(QueueHosts):
         return {name: str(each["state"]) for name, each in self.applications().items() if each["state"] not in final}
 
     def units(self) -> list[str]:
-        """Return the units and the containers that are left of jobs on all hosts."""
+        """Return the units and containers that jobs have left on all hosts."""
         command = "systemctl list-units --plain --no-legend 'deeplearning_hold-*' 'container_*'"
         return [line for host in self.hosts for line in host.ssh(command).stdout.splitlines()]
 
@@ -157,7 +157,7 @@ def test_a_job_gets_some_hosts_and_others_run_nothing(queue: Yarn) -> None:
 
 @pytest.mark.parametrize("how", ["stop", "kill", "lost"])
 def test_a_running_job_is_stopped(queue: Yarn, how: str) -> None:
-    """By the playbook, by YARN, and if the unit that holds a host is lost."""
+    """The playbook, YARN, or the loss of the unit that holds a host stops the job."""
     name = f"stopped-by-{how}"
     queue.train(name, "sleep 600")
     queue.wait_for_start(name, 3)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Insufficient capacity: alternatives, fewer workers, and restoring the previous state. Also outdated nodes."""
+"""Insufficient capacity: alternatives, fewer workers, restoration of the previous state, and outdated nodes."""
 
 from __future__ import annotations
 

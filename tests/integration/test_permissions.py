@@ -166,7 +166,7 @@ def statements(tool, playbook, action, account=None):
 
 
 def test_reading_mount_targets_reads_their_interfaces(tool):
-    """EFS requires this permission from the caller (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
+    """EFS requires this permission from the caller. Source: EFS API Reference, DescribeMountTargetSecurityGroups (aws.md, B2)."""
     for playbook in ("validate", "provision", "train", "destroy"):
         assert statements(tool, playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
 

@@ -189,7 +189,7 @@ def test_without_shared_storage(cloud, run, definition, name):
     told = "so jobs run only on the master and not on the 2 other nodes. Set efs: true or lustre: true, or worker_count: 0."
     assert told in str(warning)
 
-    # With a file system added, the running nodes are outdated
+    # After a file system is added, the running nodes are outdated
     more = run("cluster", **{**definition, "worker_count": 0})
     assert ("create", "file_system main") in steps(more)
     assert {change["kind"] for change in more["deferred"]} == {"launch_template", "nodes"}

@@ -118,7 +118,7 @@ def test_each_cloud_has_a_token_of_its_own(cloud: LocalCloud, tmp_path: Path) ->
 
 
 def test_nobody_else_can_read_what_the_cloud_keeps(tmp_path: Path) -> None:
-    """Files are private whatever the umask is."""
+    """Files are private, regardless of the umask."""
     home, before = tmp_path / "home", os.umask(0)
     try:
         with LocalCloud(home, hosts=False) as cloud:

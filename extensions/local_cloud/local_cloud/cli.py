@@ -122,7 +122,7 @@ HELP = {
     "env": "print shell exports that point AWS tools to the local cloud",
     "shell": "open a shell in which AWS tools use the local cloud",
     "network": "print an address range that is unused on this machine, for the VPC of another cluster",
-    "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
+    "operator": "create an IAM user with the policies in the given files, and print its access key as shell exports",
     "image": "build the node image and the framework environments",
 }
 

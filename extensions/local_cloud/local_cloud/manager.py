@@ -74,7 +74,7 @@ class CloudManager:
         *,
         new_account: bool = False,
     ) -> bool:
-        """Build the missing image and environments, and start the server.
+        """Build the image and environments that are missing, and start the server.
 
         Return False if the server was already running with all of these environments. Options that are not set keep their values from
         the last start. `environments` are added to the environments of earlier starts. With `new_account`, a new local cloud has the quotas
@@ -100,7 +100,7 @@ class CloudManager:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """Build the missing image and environments of hosts, and return the setup with all of them."""
+        """Build the image and environments of hosts that are missing, and return the setup with all of them."""
         self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()

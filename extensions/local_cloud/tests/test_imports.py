@@ -1,4 +1,4 @@
-"""The modules and packages of the local cloud import each other in one direction."""
+"""The imports among the modules and packages of the local cloud have no cycles."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def epochs(cluster, name):
 
 
 def test_an_elastic_job_goes_on_without_a_host(cluster):
-    # The steps are small, so that the job lasts long enough to lose a host.
+    # The batches are small, so that the job lasts long enough to lose a host.
     arguments = ["--epochs", "30", "--batch-size", "4", "--learning-rate", "0.01"]
     cluster.start("elastic", DIGITS, arguments=arguments, launcher_options={"min_hosts": 2}, **SINGLE)
     wait_until(lambda: len(epochs(cluster, "elastic")) >= 2)

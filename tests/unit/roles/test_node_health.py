@@ -19,7 +19,7 @@ script = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
 def measured(count, *slow, rate=10.0, slow_rate=1.0):
-    """Return the bandwidths of all pairs if these nodes are slow."""
+    """Return the bandwidths of all pairs of nodes in a cluster in which these nodes are slow."""
     pairs = itertools.chain.from_iterable(script.rounds(count))
     return {pair: slow_rate if set(pair) & set(slow) else rate for pair in pairs}
 
@@ -67,7 +67,7 @@ def test_an_all_reduce_across_all_nodes_that_failed_is_an_error():
 
 
 class Distributed:
-    """A torch.distributed whose all-reduces take a number of seconds, and that has two nodes with one rank each."""
+    """A stub of torch.distributed for two nodes with one rank each. Each all-reduce takes `seconds`."""
 
     ReduceOp = SimpleNamespace(MAX="max")
 

@@ -78,7 +78,7 @@ class AwsApi:
         return errors.with_clean_errors(self._answer(call), environ, start, call)
 
     def recorded_calls(self) -> list[dict[str, Any]]:
-        """Return the latest `KEPT_CALLS` API calls, including those with a fault: service, region, action, read_only."""
+        """Return the service, region, action and `read_only` of the latest `KEPT_CALLS` API calls, including calls with faults."""
         return list(self._calls)
 
     def forget_calls(self) -> None:
@@ -164,7 +164,7 @@ class AwsApi:
 
 
 class RequestHandler(MotoRequestHandler):
-    """Sends responses with the time of the local cloud's clock."""
+    """Sets the Date header of responses to the time of the local cloud's clock."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return formatdate((timestamp or time.time()) - CLOUD.delays.clock_lag, usegmt=True)

@@ -1,4 +1,4 @@
-"""The number of instances that each zone has capacity for, by instance type and market."""
+"""The number of instances for which each Availability Zone has capacity, by instance type and market."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that the local cloud keeps in addition to moto's own. All overrides share this state."""
+"""The state that the local cloud keeps in addition to moto's state. All overrides share this state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_DECISIONS = 100_000
 
 
 class CloudState:
-    """State that moto does not keep. Reading and writing this state and moto's state requires `lock`."""
+    """State that moto does not keep. Code that reads or writes this state or moto's state must hold `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

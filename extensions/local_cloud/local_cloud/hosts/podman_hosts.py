@@ -51,8 +51,8 @@ class Container:
 class PodmanHosts:
     """The hosts of one local cloud. Hosts outlive this process, and a new process finds them by their labels.
 
-    `cloud` is the label of the local cloud on this machine. `folder` contains the seeds of hosts, and `file_systems` contains the file
-    systems. `environments` are the folders that hosts see as /opt/<name>.
+    `cloud` is the label of the local cloud on this machine. `folder` contains the cloud-init seeds of hosts, and `file_systems` contains
+    the file systems. `environments` are the folders that hosts see as /opt/<name>.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Emr:
             self.iam.put_role_policy(RoleName=name, PolicyName=name, PolicyDocument=allowed)
 
     def run(self, *actions: tuple[str, ...], core: int = 0, profile: str = "nodes") -> str:
-        """Create a cluster with the given bootstrap actions, each a file and its arguments, and return its ID."""
+        """Create a cluster with the given bootstrap actions, each a file and its arguments. Return the ID of the cluster."""
         counts = {"MASTER": 1, "CORE": core}
         groups = [{"InstanceRole": role, "InstanceType": "m5.xlarge", "InstanceCount": count} for role, count in counts.items() if count]
         identifier: str = self.client.run_job_flow(

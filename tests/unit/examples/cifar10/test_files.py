@@ -19,7 +19,7 @@ def files(example):
 
 
 def record(label, red=1, green=2, blue=3):
-    """Return an image whose first pixel differs from the others in each color."""
+    """Return an image whose first pixel differs from the others in each color channel."""
     return bytes([label]) + b"".join(bytes([value + 100]) + bytes([value]) * 1023 for value in (red, green, blue))
 
 

@@ -1,4 +1,4 @@
-"""Evaluates IAM policies, with pure functions.
+"""Pure functions that evaluate IAM policies.
 
 Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". Elements that are not implemented raise
 `Unsupported` and never count as true or false.
@@ -236,7 +236,7 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 
 
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
-    """Return, for each value of the condition key in the request, whether the value meets the condition. A pattern is None if it contains
+    """For each value of the condition key in the request, return whether the value meets the condition. A pattern is None if it contains
     variables that the request does not set.
     """
     compare, negated = OPERATORS[name]

@@ -273,8 +273,8 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     if call.action in CREATED_BY_IAM:
         kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # Calls that add a role to an instance profile, or remove it, also contain RoleName. For these calls, the resource is the instance
-    # profile.
+    # Calls that add a role to an instance profile or remove a role from one also contain RoleName. For these calls, the resource is the
+    # instance profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):

@@ -22,7 +22,7 @@ def market(data: dict[str, Any]) -> str:
 
 
 def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int) -> list[CapacityReservation | None]:
-    """Return, for each instance, the Capacity Reservation that it uses, or None. Raises the EC2 error that prevents the launch."""
+    """For each instance, return the Capacity Reservation that it uses, or None. Raises the EC2 error that prevents the launch."""
     instance_type, zone, kind = data["InstanceType"], subnet.availability_zone, market(data)
     if instance_type not in offered(backend.region_name, zone):
         raise EC2ClientError(
@@ -43,7 +43,7 @@ def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int)
 
 
 def largest_count(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
-    """Return the largest number of instances between `least` and `wanted` that EC2 admits, or `least` if EC2 admits none of them."""
+    """Return the largest number of instances between `least` and `wanted` that EC2 admits, or `least` if EC2 admits no such number."""
     for count in range(wanted, least, -1):
         try:
             admit(backend, data, subnet, count)

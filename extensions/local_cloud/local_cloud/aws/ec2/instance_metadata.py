@@ -18,7 +18,7 @@ from ..context import ACCOUNT, CLOUD, instances
 TOKEN_PATH = "/latest/api/token"
 LONGEST_TOKEN = 21600  # seconds
 SESSION = timedelta(hours=6)
-# The time between the renewal of credentials and their expiration.
+# Credentials are renewed when they expire within this time.
 RENEWAL_MARGIN = timedelta(minutes=15)
 
 Tree = dict[str, Any]
@@ -68,7 +68,7 @@ class InstanceMetadata:
         return HTTPStatus.OK, token
 
     def _tree(self, instance: Any) -> Tree:
-        """Return the metadata as nested dictionaries. For a value that is expensive to compute, they contain a function."""
+        """Return the metadata as nested dictionaries. Values that are expensive to compute are functions."""
         hostname = f"ip-{instance.private_ip.replace('.', '-')}.ec2.internal"
         metadata: Tree = {
             "ami-id": instance.image_id,

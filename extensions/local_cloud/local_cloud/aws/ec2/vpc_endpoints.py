@@ -1,4 +1,4 @@
-"""VPC endpoints of types Interface and Gateway."""
+"""VPC endpoints of the types Interface and Gateway."""
 
 from __future__ import annotations
 
@@ -230,9 +230,7 @@ def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], s
 
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
-    """Return the endpoint services of AWS, built from a list of names. To build this list, moto would load backends that require more
-    packages.
-    """
+    """Return the endpoint services of AWS. moto's own method would load backends that require additional packages."""
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region] if is_availability_zone(zone)]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):

@@ -120,7 +120,7 @@ def _permits(rule: Any, port: int) -> bool:
 
 
 def encryption_key(backend: FSxBackend, request: dict[str, Any]) -> str | None:
-    """Return the ARN of the KMS key of a persistent file system, or None for other types, which use Amazon's keys."""
+    """Return the ARN of the KMS key of a persistent file system, or None for a scratch file system, which uses Amazon's key."""
     given = request.get("KmsKeyId")
     if not deployment_type(request).startswith("PERSISTENT"):
         if given:

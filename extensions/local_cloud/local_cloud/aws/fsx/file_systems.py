@@ -53,7 +53,7 @@ class LustreFileSystem(LifeCycle):
         return str(self.lustre["MountName"])
 
     def become_available(self) -> None:
-        """Complete the creation or the update, and apply the values of updates."""
+        """Complete the creation or the update, and apply the updated values."""
         super().become_available()
         for action in self.actions:
             if self.life_cycle_state == "available" and action["Status"] == "IN_PROGRESS":
@@ -172,7 +172,7 @@ def _lustre(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     deployment = deployment_type(request)
     defaults = {"WeeklyMaintenanceStartTime": "2:05:00", "DataCompressionType": "NONE", "CopyTagsToBackups": False}
     lustre = {**defaults, **{name: value for name, value in given.items() if name not in REPOSITORY}, "DeploymentType": deployment}
-    # All file systems of the first deployment type have the same mount name.
+    # All SCRATCH_1 file systems have the same mount name.
     unique = "".join(random.choices(string.ascii_lowercase + string.digits, k=8))
     lustre["MountName"] = "fsx" if deployment == "SCRATCH_1" else unique
     if deployment.startswith("PERSISTENT"):

@@ -13,7 +13,7 @@ POLL = 0.05
 
 
 class HeldCall:
-    """A held call."""
+    """A call that is held until it is resumed or its client disconnects."""
 
     def __init__(self, call: Call, stage: str) -> None:
         self.call = call

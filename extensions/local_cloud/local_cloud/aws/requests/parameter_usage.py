@@ -23,7 +23,7 @@ PAGING = {"Marker", "MaxItems", "MaxRecords", "MaxResults", "NextToken"}
 
 
 class Record:
-    """Parameters that were sent and that were read, by API call, such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
+    """The parameters sent and the parameters read, by API call, such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 class Body(str):
-    """The JSON body of a request. It records lookups."""
+    """The JSON body of a request, which records lookups."""
 
     call = ""
 
@@ -177,9 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. moto looks up all parameters of the request for this, so only lookups of pagination parameters count as
-    reading.
-    """
+    """Serialize a response. This looks up all parameters of the request, so only lookups of pagination parameters count as reading."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -188,7 +186,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, in which parameters have different names than in botocore."""
+    """The query or the path of a request, whose parameters have different names in botocore."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

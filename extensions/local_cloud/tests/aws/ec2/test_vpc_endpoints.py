@@ -1,4 +1,4 @@
-"""VPC endpoints: their requests are validated, they have network interfaces and routes, and their deletion takes time."""
+"""VPC endpoints: validation of requests, network interfaces, routes, and delayed deletion."""
 
 from __future__ import annotations
 

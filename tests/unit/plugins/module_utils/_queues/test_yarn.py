@@ -66,7 +66,7 @@ def test_a_job_requests_whole_hosts():
 
 
 def test_the_command_writes_the_containers_command_in_javas_format(tmp_path):
-    """The program `java` is called with the class path, in the way in which a NodeManager calls commands."""
+    """The test runs the command as a NodeManager does. The command calls `java` with the class path."""
     (tmp_path / "bin").mkdir()
     for name, text in (("java", 'printf "%s\\n" "$@"'), ("yarn", "echo '/etc/hadoop/conf:/usr/lib/hadoop/*'")):
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -233,7 +233,7 @@ def test_other_applications_are_not_read(changes):
 
 
 def test_only_applications_with_the_tag_of_the_job_belong_to_it():
-    """Everybody can read the tags of an application, and use them in another one."""
+    """Everybody can read the tags of an application, and use them in another application."""
     is_own = yarn.is_proven({"digits": "n", "unknown": ""})
     good = application()
     assert yarn.read_entries(apps(good), "", is_own)["digits"].id == FIRST

@@ -23,7 +23,7 @@ def clock(monkeypatch):
 
 @pytest.fixture(params=[False, True], ids=["file", "terminal"])
 def screen(request, clock, monkeypatch):
-    """Returns a screen in the stage `Run`, with the list of its written texts as `written`."""
+    """Returns a screen in the stage `Run`. Its attribute `written` lists the texts that it has written."""
     monkeypatch.setattr(module.sys.stdout, "isatty", lambda: request.param, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     written = []
@@ -36,7 +36,7 @@ def screen(request, clock, monkeypatch):
 
 
 def after(screen, clock, *seconds):
-    """Return what is written after each of these numbers of seconds of silence."""
+    """Return the texts that are written during a silence, if the screen is updated after each of these numbers of seconds."""
     began, screen.written[:] = clock.now, []
     for each in seconds:
         clock.now = began + each

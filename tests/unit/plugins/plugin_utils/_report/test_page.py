@@ -15,7 +15,7 @@ VOID = {"meta", "img"}
 
 
 class Outline(HTMLParser):
-    """Parses a page: which elements it contains, what it loads, and whether elements are closed in the right order."""
+    """Parses a page and records its elements and what it loads. Elements must be closed in the right order."""
 
     def __init__(self, text):
         super().__init__()

@@ -69,7 +69,7 @@ def test_a_departure_has_its_cause_and_its_replacement():
 
 
 def test_an_instance_launched_before_the_departure_is_no_replacement():
-    """A group may detect only minutes later that an instance was terminated. Until then, the group does not replace the instance."""
+    """A group may take minutes to detect that an instance was terminated. Until then, the group does not replace the instance."""
     a, b, c = (f"i-0000000{number}" for number in "abc")
     found = [activity(f"Launching a new EC2 instance: {each}", days=day) for day, each in enumerate((a, b, c))]
     assert departures(found, {a}, {b, c}) == [{"instance_id": a, "cause": "", "replacement": ""}]

@@ -11,7 +11,7 @@ BOX, LID = Address("box", "main"), Address("lid", "main")
 
 
 class Shelf:
-    """Records, in order, the operations on resources of the kinds below."""
+    """Records the operations on resources of the kinds below, in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

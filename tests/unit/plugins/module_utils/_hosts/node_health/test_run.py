@@ -129,7 +129,7 @@ def test_some_checks_can_be_waited_for_first():
 
 
 def test_checks_hold_none_of_the_files_of_the_connection(tmp_path):
-    """ssh waits until the last process that has the connection's files open has ended."""
+    """ssh waits until all processes that have the connection's files open have ended."""
 
     def read(_node):
         return [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]

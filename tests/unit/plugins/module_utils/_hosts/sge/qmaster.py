@@ -12,7 +12,10 @@ class ExitError(Exception):
 
 
 class Module:
-    """Records commands and the files that they read. `answers` are outputs, or exit status and error, by command. Others print nothing."""
+    """Records commands and the files that they read.
+
+    `answers` contains the output, or the exit status and the error, of commands. Other commands succeed without output.
+    """
 
     def __init__(self, answers=None, *, check_mode=False, **params):
         self.answers, self.check_mode, self.params = answers or {}, check_mode, params

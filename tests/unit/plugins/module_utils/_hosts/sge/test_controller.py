@@ -25,7 +25,7 @@ PARAMS = {
 
 @pytest.fixture
 def no_wait(monkeypatch):
-    """Let each poll take 50 s."""
+    """Make each poll take 50 s of simulated time."""
     clock = itertools.count(step=50)
     monkeypatch.setattr(services.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(services.time, "sleep", lambda _seconds: None)
@@ -137,7 +137,7 @@ def test_a_removed_node_loses_its_rights_first(check_mode):
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """A host with the unit of qmaster, which runs. Return the folder that takes the place of the units' folder."""
+    """A host on which the unit of qmaster is active. Returns the folder that replaces the folder of systemd units."""
     (tmp_path / "sge_qmaster.service").touch()
     monkeypatch.setattr(controller.hosts, "unit_path", lambda unit: str(tmp_path / unit))
     monkeypatch.setattr(controller.services, "find_service", lambda _module, _unit: Service(True, True))

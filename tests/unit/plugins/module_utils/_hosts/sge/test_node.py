@@ -26,7 +26,7 @@ def module(*nodes, queue=False, answer=HOST, **options):
 
 @pytest.fixture
 def written(monkeypatch):
-    """The contents of the files that the module writes on the host demo-worker2, by their paths."""
+    """The contents of the files that the module writes on the host demo-worker2, by path."""
     found = {}
 
     def converge(_module, files):

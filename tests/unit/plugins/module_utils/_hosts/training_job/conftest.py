@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 @pytest.fixture(autouse=True)
 def no_processes(monkeypatch):
-    """Hide the processes of the containers on this machine, where a job can have the same name as the job of a test."""
+    """Hide the processes in this machine's containers, because a job there can have the same name as a test's job."""
     monkeypatch.setattr(systemd, "processes", lambda job: [])
 
 

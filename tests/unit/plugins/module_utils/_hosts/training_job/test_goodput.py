@@ -1,4 +1,4 @@
-"""Tests of determining, from a job's files, how its hosts spent their time."""
+"""Tests of determining how a job's hosts spent their time, based on the job's files."""
 
 from __future__ import annotations
 

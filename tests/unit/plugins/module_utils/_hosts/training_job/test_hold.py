@@ -28,7 +28,7 @@ def job(paths, tmp_path):
 
 @pytest.fixture
 def scontrol(tmp_path, monkeypatch):
-    """Return a function that sets what `scontrol show hostnames` shows."""
+    """Return a function that sets the output of `scontrol show hostnames`."""
 
     def show(*names, status=0):
         program = tmp_path / "scontrol"

@@ -27,7 +27,7 @@ SHOWN_HOSTS = "\n".join(HOSTS)
 
 
 class Slurm:
-    """Answers Slurm's commands. `own` and `waiting` contain what squeue shows, and `hosts` contains what sinfo shows."""
+    """A stub of Slurm's commands. `own` and `waiting` are outputs of squeue, and `hosts` is the output of sinfo."""
 
     def __init__(self, own="", waiting="", hosts=SHOWN_HOSTS, errors=()):
         self.outputs = {"--user=root": own, "--states=PENDING": waiting, "--Node": hosts}
@@ -119,7 +119,7 @@ def test_a_job_is_submitted_once(paths):
 
 
 def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
-    """A queue may take long to respond."""
+    """A queue may take a long time to respond."""
     os.makedirs(paths.status)
     monkeypatch.setattr(systemd, "PATIENCE", 0)
     slurm = Slurm()

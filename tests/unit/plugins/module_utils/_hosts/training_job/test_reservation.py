@@ -1,4 +1,4 @@
-"""Tests of the unit that runs a job when YARN has reserved its hosts. The containers really run, on the nodes of tests/yarn_cluster.py."""
+"""Tests of the unit that runs a job after YARN has reserved the job's hosts. tests/yarn_cluster.py runs the containers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def job(paths, tmp_path, monkeypatch):
 
 @pytest.fixture
 def runs(monkeypatch, units):
-    """The hosts of the job that was run on this host. The unit on each host ends with the job."""
+    """The hosts of each job that was run. After a job, no host has an active unit."""
     found = []
 
     def run(self):
@@ -251,7 +251,7 @@ def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypa
 
 
 def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_path):
-    """With the functions that are the same for all queues."""
+    """The test uses the functions that all queues share."""
     monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(queue, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
     queue.check(hold.run, "yarn", HOSTS, "/m")
@@ -284,7 +284,7 @@ def test_a_job_without_a_key_is_refused(cluster, job):
 
 
 def test_an_application_that_somebody_else_has_submitted_starts_nothing(cluster, job, runs, monkeypatch):
-    """Its name, type, user and tags are those of the job's own application, which had to be submitted for this."""
+    """The application has the same name, type, user and, finally, tags as the job's own application."""
     own = submit(job)
     cluster.kill(own)
     tags = cluster.applications.pop(own).context["application-tags"]
@@ -330,7 +330,7 @@ def test_a_unit_stays_with_its_first_application(cluster, job):
 
 
 def test_parameters_stay_while_the_jobs_own_application_waits(cluster, job):
-    """Whatever other applications have the same name."""
+    """Other applications with the same name have no effect."""
     os.utime(job.directory, (0, 0))
     own = submit(job)
     wait_until(lambda: cluster.applications[own].shown()["runningContainers"] == 4)
@@ -419,7 +419,7 @@ def test_a_waiting_unit_ends_even_if_yarn_does_not_respond(job, monkeypatch):
 
 
 def test_only_a_child_process_reads_the_jobs_records(job, monkeypatch):
-    """The storage may not respond, and the job's user can write to it."""
+    """The storage might not respond, and the job's user can write to it."""
     unit = reservation.Reservation(job)
     monkeypatch.setattr(records, "read_records", lambda _paths: pytest.fail("read by root"))
     monkeypatch.setattr(resource_manager, "send", lambda *_: (0, '{"app": {"finalStatus": "FAILED", "diagnostics": "x\\ny."}}', ""))

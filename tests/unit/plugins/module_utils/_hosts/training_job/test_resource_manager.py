@@ -1,4 +1,4 @@
-"""Tests of requests to the ResourceManager, which tests/yarn_cluster.py stands in for."""
+"""Tests of requests to the ResourceManager, which tests/yarn_cluster.py simulates."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_resource_manager_that_does_not_respond(configure):
 
 @pytest.fixture
 def respond(configure):
-    """Return a function that answers the next request with these bytes, one after the other if there is a pause between them."""
+    """Return a function that answers the next request with the given bytes: all at once, or one by one if a pause is given."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         configure(**{"webapp.address": address})

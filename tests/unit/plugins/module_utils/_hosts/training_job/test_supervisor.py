@@ -537,7 +537,7 @@ class Simulation:
 
 @pytest.fixture
 def make_watch(make_spec, monkeypatch):
-    """Returns a function that creates what a supervisor of a job that detects hangs polls with. Stacks are collected at once."""
+    """Returns a function that creates the `Watch` of a supervisor whose job detects hangs. Collecting stacks takes no time."""
     monkeypatch.setattr(supervisor.threading, "Thread", lambda target, **_options: types.SimpleNamespace(start=target))
     monkeypatch.setattr(supervisor.stacks, "collect", lambda *_arguments: [])
 
@@ -548,7 +548,7 @@ def make_watch(make_spec, monkeypatch):
     return make
 
 
-# The time of the last step, in relation to the polls.
+# The time of the last step. The values differ in their distance from the next poll.
 @pytest.mark.parametrize("hangs_at", [1020.0, 1020.4, 1020.9, 1021.3, 1021.9])
 @pytest.mark.parametrize("step", [0.1, 1.3])
 def test_a_hang_is_noticed_in_three_median_steps_and_ten_seconds(make_watch, tmp_path, monkeypatch, hangs_at, step):
