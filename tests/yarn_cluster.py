@@ -58,7 +58,7 @@ while True:
 
 @dataclasses.dataclass
 class Node:
-    """A node: its name, its resources, and how to start and kill a container there."""
+    """The name and resources of a node, and functions that start and kill a container on it."""
 
     name: str
     memory: int

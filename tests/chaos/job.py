@@ -34,8 +34,9 @@ OPTIONS = {
 
 
 class Job:
-    """A job with one rank on each of the first `ranks` hosts. `injected` is the time at which the fault began, by the clock of this
-    machine, which the hosts share.
+    """A job with one rank on each of the first `ranks` hosts.
+
+    `injected` is the time at which the fault began, according to the clock of this machine.
     """
 
     def __init__(self, cluster, name, seed, ranks=RANKS):
@@ -128,7 +129,7 @@ class Job:
             return [line for lines in pool.map(listed, self.hosts()) for line in lines]
 
     def wait_for_end(self):
-        """Return whether all units of the job have ended before a timeout."""
+        """Wait until all units of the job have ended. Return False after a timeout."""
         try:
             wait_until(lambda: not self.units(), PATIENCE, 1.0)
         except TimeoutError:

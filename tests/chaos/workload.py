@@ -73,7 +73,7 @@ class Ranks:
         return [json.loads(line) for line in lines]
 
     def sum(self, values):
-        """Return the sums of the values of all ranks, in the order of the ranks."""
+        """Return the element-wise sums of the values of all ranks."""
         if self.rank:
             self.send(values)
             return self.receive()[0]

@@ -205,7 +205,7 @@ def add_gpus(host: BareHost) -> None:
 
 
 def check_turns(turns: list[str], places: int) -> None:
-    """Check that the intervals of each place, given as place, start and end, do not overlap, and that there are `places` places."""
+    """Check that the intervals of each place do not overlap, and that there are `places` places. `turns` lists place, start and end."""
     uses: dict[str, list[tuple[float, float]]] = {}
     for place, start, end in zip(turns[::3], turns[1::3], turns[2::3], strict=True):
         uses.setdefault(place, []).append((float(start), float(end)))
@@ -237,7 +237,7 @@ def check_that_a_waiting_job_is_stopped(queue: QueueHosts, reason: str, *options
 
 
 def check_that_a_running_job_is_stopped(queue: QueueHosts, how: str) -> None:
-    """A running job is stopped by the playbook (`stop`), by the queue (`cancel`), and when the process that holds a host dies (`kill`)."""
+    """Stop a running job: with the playbook (`stop`), with the queue (`cancel`), or by killing the process that holds a host (`kill`)."""
     name = f"stopped-by-{how}"
     queue.train(name, UNTIL_GO)
     wait(lambda: queue.entries() == {name: queue.running})

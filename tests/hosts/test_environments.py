@@ -73,7 +73,7 @@ def write_sources(folder):
 
 
 def play(cluster, requirements, *arguments, job=None, **variables):
-    """Run the role with requirements given as text. If `job` is given, run a job with these variables afterwards."""
+    """Run the role with requirements given as text. If `job` is given, run a job with the variables in `job` afterwards."""
     settings = {"name": "tiny", "find_links": ["/efs/wheels"], **variables}
     if requirements:
         (cluster.folder / "requirements.txt").write_text(requirements)

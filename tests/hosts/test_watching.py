@@ -1,4 +1,4 @@
-"""Tools with which people watch a job and its results: TensorBoard through a tunnel, and the report."""
+"""Tools for watching a job and its results: TensorBoard through a tunnel, and the report."""
 
 from __future__ import annotations
 

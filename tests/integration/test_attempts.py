@@ -26,7 +26,7 @@ def _room_for_the_next(cloud, run, name):
 
 
 def has_policy(efs, file_system):
-    """Return whether EFS shows the policy of a file system. EFS may show the policy only after a run that does not wait has ended."""
+    """Return whether EFS shows the policy of a file system. If a run does not wait, EFS may show the policy only after the run."""
     try:
         return bool(efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
     except efs.exceptions.PolicyNotFound:

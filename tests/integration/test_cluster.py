@@ -206,9 +206,7 @@ def test_a_node_that_has_died_is_replaced_by_the_next_run(cloud, run, definition
 
 
 def lose(cloud, name, number):
-    """Terminate a worker as if its hardware had failed, and let AWS choose which nodes to terminate, in the same way as in groups that
-    earlier versions of the collection created.
-    """
+    """Terminate a worker as if its hardware had failed, and let AWS choose which nodes to terminate, as in groups of earlier versions."""
     (lost,) = (instance_id for instance_id, its in numbers(cloud, name).items() if its == number)
     cloud.control.kill(lost)
     workers = [item["InstanceId"] for item in group(cloud, name)["Instances"]]

@@ -27,9 +27,7 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
-    """As long as AWS does not see the tags of a new resource, AWS denies API calls that depend on tags, instead of reporting a missing
-    resource.
-    """
+    """While AWS does not see the tags of a new resource, API calls that depend on these tags are denied, instead of failing with "not found"."""
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
     assert run("cluster", **definition)["changed"]
 

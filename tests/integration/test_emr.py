@@ -222,7 +222,7 @@ def other_key(cloud):
 
 
 def test_every_option_has_its_policy():
-    """Each option of the module is either tested in this file or applies to only one run."""
+    """Each option of the module either is tested in this file or applies to only one run."""
     policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
     assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
     assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE

@@ -355,7 +355,7 @@ def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def agrees(predicted: Any, applied: Any) -> bool:
-    """Return whether applied values match predicted ones. "(known after apply)" is any value or, in a list, one or more values."""
+    """Return whether applied values match predicted ones. "(known after apply)" matches any value or, in a list, one or more values."""
     if predicted == KNOWN_AFTER_APPLY:
         return True
     if isinstance(predicted, dict) and isinstance(applied, dict):
@@ -415,7 +415,7 @@ class Tour:
         return results
 
     def rest(self, options: Mapping[str, Any]) -> None:
-        """Verify that a further run has nothing to do."""
+        """Verify that another run has nothing to do."""
         self._cloud.control.forget_calls()
         assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._modules)
         assert self._writes() == []

@@ -43,7 +43,7 @@ def census(cloud, name):
 
 @pytest.fixture(scope="module")
 def expected(cloud, tmp_path_factory):
-    """What census() returns for a cluster that was created without faults, and the write calls of that run."""
+    """The result of census() for a cluster that was created without faults, and the write calls of that run."""
     cloud.control.set_delays(**FAST)
     options = dict(DEFINITION, cluster="undisturbed")
     cloud.control.forget_calls()

@@ -1,11 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Every permission in the shipped policies is necessary: operators who have only a playbook's policy do everything that the playbook can
-do.
+"""Every permission in the shipped policies is necessary, and the policies are sufficient.
 
-The tests compare the actions that AWS checked with those that the policies allow, and the request parameters with those that the
-local cloud reads.
+Operators with only a playbook's policy run everything that the playbook can do. The tests compare the actions that AWS checked with those
+that the policies allow, and the request parameters with those that the local cloud reads.
 """
 
 from __future__ import annotations

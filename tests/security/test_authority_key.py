@@ -105,7 +105,7 @@ def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definit
 
 
 def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definition, name):
-    """If the attached policies cannot be listed either, the validator reports nothing."""
+    """If the simulation is denied and the attached policies cannot be listed, the validator reports nothing."""
     other = adopted_profile(cloud, name)
     profile = adopted_profile(cloud, f"{name}-core", CORE)
     cloud.control.reset()

@@ -230,7 +230,7 @@ def test_the_jobs_user_reads_the_code_and_cannot_change_it(folder, paths):
 
 
 def test_what_the_jobs_user_puts_in_the_way_of_a_second_preparation_is_replaced(folder, paths):
-    """The login user does not follow links that the job's user has created either."""
+    """The login user does not follow links that the job's user has created."""
     install(folder, paths)
     theirs = folder / "theirs"
     theirs.mkdir()

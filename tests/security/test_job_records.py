@@ -1,4 +1,4 @@
-"""The files of jobs are untrusted data: invalid files are skipped and reported, valid files are shown (M4 of the security review)."""
+"""The files of jobs are untrusted data: invalid files are skipped and reported, and valid files are shown (M4 of the security review)."""
 
 from __future__ import annotations
 

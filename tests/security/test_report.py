@@ -98,7 +98,7 @@ def test_what_the_module_cannot_have_sent_is_refused_before_anything_is_drawn(ho
 
 
 def test_the_most_that_the_module_sends_is_drawn(drawn):
-    """Times and steps go up and down. There are more entries than a curve has points, and more values than there are curves."""
+    """Times and steps increase and decrease. There are more entries than a curve has points, and more values than there are curves."""
     entries = [
         (0, {"step": step % 7 + step / 9, "time": START + (step if step < 990 else 1), **{f"value{i}": float(step) for i in range(130)}})
         for step in range(999)

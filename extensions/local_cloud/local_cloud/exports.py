@@ -1,4 +1,4 @@
-"""Exports EFS and FSx file systems to hosts, as long as the file systems exist in the API."""
+"""Exports EFS and FSx file systems to hosts while the file systems exist in the API."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def suspend_supervisor(job):
 
 
 def limit_memory(job):
-    """Limit the memory of the rank with the bug `grow`, which reaches the limit."""
+    """Limit the memory of the rank with the bug `grow`, so that the rank exceeds the limit."""
     job.target = 1
     job.wait_for_step(5)
     if has_unified_memory():

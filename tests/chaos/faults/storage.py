@@ -41,7 +41,7 @@ def stall(job, seconds):
 
 
 def forbid(job):
-    """Take away the permission to write checkpoints until the hosts have detected the fault."""
+    """Remove the permission to write checkpoints until the hosts have detected the fault."""
     job.wait_for_step()
     folder = f"{job.directory}/checkpoints"
     mode = job.cluster.hosts[0].ssh(f"stat -c %a {folder}").stdout.strip()
@@ -53,7 +53,10 @@ def forbid(job):
 
 @contextlib.contextmanager
 def small_disk(path, megabytes):
-    """Mount a file system of this size at a path. A file next to the path contains it. Yield False on a machine without loop devices."""
+    """Mount a file system of this size at a path.
+
+    A file next to the path contains the file system. Yield False on a machine without loop devices.
+    """
     image = path.with_name(f"{path.name}.image")
     path.mkdir(parents=True)
     subprocess.run(["truncate", f"--size={megabytes}M", str(image)], check=True)

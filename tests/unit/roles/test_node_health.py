@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the pairs in which all-reduce is measured, and of the verdict about slow nodes."""
+"""Tests of the pairs of nodes between which all-reduce is measured, and of the verdict about slow nodes."""
 
 from __future__ import annotations
 

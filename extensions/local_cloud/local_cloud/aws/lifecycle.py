@@ -16,7 +16,7 @@ class LifeCycle:
         CLOUD.clock.after(seconds, self.become_available)
 
     def start_update(self, seconds: float) -> None:
-        """Make the resource available again after `seconds`."""
+        """Start an update, and make the resource available again after `seconds`."""
         self.life_cycle_state = "updating"
         CLOUD.clock.after(seconds, self.become_available)
 

@@ -75,7 +75,7 @@ def environment(podman: Podman, image: str, name: str, progress: Progress = prin
 
 
 def digest(names: tuple[str, ...]) -> str:
-    """Return a digest, in twelve hex digits, of the paths and contents of files and folders in the folder of this module."""
+    """Return a digest of the paths and contents of files and folders in this module's folder, as twelve hex digits."""
     total = hashlib.sha256(SUITE.encode())
     for name in names:
         top = SOURCES / name

@@ -1,4 +1,4 @@
-"""Choice of address ranges that nothing else on this machine uses."""
+"""Selection of address ranges that nothing else on this machine uses."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Emr:
         return found
 
     def nodes(self, cluster: str, *roles: str) -> list[BareHost]:
-        """Return the running nodes, the master first."""
+        """Return the running nodes, with the master first."""
         found = self.client.list_instances(ClusterId=cluster, InstanceStates=["RUNNING"], InstanceGroupTypes=list(roles))["Instances"]
         return [BareHost(each["Ec2InstanceId"], each["PrivateIpAddress"], "", self.key, "hadoop") for each in found]
 

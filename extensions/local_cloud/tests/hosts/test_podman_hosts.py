@@ -81,7 +81,7 @@ def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
 
 
 def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
-    """After the host's first process is killed, podman's monitor must free the address of the host without any other help."""
+    """After the host's first process is killed, podman's monitor alone must free the address of the host."""
     host = hosts.second
     inspect = hosts.runtime._podman("inspect", "--format={{.State.Pid}}", hosts.runtime._name(host.name))
     subprocess.run(as_root("kill", "-KILL", inspect.strip()), check=True)

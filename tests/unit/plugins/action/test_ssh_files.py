@@ -21,7 +21,7 @@ def test_a_key_file_that_does_not_exist_is_told_before_a_login(tmp_path):
 
 
 def test_new_directories_are_private(tmp_path):
-    """Before a user's first SSH connection, ~/.ssh does not exist either."""
+    """Before a user's first SSH connection, the directory ~/.ssh does not exist."""
     file = tmp_path / ".ssh" / "deeplearning" / "demo" / "config"
     _write(file, b"Host demo-master\n")
     assert {oct(parent.stat().st_mode & 0o777) for parent in list(file.parents)[:3]} == {"0o700"}

@@ -36,7 +36,7 @@ class DelayedNatGateway(NatGateway):
         CLOUD.clock.after(CLOUD.delays.nat_gateway, self.become_available)
 
     def become_available(self) -> None:
-        """Become available, or fail if the VPC has no internet gateway."""
+        """Change the state to available, or to failed if the VPC has no internet gateway."""
         if self.state != "pending":
             return
         gateways = self.ec2_backend.internet_gateways.values()

@@ -49,7 +49,7 @@ def user_data(public_key: str | None) -> str:
 
 
 class NodeTasks:
-    """A WSGI application on the socket of one host: returns the task of the instance controller, and records the reported outcome."""
+    """A WSGI application on the socket of one host that returns the task of the instance controller and records the reported outcome."""
 
     def __init__(self, instance_id: str) -> None:
         self._instance_id = instance_id

@@ -20,7 +20,7 @@ ACTIVE = ("PENDING", "RUNNING")
 
 
 class Step:
-    """A step: its request and its state."""
+    """The request and the state of a step."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.id = f"s-{random_id()}"

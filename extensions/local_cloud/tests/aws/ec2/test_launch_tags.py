@@ -59,7 +59,7 @@ def test_a_tag_of_the_group_wins_over_that_of_the_template(account: Account) -> 
 
 
 def test_an_interface_that_outlives_its_instance_has_no_tag_of_the_group(account: Account) -> None:
-    """Therefore, a search for remaining resources by tag finds the interface only if the launch template specifies tags for interfaces."""
+    """A search for remaining resources by tag finds the interface only if the launch template specifies tags for interfaces."""
     subnet = account.subnets("a")[0]
     kept = {"NetworkInterfaces": [{"DeviceIndex": 0, "DeleteOnTermination": False}]}
     group = account.group(1, [subnet], account.template(**kept), Tags=[{"Key": "cluster", "Value": "bert", "PropagateAtLaunch": True}])

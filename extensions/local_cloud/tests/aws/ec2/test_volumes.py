@@ -1,4 +1,4 @@
-"""Volumes without a usable KMS key disappear."""
+"""Volumes whose KMS key is not usable disappear."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that check how modules that use AWS exit."""
+"""Tests of the results of modules that use AWS, and of the messages about failed API calls."""
 
 from __future__ import annotations
 

@@ -618,7 +618,7 @@ def test_the_newest_attempt_is_that_with_the_highest_number(job):
 
 @pytest.mark.parametrize("forged", [None, {}, {"rule": "same_hosts", "decided": 1.0, "action": "stop"}])
 def test_an_attempt_counts_only_if_the_one_before_it_was_restarted(job, forged):
-    """Otherwise, an empty directory would hide the attempt that is running."""
+    """If an empty directory counted as an attempt, it would hide the attempt that is running."""
     write(job.following, {**DECISION, "action": "restart"})
     for number in (2, 1023, 1024, 1025):
         os.makedirs(job.of_attempt(number).status)
@@ -639,7 +639,7 @@ def test_decisions_are_read_within_a_limit(job):
 
 
 def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
-    """A job can forge a decision, but not the sentence that readers show."""
+    """A job can forge a decision, but not the sentence that is displayed."""
     forged = {
         **DECISION,
         "action": "stop",
@@ -841,7 +841,7 @@ def test_the_sentence_about_a_failure_names_the_scripts_line():
     ],
 )
 def test_the_sentence_about_a_failure_says_how_the_script_ended(kind, what, alone, tagged):
-    """If a launcher tags the output of ranks, the exit status is the launcher's, so the sentence adds how a rank ended."""
+    """If a launcher tags the output of ranks, the exit status is the launcher's, so the sentence also says how a rank ended."""
     failed = {**ENDED, "exit_code": 1, "cause": {"kind": kind, "what": what}}
     assert records.describe_failure(failed) == f"rank 0 on w1 {alone}"
     assert records.describe_failure({**failed, "tagged": True}) == f"rank 0 on w1 {tagged}"

@@ -29,7 +29,7 @@ HOSTS = ("w1", "w2", "w3")
 
 
 def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False, hosts=HOSTS, spares=0):
-    """Return the decision after the `attempts`. Each is an Attempt, or the cause of a failure without progress."""
+    """Return the decision after the `attempts`. Each of them is an Attempt, or the cause of a failure without progress."""
     policy = policy or Policy(3, 3)
     made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
     return recovery.decide(Situation(made, hosts, available, policy, checkpoint, has_older, spares=spares))

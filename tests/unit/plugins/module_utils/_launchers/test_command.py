@@ -1,4 +1,4 @@
-"""Tests of the launcher command: the same command on every host."""
+"""Tests of the launcher `command`, which runs the same command on every host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of charts of arbitrary values, with suitable units."""
+"""Tests that arbitrary values can be drawn as charts, and that times have suitable units."""
 
 from __future__ import annotations
 

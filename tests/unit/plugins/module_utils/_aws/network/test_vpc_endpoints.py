@@ -13,7 +13,7 @@ def test_an_endpoint_that_works_in_part_counts_as_available(state, same):
 
 @pytest.mark.parametrize("state", ["Partial", "partial", "available", "Pending", "pendingAcceptance"])
 def test_an_endpoint_that_works_in_part_is_found_again(state):
-    """Otherwise, the next run would create a second endpoint, and a deletion would not delete the first one."""
+    """If a partially working endpoint did not count, the next run would create a second one, and a deletion would keep the first one."""
     tags = [{"Key": "deeplearning:component", "Value": "network"}, {"Key": "deeplearning:key", "Value": "ssm"}]
     shared = {"VpcEndpointType": "Interface", "VpcId": "vpc-1", "ServiceName": "ssm", "Tags": tags}
     described = [

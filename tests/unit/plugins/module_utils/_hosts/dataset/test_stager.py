@@ -314,7 +314,7 @@ def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_pat
 
 @pytest.mark.parametrize("place", ["labels.txt", "deep/folder"])
 def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
-    """Otherwise, the upload would copy the controller's own files to the cluster."""
+    """If such links were followed, the upload would copy the controller's own files to the cluster."""
     source, secret = tmp_path / "source", tmp_path / "home"
     (source / "deep").mkdir(parents=True)
     secret.mkdir()

@@ -1,4 +1,4 @@
-"""A stub of a module on a host where qmaster answers, for tests of SGE."""
+"""A stub of a module on a host where qmaster responds, for tests of SGE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of qmaster's nodes, its hosts, the creation of its queue, and its removal."""
+"""Tests of qmaster: nodes, hosts, creation of the queue, and removal."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .described import BUCKET, EITHER, ENTRY, LUSTRE, LUSTRE_SOURCE, PLAIN, SOUR
 
 @pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
 def test_the_script_of_a_host_gets_the_entry_of_today(described):
-    """Otherwise, a host that was launched with different mount options would add the old entry at each boot."""
+    """Without the new entry, the script of a host that was launched with different mount options would add the old entry at each boot."""
     script = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
     assert boot.replace_in_script(script, described, described) == script

@@ -546,7 +546,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
 
 
 def test_an_attempt_whose_decision_is_not_valid_counts_as_one_without_progress(job):
-    """The attempt numbers in messages are right, and a job that deletes its decisions gains no additional restarts."""
+    """The attempt numbers in messages are correct, and a job that deletes its decisions gains no additional restarts."""
     script = """
         if attempt > 1:
             (folder.parent / "status" / ("next" if attempt == 2 else f"attempt{attempt - 1}/next")).write_text("{}")

@@ -1,4 +1,4 @@
-"""Tests of the checks before the processes of a job start on a host."""
+"""Tests of the checks that run before the processes of a job start on a host."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def test_a_job_without_a_key_is_refused(cluster, job):
 
 
 def test_an_application_that_somebody_else_has_submitted_starts_nothing(cluster, job, runs, monkeypatch):
-    """The application has the same name, type, user and, finally, tags as the job's own application."""
+    """The application has the same name, type and user as the job's own application, and in the second round also the same tags."""
     own = submit(job)
     cluster.kill(own)
     tags = cluster.applications.pop(own).context["application-tags"]

@@ -516,7 +516,7 @@ class Simulation:
         monkeypatch.setattr(time, "time", lambda: self.now)
 
     def run(self, watch, happens, seconds=60.0):
-        """Run a supervisor until it has a verdict or the time is over. Call `happens` whenever the supervisor waits."""
+        """Run a supervisor until it has a verdict or the time has elapsed. Call `happens` whenever the supervisor waits."""
 
         def wait(duration):
             self.now += duration
