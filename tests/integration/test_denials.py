@@ -27,7 +27,7 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
-    """While AWS does not see the tags of a new resource, API calls that depend on these tags are denied, instead of failing with "not found"."""
+    """While the tags of a new resource are not visible, API calls that depend on them are denied, instead of failing with "not found"."""
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
     assert run("cluster", **definition)["changed"]
 
