@@ -69,7 +69,7 @@ H100 = """\
     </fabric>
   </gpu>
 """
-# The health-related parts of a V100's entry, in which the counters have different names than for an H100.
+# The health-related parts of a V100's entry, whose counters have different names from those of an H100.
 V100 = """\
   <gpu id="00000000:{bus}:00.0">
     <product_name>Tesla V100-SXM2-16GB</product_name>
@@ -145,7 +145,7 @@ def kernel_log(*lines: str) -> str:
 
 
 def driver(text: str, status: int = 0, links: str = "") -> Sequence[tuple[str, str, int]]:
-    """Return the (pattern, output, exit status) tuples with which program() creates a stub of nvidia-smi."""
+    """Return the (pattern, output, exit status) tuples from which program() creates a stub of nvidia-smi."""
     return (
         ("'-q -x'", text, status),
         ("'nvlink --status'", links, 0),

@@ -18,7 +18,7 @@ import pytest
 from local_cloud.testing import LocalCloud
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
-# Policies by playbook, where the names differ. Playbooks that only find the nodes and log in use the policy `status`
+# The policies of playbooks whose policies have different names. Playbooks that only find the nodes and log in use the policy `status`
 POLICY = {
     "rotate_authority": "configure",
     "sge": "configure",
@@ -55,13 +55,13 @@ def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[s
 
 
 class Operators:
-    """Users who each have one playbook's policies for the clusters of one test."""
+    """Users, each with one playbook's policies for the clusters of one test."""
 
     def __init__(self, cloud: LocalCloud, cluster: str, patch: pytest.MonkeyPatch) -> None:
         self._cloud, self._cluster, self._patch = cloud, cluster, patch
 
     def be(self, playbook: str) -> None:
-        """Set the environment so that later AWS calls in this process run as the operator of a playbook."""
+        """Set the environment so that later AWS calls in this process are made as the operator of a playbook."""
         for name, value in operator(self._cloud, playbook, f"{self._cluster}*").items():
             if name.startswith("AWS_"):
                 self._patch.setenv(name, value)

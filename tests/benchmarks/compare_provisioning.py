@@ -44,7 +44,7 @@ NO_DELAYS = {"nat_gateway": 0, "file_system": 0, "mount_target": 0}
 
 
 def inventory(who: str, cluster: str, folder: Path) -> str:
-    """Returns the value of the option -i: an inventory plugin file for this collection, and localhost for amazon.aws."""
+    """Return the value of the option `-i`: an inventory plugin file for this collection, or localhost for amazon.aws."""
     if who != "ours":
         return "localhost,"
     file = folder / f"{cluster}.nodes.yml"
@@ -53,7 +53,7 @@ def inventory(who: str, cluster: str, folder: Path) -> str:
 
 
 def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str]) -> tuple[float, int]:
-    """Runs a playbook; returns its duration in seconds and the number of tasks that reported a change."""
+    """Run a playbook; return its duration in seconds and the number of tasks that reported a change."""
     definition = json.dumps({**DEFINITION, "deeplearning_cluster": cluster})
     command = ["ansible-playbook", "-i", hosts, str(playbook), "-e", definition]
     started = time.perf_counter()
@@ -65,7 +65,7 @@ def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str
 
 
 def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str], list[float]]:
-    """Returns the durations in seconds by collection and kind of run. The order of the two collections alternates between rounds."""
+    """Return the durations in seconds by collection and kind of run. The order of the two collections alternates between rounds."""
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in itertools.product(PLAYBOOKS, GOALS)}
     environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
     for number in range(1, rounds + 1):
@@ -88,7 +88,7 @@ def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str
 
 
 def report(seconds: Mapping[tuple[str, str], list[float]]) -> bool:
-    """Prints the table of medians; returns whether the goals are met."""
+    """Print the table of medians; return whether the goals are met."""
     medians = {key: statistics.median(values) for key, values in seconds.items()}
     print(f"\n{'median seconds':16}{'amazon.aws':>12}{'ours':>8}{'times faster':>16}{'goal':>7}")
     met = True
@@ -100,7 +100,7 @@ def report(seconds: Mapping[tuple[str, str], list[float]]) -> bool:
 
 
 def main() -> int:
-    """Returns 0 if the goals are met, 1 otherwise."""
+    """Return 0 if the goals are met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
     rounds = parser.parse_args().rounds

@@ -68,32 +68,32 @@ class Bench:
         }
 
     def run(self, *command: str) -> str:
-        """Runs a command and returns its output."""
+        """Run a command and return its output."""
         done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def on(self, host: str, command: str) -> list[str]:
-        """Returns the command line that runs a shell command on a host and uses the ssh configuration that the collection wrote."""
+        """Return the command line that runs a shell command on a host and uses the ssh configuration that the collection wrote."""
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
-        """Trains with the playbook; returns the seconds until the script prints its first line."""
+        """Train with the playbook; return the seconds until the script prints its first line."""
         definition = json.dumps({**self.definition, "training_job_name": job})
         started = time.time()
         self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def hosts(self) -> dict[str, Host]:
-        """Returns the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
+        """Return the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
         metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
         names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
         hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]
         return dict(zip(names, hosts, strict=True))
 
     def by_hand(self, job: str, hosts: Mapping[str, Host]) -> float:
-        """Starts the same ranks with ssh; returns the seconds until the script prints its first line."""
+        """Start the same ranks with ssh; return the seconds until the script prints its first line."""
         options = {name: option.get("default") for name, option in LAUNCHERS[LAUNCHER].options.items()}
         program = Program(job, PYTHON, f"/efs/by-hand/{job}.py", options=options)
         processes = LAUNCHERS[LAUNCHER].plan(program, list(hosts.values()))
@@ -111,12 +111,12 @@ class Bench:
 
 
 def command_line(process: Process) -> str:
-    """Returns a shell command that runs a process planned by a launcher."""
+    """Return a shell command that runs a process planned by a launcher."""
     return shlex.join(["env", *(f"{name}={value}" for name, value in process.environment.items()), *process.argv])
 
 
 def first_line(output: str) -> float:
-    """Returns the time in the first line that the script has printed."""
+    """Return the time in the first line that the script has printed."""
     found = FIRST_LINE.search(output)
     if not found:
         sys.exit(f"the script has printed nothing:\n{output}")
@@ -124,7 +124,7 @@ def first_line(output: str) -> float:
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """Returns, for each round, the seconds that the start takes with the playbook and by hand.
+    """For each round, returns the seconds that the start takes with the playbook and by hand.
 
     The order of the two methods alternates between rounds.
     """
@@ -143,7 +143,7 @@ def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
 
 
 def report(pairs: Sequence[tuple[float, float]]) -> bool:
-    """Prints the medians; returns whether the goal is met."""
+    """Print the medians; return whether the goal is met."""
     ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
     more = statistics.median(each - other for each, other in pairs)
     print(f"\n{'median seconds':16}{'playbook':>10}{'by hand':>10}{'more':>8}{'goal':>8}")
@@ -152,7 +152,7 @@ def report(pairs: Sequence[tuple[float, float]]) -> bool:
 
 
 def main() -> int:
-    """Returns 0 if the goal is met, 1 otherwise."""
+    """Return 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
     rounds = parser.parse_args().rounds

@@ -34,7 +34,7 @@ from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
 
 PERCENT_GOAL, START_GOAL = 0.5, 0.5
-"""Percent of one core of each host that supervisors may use, and seconds by which it may delay the start of a job."""
+"""Percent of one core of each host that supervisors may use, and seconds by which supervision may delay the start of a job."""
 
 HAND, UNWATCHED, WATCHED = "by hand", "unwatched job", "watched job"
 
@@ -89,12 +89,12 @@ class Bench:
         self.jobs = 0
 
     def name(self) -> str:
-        """Returns the name of a new job."""
+        """Return the name of a new job."""
         self.jobs += 1
         return f"job{self.jobs}"
 
     def by_hand(self) -> Cost:
-        """Runs the script with one ssh command for each host."""
+        """Run the script with one ssh command for each host."""
         folder = f"/efs/by-hand/{self.name()}"
         path = self.cluster.folder / "work.py"
         self.cluster.hosts[0].ssh(f"mkdir -p {folder} && cat >{folder}/work.py <<'END'\n{path.read_text()}END\n")
@@ -108,7 +108,7 @@ class Bench:
             return cost(list(pool.map(on_host, range(len(self.cluster.hosts)))))
 
     def as_job(self, wait: bool) -> Cost:
-        """Runs the script as a job, which a play watches if `wait` is true."""
+        """Run the script as a job. If `wait` is true, a play watches the job."""
         name = self.name()
         options = {**OPTIONS, **SUPERVISED, "environment": {"STEPS": str(self.steps)}}
         done = self.cluster.train(name, str(self.cluster.folder / "work.py"), wait=wait, **options)
@@ -119,7 +119,7 @@ class Bench:
         return cost([self.cluster.read(f"/efs/jobs/{name}/logs/rank{rank}.log") for rank in range(len(self.cluster.hosts))])
 
     def start(self, options: Mapping[str, Any]) -> float:
-        """Starts a job, and returns the seconds until its first line."""
+        """Start a job, and return the seconds until the script prints its first line."""
         name, started = self.name(), time.time()
         check(self.cluster.train(name, str(self.cluster.folder / "first_line.py"), **OPTIONS, **options))
         return float(self.cluster.read(f"/efs/jobs/{name}/logs/rank0.log").split()[0]) - started
@@ -131,7 +131,7 @@ def check(done: subprocess.CompletedProcess[str]) -> None:
 
 
 def cost(outputs: Sequence[str]) -> Cost:
-    """Returns the cost from what the script printed on each host."""
+    """Return the cost, derived from the output of the script on each host."""
     try:
         found = [json.loads(output.splitlines()[-1]) for output in outputs]
     except (ValueError, IndexError):
@@ -141,7 +141,7 @@ def cost(outputs: Sequence[str]) -> Cost:
 
 
 def measure_costs(bench: Bench, rounds: int) -> list[dict[str, Cost]]:
-    """Returns the costs of each round by the way to run the script. The order alternates between rounds."""
+    """Return the costs of each round by the way in which the script runs. The order alternates between rounds."""
     ways = {HAND: bench.by_hand, UNWATCHED: lambda: bench.as_job(wait=False), WATCHED: lambda: bench.as_job(wait=True)}
     costs = []
     for number in range(1, rounds + 1):
@@ -153,7 +153,7 @@ def measure_costs(bench: Bench, rounds: int) -> list[dict[str, Cost]]:
 
 
 def measure_starts(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """Returns for each round the seconds until the start with and without supervision. The order alternates between rounds."""
+    """For each round, returns the seconds until the start with and without supervision. The order alternates between rounds."""
     bench.start(SUPERVISED)  # the first start on new hosts takes longer
     starts = []
     for number in range(1, rounds + 1):
@@ -167,7 +167,7 @@ def measure_starts(bench: Bench, rounds: int) -> list[tuple[float, float]]:
 
 
 def report_costs(costs: Sequence[Mapping[str, Cost]]) -> bool:
-    """Prints the medians; returns whether the goal is met."""
+    """Print the medians; return whether the goal is met."""
     print(f"\n{'median':16}{'seconds of work':>18}{'more':>10}{'CPU of others':>16}{'more':>10}{'goal':>8}")
     more = {}
     for name in (HAND, UNWATCHED, WATCHED):
@@ -180,7 +180,7 @@ def report_costs(costs: Sequence[Mapping[str, Cost]]) -> bool:
 
 
 def report_starts(starts: Sequence[tuple[float, float]]) -> bool:
-    """Prints the medians; returns whether the goal is met."""
+    """Print the medians; return whether the goal is met."""
     ours, bare = (statistics.median(each) for each in zip(*starts, strict=True))
     more = statistics.median(each - other for each, other in starts)
     print(f"\n{'median seconds':16}{'supervised':>12}{'without':>10}{'more':>8}{'goal':>8}")
@@ -189,7 +189,7 @@ def report_starts(starts: Sequence[tuple[float, float]]) -> bool:
 
 
 def main() -> int:
-    """Returns 0 if the goals are met, 1 otherwise."""
+    """Return 0 if the goals are met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="how often the script runs in each way (default: %(default)s)")
     parser.add_argument("--starts", type=int, default=5, help="how often a job starts in both ways (default: %(default)s)")

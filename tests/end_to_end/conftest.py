@@ -49,7 +49,7 @@ def network() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
-    """Returns a function that returns the environment of a user who has only the given playbooks' policies for a cluster."""
+    """Return a function that returns the environment of a user who has only the given playbooks' policies for a cluster."""
 
     def login(playbooks: str, cluster: str, adopted: tuple[str, ...] = ()) -> dict[str, str]:
         policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster, adopted)]
@@ -60,7 +60,7 @@ def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
-    """Runs one of the collection's playbooks with the inventory of `make train`, by default as an operator who has only the playbook's
+    """Run one of the collection's playbooks with the inventory of `make train`, by default as an operator who has only the playbook's
     policies.
     """
 
@@ -86,7 +86,7 @@ def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[
 
 @pytest.fixture(scope="session")
 def on_master(cloud: LocalCloud) -> Callable[[str], str]:
-    """Runs a command in a login shell on the master and returns what it prints."""
+    """Run a command in a login shell on the master and return what it prints."""
 
     def run(command: str) -> str:
         home = Path(cloud.environment["LOCAL_CLOUD_HOME"])

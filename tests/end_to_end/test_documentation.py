@@ -107,7 +107,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Creates what the pages expect in the account: a key pair, GPU quotas, a bucket with data and a role for operators."""
+    """Create what the pages expect in the account: a key pair, GPU quotas, a bucket with data and a role for operators."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519.pub"
     cloud.client("ec2").import_key_pair(KeyName="my-key", PublicKeyMaterial=key.read_bytes())
     cloud.client("iam").create_role(RoleName="ml-operators", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
@@ -147,7 +147,7 @@ def home(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
-    """Creates the project that a page or, by default, the README defines, with an address range that is unused on this machine."""
+    """Create the project that a page or, by default, the README defines, with an address range that is unused on this machine."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
     ranges = contextlib.ExitStack()
 

@@ -54,7 +54,7 @@ def landlord(cloud, subnets):
 
 @pytest.fixture(scope="module")
 def play(operator, landlord, tmp_path_factory):
-    """Runs a playbook as an operator who has only the playbook's policies. The definition is the example's definition, with an instance
+    """Run a playbook as an operator who has only the playbook's policies. The definition is the example's definition, with an instance
     type that the local cloud offers.
     """
     project = tmp_path_factory.mktemp("project")

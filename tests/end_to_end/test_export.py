@@ -23,7 +23,7 @@ NO_NAME = '(directory / "\\x01").touch()\n'
 
 @pytest.fixture(scope="module")
 def train(cloud, playbook, tmp_path_factory):
-    """Runs a script on a cluster of one node, which is destroyed afterwards."""
+    """Run a script on a cluster of one node, which is destroyed afterwards."""
     folder = tmp_path_factory.mktemp("export")
     cloud.client("s3").create_bucket(Bucket=BUCKET)
 
@@ -41,7 +41,7 @@ def train(cloud, playbook, tmp_path_factory):
 
 @pytest.fixture
 def nodes(cloud):
-    """Returns the instance IDs of the cluster's running nodes."""
+    """Return the instance IDs of the cluster's running nodes."""
 
     def nodes():
         filters = [{"Name": "tag:deeplearning:cluster", "Values": ["demo"]}, {"Name": "instance-state-name", "Values": ["running"]}]

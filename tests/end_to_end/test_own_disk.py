@@ -25,7 +25,7 @@ LOST = "The jobs in /data/jobs are on the master's own disk, and are lost when t
 
 @pytest.fixture(scope="module")
 def play(cloud, playbook, tmp_path_factory):
-    """Runs a playbook with the definition, and returns its output on one line."""
+    """Run a playbook with the definition, and return its output on one line."""
     reports = str(tmp_path_factory.mktemp("reports"))
     cloud.client("s3").create_bucket(Bucket=BUCKET)
 

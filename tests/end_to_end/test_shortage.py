@@ -26,7 +26,7 @@ def _an_account_with_room_afterwards(cloud, playbook):
 
 @pytest.fixture
 def nodes(cloud):
-    """Returns the instance IDs of the cluster's pending and running nodes by node number."""
+    """Return the instance IDs of the cluster's pending and running nodes by node number."""
 
     def nodes():
         filters = [

@@ -45,7 +45,7 @@ def gpus(host, count, configured=8, **options):
 
 @pytest.fixture
 def repaired(cluster):
-    """Undoes the changes that a test made to the hosts."""
+    """Undo the changes that a test made to the hosts."""
     yield
     for host in cluster.hosts:
         host.ssh(

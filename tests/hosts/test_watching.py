@@ -40,7 +40,7 @@ def digits(cluster):
 
 @pytest.fixture
 def tensorboard(cluster):
-    """Runs the role on the first host."""
+    """Run the role on the first host."""
 
     def run(status=0, **variables):
         variables = {f"tensorboard_{name}": value for name, value in variables.items()}

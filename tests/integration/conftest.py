@@ -57,7 +57,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Caches service models. Each module run has its own boto3 session, which would otherwise spend most of its time reading the same
+    """Cache service models. Each module run has its own boto3 session, which would otherwise spend most of its time reading the same
     models.
 
     The model of S3 is read each time, because S3 clients change the paths in the model, and a local cloud in this process routes S3 calls
@@ -80,7 +80,7 @@ def clients() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Any]) -> None:
-    """Lets the runs in a test file share clients with the same settings, because creating a client takes longer than an API call."""
+    """Let the runs in a test file share clients with the same settings, because creating a client takes longer than an API call."""
     original = AwsClient._connect
 
     def connect(self: AwsClient, service: str, config: Any) -> Any:
@@ -95,7 +95,7 @@ def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, A
 
 @pytest.fixture(autouse=True)
 def _fresh(cloud: LocalCloud) -> None:
-    """Removes the faults, limits and recorded calls of the previous test."""
+    """Remove the faults, limits and recorded calls of the previous test."""
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
 
@@ -121,7 +121,7 @@ def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, A
 
 @pytest.fixture
 def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
-    """Runs a module of the collection in the test's AWS account."""
+    """Run a module of the collection in the test's AWS account."""
     return run_module
 
 
@@ -148,7 +148,7 @@ def definition(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def landlord(cloud: LocalCloud) -> Callable[..., Landlord]:
-    """Creates a VPC that belongs to another owner."""
+    """Create a VPC that belongs to another owner."""
     return functools.partial(make_landlord, cloud.client("ec2"))
 
 

@@ -19,7 +19,7 @@ def definition(definition):
 
 @pytest.fixture(autouse=True)
 def _room_for_the_next(cloud, run, name):
-    """Deletes the cluster, so that its instances do not affect other tests."""
+    """Delete the cluster, so that its instances do not affect other tests."""
     yield
     cloud.control.reset()
     run("cluster", cluster=name, state="absent", delete_data=True)

@@ -27,7 +27,7 @@ def definition(definition):
 
 @pytest.fixture(autouse=True)
 def _room_for_the_next(cloud, run, name):
-    """Deletes the cluster, so that its instances do not affect other tests."""
+    """Delete the cluster, so that its instances do not affect other tests."""
     yield
     cloud.control.reset()
     run("cluster", cluster=name, state="absent", delete_data=True)
@@ -35,7 +35,7 @@ def _room_for_the_next(cloud, run, name):
 
 @pytest.fixture
 def types(cloud, name):
-    """Returns the type, zone and market of each pending or running instance in the cluster."""
+    """Return the type, zone and market of each pending or running instance in the cluster."""
 
     def types():
         found = cloud.client("ec2").describe_instances(

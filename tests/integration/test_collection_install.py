@@ -36,7 +36,7 @@ def project(tmp_path_factory):
     built = tmp_path_factory.mktemp("built")
     run(["ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(built)], folder)
     (archive,) = built.glob("deeplearning-cluster-*.tar.gz")
-    # With --force, because the checkout itself is one of the collections in this virtual environment.
+    # --force is necessary because the checkout itself is one of the collections in this virtual environment.
     run(["ansible-galaxy", "collection", "install", str(archive), "--offline", "--force", "-p", "collections"], folder)
     return folder
 

@@ -31,7 +31,7 @@ def bucket(cloud, name):
 
 @pytest.fixture
 def spec(tmp_path):
-    """Returns a function that returns options of the module `dataset`, with this test's directory."""
+    """Return a function that returns options of the module `dataset`, with this test's directory."""
 
     def make(source, **options):
         default = {"destination": "local", "name": None, "checksum": "", "unpack": False, "region": "us-east-1", "anonymous": False}
@@ -43,7 +43,7 @@ def spec(tmp_path):
 
 @pytest.fixture
 def stage(tmp_path):
-    """Stages a data set, and returns the result or the error."""
+    """Stage a data set, and return the result or the error."""
 
     def run(spec):
         progress = tmp_path / "progress.json"

@@ -40,7 +40,7 @@ def emr(name, bucket):
 
 @pytest.fixture
 def inventory(cloud, name, tmp_path):
-    """Runs the inventory plugin and returns the hosts with their variables, or the error."""
+    """Run the inventory plugin and return the hosts with their variables, or the error."""
 
     def read(**environment):
         path = tmp_path / "nodes.yml"

@@ -121,7 +121,7 @@ def test_a_controller_killed_while_it_deletes(cloud, run, every):
 
 @pytest.fixture
 def interrupt(cloud, repository):
-    """Runs playbooks/provision.yml, sends it a signal when it prints certain words, and returns its exit status and remaining output."""
+    """Run playbooks/provision.yml, send it a signal when it prints certain words, and return its exit status and remaining output."""
 
     def run(options, words, number=signal.SIGINT):
         variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}

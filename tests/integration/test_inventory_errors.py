@@ -22,7 +22,7 @@ Run = Callable[..., tuple[int, list[str]]]
 
 @pytest.fixture
 def run(tmp_path: Path, repository: Path) -> Run:
-    """Runs a playbook in a project with one inventory file, and returns its status and the lines that it printed."""
+    """Run a playbook in a project with one inventory file, and return its status and the lines that it printed."""
 
     def begin(playbook: str, configuration: str, file: str, content: str, **environment: str) -> tuple[int, list[str]]:
         (tmp_path / "ansible.cfg").write_text(configuration)

@@ -20,7 +20,7 @@ NODES = {"trainers": {"hosts": {"demo-master": {}, "demo-worker2": {}}, "vars": 
 
 @pytest.fixture
 def play(cloud: LocalCloud, repository: Path) -> Run:
-    """Runs a playbook with extra variables."""
+    """Run a playbook with extra variables."""
 
     def run(name: str, inventory: str = "inventory/local", *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         command = ["ansible-playbook", "-i", inventory, f"playbooks/{name}.yml", "-e", json.dumps(variables), *arguments]

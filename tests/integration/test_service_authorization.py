@@ -25,7 +25,7 @@ ELSEWHERE = {
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    """Overrides the fixture of conftest.py, because these tests use no local cloud."""
+    """Override the fixture of conftest.py, because these tests use no local cloud."""
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from .conftest import REGION
 
 @pytest.fixture
 def command(definition, name, tmp_path):
-    """Returns a function that builds the command line that runs a playbook for this cluster."""
+    """Return a function that builds the command line that runs a playbook for this cluster."""
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(
         json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})
@@ -38,7 +38,7 @@ def command(definition, name, tmp_path):
 
 @pytest.fixture
 def play(cloud, command, repository):
-    """Runs a playbook without a terminal and returns its exit status and output."""
+    """Run a playbook without a terminal and return its exit status and output."""
 
     def run(playbook, **variables):
         done = subprocess.run(
@@ -57,13 +57,13 @@ def play(cloud, command, repository):
 
 @pytest.fixture
 def shrink(play):
-    """Runs playbooks/provision.yml with one worker."""
+    """Run playbooks/provision.yml with one worker."""
     return lambda **variables: play("provision", deeplearning_worker_count=1, **variables)
 
 
 @pytest.fixture
 def asked_here(tmp_path, name):
-    """Returns variables that make this machine act as the master, with a running job on the last worker."""
+    """Return variables that make this machine act as the master, with a running job on the last worker."""
     job = tmp_path / "jobs" / "long"
     (job / "status").mkdir(parents=True)
     now = time.time()

@@ -120,7 +120,7 @@ def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definit
 
 @pytest.fixture
 def operator(cloud, name):
-    """Returns a function that creates a user with only the policies of the given playbooks, and returns the user's environment."""
+    """Return a function that creates a user with only the policies of the given playbooks and returns the user's environment."""
     specification = importlib.util.spec_from_file_location("iam_policies", ROOT / "tools/iam_policies.py")
     tool = importlib.util.module_from_spec(specification)
     sys.modules["iam_policies"] = tool

@@ -131,7 +131,7 @@ def account(cloud):
 
 @pytest.fixture(scope="module")
 def call(cloud):
-    """Calls AWS as the operator of a playbook."""
+    """Call AWS as the operator of a playbook."""
     environment = functools.cache(lambda playbook: permissions.operator(cloud, playbook, MINE))
 
     session = boto3.Session(region_name=REGION)

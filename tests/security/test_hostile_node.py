@@ -107,7 +107,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def hostile(controller):
-    """Replaces the Python of both hostile hosts with the attacker's, and returns the controller."""
+    """Replace the Python of both hostile hosts with the attacker's, and return the controller."""
     program = (Path(__file__).parent / "liar.py").read_text()
     for host in HOSTILE:
         script = (

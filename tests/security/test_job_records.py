@@ -24,7 +24,7 @@ def jobs(tmp_path):
 
 @pytest.fixture(autouse=True)
 def in_time():
-    """Verifies that each test takes less than 5 s of CPU time, whatever the files contain."""
+    """Verify that each test takes less than 5 s of CPU time, regardless of the contents of files."""
     start = time.process_time()
     yield
     assert time.process_time() - start < 5

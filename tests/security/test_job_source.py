@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_co
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Runs git in a work tree with one commit."""
+    """Run git in a work tree with one commit."""
     folder = tmp_path / "source"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -28,7 +28,7 @@ def _fast(cloud):
 
 @pytest.fixture
 def inventory(cloud, name, tmp_path):
-    """Runs the inventory plugin, and returns its list of hosts or its error."""
+    """Run the inventory plugin, and return its list of hosts or its error."""
 
     def read(**more):
         path = tmp_path / "nodes.yml"
@@ -45,7 +45,7 @@ def inventory(cloud, name, tmp_path):
 
 @pytest.fixture
 def outsider(cloud):
-    """Launches an instance with the tags of a node outside the cluster's Auto Scaling groups, and returns its ID."""
+    """Launch an instance with a node's tags, but outside the cluster's Auto Scaling groups, and return its ID."""
 
     def launch(name, **tags):
         ec2 = cloud.client("ec2")

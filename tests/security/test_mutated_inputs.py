@@ -86,7 +86,7 @@ BYTES = [
 
 @pytest.fixture(autouse=True)
 def in_time():
-    """Fails a test that takes too long."""
+    """Fail a test that takes too long."""
 
     def late(*_unused):
         raise AssertionError(f"still busy after {SECONDS} s")
@@ -267,7 +267,7 @@ def see(jobs):
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch):
-    """Disables drawing with matplotlib, which takes a second."""
+    """Disable drawing with matplotlib, which takes a second."""
     monkeypatch.setattr(charts, "can_draw", lambda: False)
 
 

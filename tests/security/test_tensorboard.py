@@ -31,7 +31,7 @@ def block():
 
 @pytest.fixture
 def is_own(block, tmp_path):
-    """Returns a function that returns whether the role accepts a port if systemd reports this PID as the service's main process."""
+    """Return a function that returns whether the role accepts a port if systemd reports this PID as the service's main process."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
     program = tmp_path / "systemctl"
 

@@ -93,9 +93,9 @@ FAULTS = {function.__name__: function for function in (kill_controller, kill_lau
 
 @pytest.fixture(params=sorted(FAULTS))
 def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None]:
-    """Causes a fault and stops the job.
+    """Cause a fault and stop the job.
 
-    Verifies that the job has ended, that none of its processes remains, and that a concurrent job still runs.
+    Verify that the job has ended, that none of its processes remains, and that a concurrent job still runs.
     """
 
     def check(cluster: Cluster, job: Endless) -> None:

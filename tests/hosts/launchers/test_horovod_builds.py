@@ -1,4 +1,4 @@
-"""Environments with Horovod that two hosts build from the definitions of the examples, and jobs of PyTorch and TensorFlow in them.
+"""Environments with Horovod that two hosts build from the examples' definitions, and PyTorch and TensorFlow jobs in these environments.
 
 The hosts install compilers from Debian. This machine downloads the Python packages once, so the hosts need no package index.
 """
@@ -38,7 +38,7 @@ print(f"the sum of {hvd.size()} is {total}, with torch {torch.__version__}", flu
 
 
 def packages(name):
-    """Return a folder with the packages of a requirements file, which is the same for all later runs of the tests."""
+    """Return a folder with the packages of a requirements file. Later runs of the tests use the same folder."""
     path = EXAMPLES / "environments" / f"{name}.txt"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     folder = cache_directory() / f"{name}-packages-{digest}"
@@ -78,7 +78,7 @@ def cluster(tmp_path_factory):
 
 
 def train(cluster, definition, **variables):
-    """Run the roles python_environment and training_job with a definition of the examples."""
+    """Run the roles python_environment and training_job with a definition from the examples."""
     wheels = cluster.folder / "file-systems" / FILE_SYSTEM / definition
     shutil.copytree(packages(definition), wheels)
     text = (EXAMPLES / "definitions" / f"{definition}.yml").read_text().replace("{{ playbook_dir }}/../examples", str(EXAMPLES))

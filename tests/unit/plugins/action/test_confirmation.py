@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.action import confirmation
 
 @pytest.fixture
 def confirm(monkeypatch):
-    """Returns a function that runs the action with an answer, and returns the result and the displayed messages."""
+    """Return a function that runs the action with an answer and returns the result and the displayed messages."""
 
     def run(answer, check_mode=False, **arguments):
         shown = []

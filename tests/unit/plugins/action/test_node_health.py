@@ -18,7 +18,7 @@ FINDING = {"check": "disks", "severity": "restart", "message": "/: full."}
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """Returns a function that runs the action on a node with the given result, and returns the action's result and the node's arguments."""
+    """Return a function that runs the action on a node with the given result and returns the action's result and the node's arguments."""
 
     def run(answer, **arguments):
         task = SimpleNamespace(args={"user": "ubuntu", **arguments}, async_val=0, check_mode=False, action="node_health")

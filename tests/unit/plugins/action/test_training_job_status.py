@@ -54,7 +54,7 @@ GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 
 
 @pytest.fixture
 def run():
-    """Returns a function that runs the action with arguments, and returns its result and the arguments of the module."""
+    """Return a function that runs the action with arguments and returns its result and the arguments of the module."""
 
     def run_it(check_mode=False, **arguments):
         task = MagicMock(args={"directory": "/efs/jobs", **arguments}, check_mode=check_mode, async_val=0)

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Returns a function that sets this process's command-line options. The current directory is an empty folder."""
+    """Return a function that sets this process's command-line options. The current directory is an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def begin(**options):

@@ -16,7 +16,7 @@ from unit.files import write
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """Returns a function that runs git in a new repository.
+    """Return a function that runs git in a new repository.
 
     The repository has two commits, the branches main and work, and the tag v1 on the first commit.
     """

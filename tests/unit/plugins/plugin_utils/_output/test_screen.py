@@ -23,7 +23,7 @@ def clock(monkeypatch):
 
 @pytest.fixture(params=[False, True], ids=["file", "terminal"])
 def screen(request, clock, monkeypatch):
-    """Returns a screen in the stage `Run`. Its attribute `written` lists the texts that it has written."""
+    """Return a screen in the stage `Run`. Its attribute `written` lists the texts that it has written."""
     monkeypatch.setattr(module.sys.stdout, "isatty", lambda: request.param, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     written = []

@@ -49,7 +49,7 @@ class Account:
 
 @pytest.fixture
 def request_for(monkeypatch):
-    """Returns a function that creates requests for a cluster in two zones."""
+    """Return a function that creates requests for a cluster in two zones."""
 
     def make(**options):
         return SimpleNamespace(options={**OPTIONS, **options}, cloud=Account())

@@ -154,7 +154,7 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
 
 @pytest.fixture
 def coco(server):
-    """Returns the sources of a data set: two archives, and a file that is not unpacked."""
+    """Return the sources of a data set: two archives, and a file that is not unpacked."""
     server.files = {
         "train.tar.gz": tar(train__a=b"a" * 90, license=b"of train"),
         "labels.tar.gz": tar(labels__a=b"{}", license=b"of labels", **{".dataset.json": b"{}"}),

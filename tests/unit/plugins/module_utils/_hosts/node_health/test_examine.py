@@ -30,7 +30,7 @@ PARAMETERS = {
 
 @pytest.fixture
 def ran(monkeypatch):
-    """Returns the recorded arguments of each run of the checks, and the list of findings that a run returns."""
+    """Return the recorded arguments of each run of the checks, and the list of findings that a run returns."""
     calls, findings = [], []
     monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.Place("/efs"), storage.Place("/data", read_only=True)])
     monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)

@@ -164,7 +164,7 @@ def test_a_line_without_end_is_written_in_parts_and_the_log_has_a_limit(monkeypa
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """Returns a function that creates stubs of programs, such as package managers. These stubs are the only programs that the runner
+    """Return a function that creates stubs of programs, such as package managers. These stubs are the only programs that the runner
     finds.
     """
     folder = tmp_path / "bin"

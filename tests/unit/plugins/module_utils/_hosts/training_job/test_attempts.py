@@ -107,7 +107,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, program):
-    """Returns a function that starts a job. The job's processes are killed after the test."""
+    """Return a function that starts a job. The job's processes are killed after the test."""
     jobs = []
 
     def start(script, **changes):

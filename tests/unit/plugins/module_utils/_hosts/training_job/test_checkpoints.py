@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 @pytest.fixture
 def earlier(tmp_path):
-    """Returns a function that creates an earlier job and returns its paths."""
+    """Return a function that creates an earlier job and returns its paths."""
 
     def make(name="bug", state="failed", files=("epoch-0004.pt",), **description):
         paths = records.Paths(str(tmp_path / name))

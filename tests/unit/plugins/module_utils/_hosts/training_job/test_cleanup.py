@@ -18,7 +18,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def job(tmp_path):
-    """Returns a function that creates a job whose last heartbeat was the given number of days ago."""
+    """Return a function that creates a job whose last heartbeat was the given number of days ago."""
 
     def make(name, days, state="succeeded", **description):
         moment, folder = time.time() - days * DAY, tmp_path / name

@@ -131,7 +131,7 @@ FOUND = {"host": {"name": "w1"}}
 
 @pytest.fixture
 def prepared(monkeypatch, paths):
-    """Returns a function that prepares a job on a host with the given findings, and returns the completed steps."""
+    """Return a function that prepares a job on a host with the given findings and returns the completed steps."""
 
     def prepare_job(*findings, health_check=True, active=(), job_state="new"):
         steps = []

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 
 @pytest.fixture
 def sample(tmp_path):
-    """Returns a function that writes a progress file and returns the sampled entries."""
+    """Return a function that writes a progress file and returns the sampled entries."""
 
     def sample_it(lines):
         path = tmp_path / "progress.jsonl"

@@ -98,7 +98,7 @@ def spec(tmp_path):
 
 @pytest.fixture
 def running(tmp_path, monkeypatch):
-    """Returns a function that starts a script as the only descendant of this process."""
+    """Return a function that starts a script as the only descendant of this process."""
     started = []
 
     def start(code):

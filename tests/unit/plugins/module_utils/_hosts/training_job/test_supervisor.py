@@ -84,7 +84,7 @@ def run(program):
 
 @pytest.fixture
 def begin(program):
-    """Returns a function that starts a supervisor and returns its process, which is killed after the test."""
+    """Return a function that starts a supervisor and returns its process, which is killed after the test."""
     started = []
 
     hurry = f"""
@@ -537,7 +537,7 @@ class Simulation:
 
 @pytest.fixture
 def make_watch(make_spec, monkeypatch):
-    """Returns a function that creates the `Watch` of a supervisor whose job detects hangs. Collecting stacks takes no time."""
+    """Return a function that creates the `Watch` of a supervisor whose job detects hangs. Collecting stacks takes no time."""
     monkeypatch.setattr(supervisor.threading, "Thread", lambda target, **_options: types.SimpleNamespace(start=target))
     monkeypatch.setattr(supervisor.stacks, "collect", lambda *_arguments: [])
 
@@ -589,7 +589,7 @@ def test_the_other_supervisors_poll_at_short_intervals_while_a_hang_is_suspected
 
 @pytest.fixture
 def rsh(program, make_spec, tmp_path):
-    """Returns a function that runs a command on a host of the job. A process that listens on a local port stands in for the host."""
+    """Return a function that runs a command on a host of the job. A process that listens on a local port stands in for the host."""
 
     def run_it(port, *words, key="k" * 43):
         daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
@@ -603,7 +603,7 @@ def rsh(program, make_spec, tmp_path):
 
 @pytest.fixture
 def serving(begin, make_spec):
-    """Starts a supervisor for a process without argv, and returns the supervisor's port."""
+    """Start a supervisor for a process without argv, and return the supervisor's port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}

@@ -15,7 +15,7 @@ START = 1_790_000_000.0
 
 @pytest.fixture
 def read(tmp_path):
-    """Returns a function that writes a job's progress file, and returns what the report reads from this file."""
+    """Return a function that writes a job's progress file and returns what the report reads from this file."""
 
     def read_it(*lines, notes=(), seconds=100.0):
         path = tmp_path / "progress.jsonl"
