@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 @pytest.fixture
 def stage(tmp_path):
-    """Return a function that stages a data set with the given options, as the module does and returns the final progress."""
+    """Return a function that stages a data set with the given options in the same way as the module and returns the final progress."""
 
     def run(url, **options):
         spec = {
