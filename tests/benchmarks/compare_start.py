@@ -124,7 +124,7 @@ def first_line(output: str) -> float:
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """For each round, returns the seconds that the start takes with the playbook and by hand.
+    """For each round, return the seconds that the start takes with the playbook and by hand.
 
     The order of the two methods alternates between rounds.
     """

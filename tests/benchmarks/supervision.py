@@ -153,7 +153,7 @@ def measure_costs(bench: Bench, rounds: int) -> list[dict[str, Cost]]:
 
 
 def measure_starts(bench: Bench, rounds: int) -> list[tuple[float, float]]:
-    """For each round, returns the seconds until the start with and without supervision. The order alternates between rounds."""
+    """For each round, return the seconds until the start with and without supervision. The order alternates between rounds."""
     bench.start(SUPERVISED)  # the first start on new hosts takes longer
     starts = []
     for number in range(1, rounds + 1):

@@ -75,7 +75,7 @@ class Job:
         self.undo.callback(self.controller.kill)
 
     def read(self, path):
-        """Return a file in the job's directory, or an empty string."""
+        """Return the contents of a file in the job's directory, or an empty string."""
         return self.hosts()[0].ssh(f"cat {self.directory}/{path} 2>/dev/null", check=False).stdout
 
     def curve(self):

@@ -82,7 +82,7 @@ def shown(page: str, name: str) -> str:
 class Project:
     """A directory with the files that a page shows, and the environment of its user.
 
-    Like a terminal, a project keeps the current directory.
+    Like a terminal session, a project keeps the current directory.
     """
 
     folder: Path

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An AWS account without hosts for each test file, and a way to run modules in this process."""
+"""An AWS account without hosts for each test file, and a function that runs modules in this process."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def reference():
 
 
 def overlap(first, second):
-    """Return whether some text matches both patterns, which may contain *."""
+    """Return whether any string matches both patterns, which may contain `*`."""
     if not first or not second:
         return not (first + second).strip("*")
     if first[0] == "*":
@@ -45,7 +45,7 @@ def overlap(first, second):
 
 
 def same_arns(first, second):
-    """Return whether some ARN matches both patterns, which are compared part by part."""
+    """Return whether any ARN matches both patterns, which are compared part by part."""
     return all(map(overlap, first.split(":", 5), second.split(":", 5)))
 
 

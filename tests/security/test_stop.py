@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_running_jobs_are_those_with_a_service_that_has_not_ended():
-    """The slice of a job that has ended may still be active, and systemd still lists failed services."""
+    """The slice of a job that has ended may still be active, and systemd continues to list failed services."""
     states = [
         ("deeplearning-digits.slice", "active"),
         ("deeplearning-digits.slice", "failed"),

@@ -114,7 +114,10 @@ class CloudManager:
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
 
     def _with_network(self, setup: Setup) -> Setup:
-        """Return the settings with an unused CIDR block for the VPC added. Raises `CloudError` if no range is free."""
+        """Return the setup with an address range for the VPC, which is unused for a new local cloud.
+
+        Raises `CloudError` if no range is free.
+        """
         if setup.network:
             return setup
         if self.home.state_file.exists():

@@ -182,8 +182,8 @@ class PodmanHosts:
     def _wait_for_monitor(self, name: str) -> None:
         """Wait until podman's monitor of the host's previous run has ended. Raises `PodmanError`.
 
-        After a host has stopped, its monitor frees the host's resources. A monitor that does so late also stops a host that is about to
-        start.
+        After a host has stopped, its monitor frees the host's resources. A monitor that frees the resources late also stops a host that is
+        about to start.
         """
         deadline = time.monotonic() + TIMEOUT
         while _is_monitored(name):

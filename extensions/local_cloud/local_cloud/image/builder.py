@@ -1,4 +1,7 @@
-"""Builds the node image and the framework environments once per machine. Each is identified by a digest of its inputs."""
+"""Builds the node image and the framework environments once per machine.
+
+A digest of the inputs identifies the image and each environment.
+"""
 
 from __future__ import annotations
 

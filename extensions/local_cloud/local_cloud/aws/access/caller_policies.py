@@ -11,7 +11,7 @@ from .identities import PARTITION, Identity
 
 
 def policies(identity: Identity) -> tuple[list[str], str | None]:
-    """Return the policy documents of a user or role session, and the document of the role's permissions boundary, or None."""
+    """Return the policy documents of a user or role session, and the document of the role's permissions boundary, if it has one."""
     iam: Any = iam_backends[ACCOUNT][PARTITION]
     if identity.user:
         user = iam.users[identity.user]

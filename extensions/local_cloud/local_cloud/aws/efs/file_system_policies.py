@@ -88,7 +88,7 @@ def _decide(policy: str, required: Permission) -> Effect:
 
 
 def _set_policy(file_system: Any, policy: str | None) -> None:
-    """Apply the policy immediately. Reads return the new policy after a delay, because EFS reads are eventually consistent."""
+    """Apply the policy immediately. Reads return the new policy only after a delay, because EFS reads are eventually consistent."""
     file_system.file_system_policy = policy
     CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
 

@@ -37,7 +37,7 @@ PAUSE = 0.5
 
 
 def get_task() -> dict[str, Any]:
-    """Return the task of this node. Waits until the local cloud answers."""
+    """Return the task of this node. Waits until the local cloud responds."""
     while True:
         try:
             with urllib.request.urlopen(TASK, timeout=30) as response:
@@ -47,7 +47,7 @@ def get_task() -> dict[str, Any]:
 
 
 def report(failure: dict[str, Any] | None) -> None:
-    """Report the outcome. Waits until the local cloud answers."""
+    """Report the outcome. Waits until the local cloud responds."""
     request = urllib.request.Request(TASK, json.dumps({"failure": failure}).encode(), {"Content-Type": "application/json"})
     while True:
         try:

@@ -47,7 +47,7 @@ def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
 
 
 def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> ManagedGroups:
-    """Return the groups of a cluster, with EMR's rules. Raises the EC2 error for a named group that does not exist."""
+    """Return the security groups of a cluster, with EMR's rules. Raises the EC2 error for a named security group that does not exist."""
     if named is None:
         return _manage_own(backend, subnet)
     for identifier in filter(None, named):

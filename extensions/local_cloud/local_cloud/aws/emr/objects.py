@@ -6,7 +6,7 @@ from moto.s3.models import s3_backends
 
 
 def is_missing(account: str, path: str) -> bool:
-    """Return whether a path is in S3 and the object does not exist. Other paths are files on the nodes and never count as missing."""
+    """Return whether a path refers to an S3 object that does not exist. Other paths are files on the nodes and never count as missing."""
     scheme, separator, rest = path.partition("://")
     if not separator or scheme.lower() not in ("s3", "s3a", "s3n"):
         return False

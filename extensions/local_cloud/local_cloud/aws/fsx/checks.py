@@ -111,7 +111,7 @@ def _check_network(backend: FSxBackend, request: dict[str, Any]) -> None:
 
 
 def _rules_of(groups: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the inbound and the outbound rules of all groups."""
+    """Return the inbound and the outbound rules of all security groups."""
     return [rule for group in groups for rule in group.ingress_rules], [rule for group in groups for rule in group.egress_rules]
 
 

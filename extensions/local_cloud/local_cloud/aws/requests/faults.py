@@ -16,7 +16,7 @@ STAGES = ("", "before", "after")
 
 @dataclass
 class Rule:
-    """A rule that injects one kind of fault. A rule with a code makes calls fail. Any rule can delay or hold calls."""
+    """A rule that injects one kind of fault. A rule with an error code makes calls fail. Any rule can delay or hold calls."""
 
     service: str = "*"
     """The service's name in signatures (for example ec2, autoscaling or elasticfilesystem), or `*` for any service."""

@@ -23,7 +23,7 @@ STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota. A vCPU quota applies to instance families, generations, and a market."""
+    """A service quota. A vCPU quota applies to certain instance families and generations in one market."""
 
     code: str
     name: str
@@ -99,7 +99,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 @override(ServiceQuotasResponse)
 def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
-    """Approve a quota increase immediately. AWS takes minutes to days, and may ask for a justification."""
+    """Approve a quota increase immediately. On AWS, approval takes minutes to days and may require a justification."""
     wanted = json.loads(self.body)
     found = {quota["QuotaCode"]: quota for quota in _described(self, wanted["ServiceCode"])}
     if wanted["QuotaCode"] not in QUOTAS or wanted["QuotaCode"] not in found:

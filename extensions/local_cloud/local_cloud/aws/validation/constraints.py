@@ -1,7 +1,7 @@
 """Checks the enumerations, ranges, lengths, and patterns of values against the API's models. SDKs check only some of these constraints.
 
 botocore contains the models. The module checks neither S3 requests, which are mostly data, nor the enumerations in OPEN_ENUMERATIONS, nor
-patterns that `expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
+patterns that `expression` cannot translate. Source of the messages: responses of services, and Smithy's "Constraint traits".
 """
 
 from __future__ import annotations

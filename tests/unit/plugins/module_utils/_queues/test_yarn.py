@@ -1,4 +1,4 @@
-"""Tests of the requests to YARN and of its responses. tests/yarn_cluster.py answers such requests in other tests."""
+"""Tests of requests to YARN and of YARN's responses. tests/yarn_cluster.py answers such requests in other tests."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_other_applications_are_not_read(changes):
 
 
 def test_only_applications_with_the_tag_of_the_job_belong_to_it():
-    """Everybody can read the tags of an application, and use them in another application."""
+    """Every user can read the tags of an application and use the tags in another application."""
     is_own = yarn.is_proven({"digits": "n", "unknown": ""})
     good = application()
     assert yarn.read_entries(apps(good), "", is_own)["digits"].id == FIRST

@@ -13,7 +13,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_l
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host with two logs, a set-up log and the kernel's journal. Returns the function that exports its logs, and the uploaded files."""
+    """A host with two logs, a set-up log and the kernel's journal.
+
+    The value is a function that exports the logs, and the uploaded files.
+    """
     logs = tmp_path / "setup-logs"
     logs.mkdir()
     (logs / "tools.log").write_text("installed\n")

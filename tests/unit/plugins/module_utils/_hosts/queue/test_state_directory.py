@@ -1,6 +1,4 @@
-"""Tests of creating and removing the queue's state directory. The state directory is refused inside directories that others can write
-to.
-"""
+"""Tests of creating and removing the queue's state directory. A state directory inside a directory that others can write to is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def test_storage_must_be_mounted(path, mounted, found):
 
 @pytest.fixture
 def storage():
-    """A folder in a directory that only this user can write to. This user takes the place of the queue's user."""
+    """A folder in a directory that only this user can write to. This user acts as the queue's user."""
     me = pwd.getpwuid(os.getuid()).pw_name
     folder = Path(tempfile.mkdtemp(dir=Path.home()))
     yield folder, me

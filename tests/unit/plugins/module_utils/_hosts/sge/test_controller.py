@@ -137,7 +137,7 @@ def test_a_removed_node_loses_its_rights_first(check_mode):
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """A host on which the unit of qmaster is active. The value is the folder that replaces the folder of systemd units."""
+    """A host on which the unit of qmaster is active. The value is the folder that replaces the directory of systemd units."""
     (tmp_path / "sge_qmaster.service").touch()
     monkeypatch.setattr(controller.hosts, "unit_path", lambda unit: str(tmp_path / unit))
     monkeypatch.setattr(controller.services, "find_service", lambda _module, _unit: Service(True, True))

@@ -276,7 +276,7 @@ def test_hosts_on_which_nothing_runs_are_not_missed(job):
 
 
 def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
-    """The scheduler of MXNet would move to a host that has no unit for the scheduler."""
+    """The job stops because the scheduler of MXNet would otherwise move to a host that has no unit for the scheduler."""
     options = {"workers": 0, "servers": 1}
     running = job("import time\ntime.sleep(600)\n", launcher="mxnet", launcher_options=options, min_hosts=1, heartbeat_timeout=3)
     wait_until(lambda: len(running.records(1)) == 4)

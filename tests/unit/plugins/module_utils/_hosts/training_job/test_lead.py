@@ -1,4 +1,4 @@
-"""Tests of the program that leads a job for queues that start only one program. tests/hosts/test_sge.py runs it on hosts."""
+"""Tests of the program that leads a job if the queue starts nothing on the other hosts. tests/hosts/test_sge.py runs it on hosts."""
 
 from __future__ import annotations
 

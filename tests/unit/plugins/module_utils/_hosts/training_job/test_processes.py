@@ -154,7 +154,10 @@ def by_host(planned):
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, launcher):
-    """A job with a spare has the same processes as a job without that host. If a host is lost, the number of processes stays the same."""
+    """A job with a spare host has the same processes as a job that lacks this host.
+
+    If a host is lost, the number of processes stays the same.
+    """
     options = {"strategy": "parameter_server", "servers": 1} if launcher == "tensorflow" else {}
     params = parameters(launcher=launcher, launcher_options=options, processes_per_host=2 if launcher == "command" else 0, spares=1)
     specification.check(params)
