@@ -72,7 +72,7 @@ def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
     git("-C", str(inner), "commit", "--quiet", "--message", "model")
     git("-c", "protocol.file.allow=always", "submodule", "add", str(inner), "models")
     git("commit", "--message", "submodule")
-    monkeypatch.setattr(job_code, "SUBMODULE_TRANSPORTS", "file")  # https is allowed by default, local files are not
+    monkeypatch.setattr(job_code, "SUBMODULE_TRANSPORTS", "file")  # by default, https is allowed, and local files are not
     with job_code.job_code({"repository": git.folder, "script": "train.py"}, ["/"]) as code:
         assert sorted(os.listdir(os.path.join(code.root, "models"))) == [".git", "cifar10.py"]
 

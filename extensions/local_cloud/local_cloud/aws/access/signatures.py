@@ -153,7 +153,7 @@ def _canonical_path(environ: Environ, service: str) -> str:
 
 
 def _canonical_query(environ: Environ) -> str:
-    # A plus sign stands for itself, and %20 for a space
+    # A plus sign is literal, and %20 stands for a space
     pairs = [pair.partition("=")[::2] for pair in _uri(environ)[1].split("&") if pair]
     encoded = sorted((_encoded(name), _encoded(value)) for name, value in pairs if name != "X-Amz-Signature")
     return "&".join(f"{name}={value}" for name, value in encoded)
