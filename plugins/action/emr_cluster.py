@@ -1,30 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name and shows its progress while it waits for nodes."""
+"""Runs the module of the same name in the same way as the module `cluster`."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from ansible_collections.deeplearning.cluster.plugins.action.cluster import ActionModule
 
-from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_run, result_of_run
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
-
-
-class ActionModule(ActionBase):
-    """Runs the module and, if it runs on the controller, shows its progress."""
-
-    _requires_connection = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        refuse_injected_facts()
-        refuse_failed_inventory(task_vars or {})
-        check_names(task_vars or {})
-        found = execute_watched(self, task_vars, functools.partial(of_run, self._task))
-        return {**result, **result_of_run(self._task, found)}
+__all__ = ["ActionModule"]

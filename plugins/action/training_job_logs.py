@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
 display = Display()
 
@@ -36,15 +40,29 @@ class ActionModule(NodeAction, module="training_job_info"):
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
         given = validation.validated_parameters
-        follow = given["follow"] and not self._task.check_mode
         arguments = {
             **{key: given[key] for key in ("name", "directory", "heartbeat_timeout")},
             "log_lines": given["lines"],
             "log_process": given["process"],
             "attempt": given["attempt"],
         }
-        watch = JobWatch(polls_through(self, task_vars), arguments, "the job continues if Ansible is interrupted" if follow else "")
+        poll = polls_through(self, task_vars)
         with self.reading(task_vars):
-            found = watch.follow() if follow else watch.poll()
+            is_followed = given["follow"] and not self._task.check_mode
+            found = follow(poll, arguments) if is_followed else JobWatch(poll, arguments, "").poll()
             display.display(found["lines"][0])
         return {**result, "job": found}
+
+
+def follow(poll: Poll, arguments: Mapping[str, Any]) -> JobStatus:
+    """Show the logs until the job is over, or until the user presses Ctrl-C. Return the last status of the job."""
+    pressed = threading.Event()
+
+    def leave() -> None:
+        if not pressed.is_set():
+            pressed.set()
+            display.display(f"{arguments['name']}: the job continues, and this run ends within {POLL_SECONDS} s")
+
+    with interrupts(leave) as listening:
+        hint = "press Ctrl-C to end this run; the job continues" if listening else "the job continues if Ansible is interrupted"
+        return JobWatch(poll, arguments, hint).follow(pressed.is_set)

@@ -31,6 +31,11 @@ options:
       - present
       - absent
     default: present
+  timeout:
+    description:
+      - Seconds to wait for the controller to respond, or for the node to register with it.
+    type: int
+    default: 120
 attributes:
   check_mode:
     description: Predicts the changes without writing anything.
@@ -64,6 +69,12 @@ attributes:
 """
 
     INFO = r"""
+options:
+  controller:
+    description:
+      - Whether the host will run the queue's controller.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Changes nothing in check mode.
@@ -74,7 +85,12 @@ attributes:
 """
 
     NODES = r"""
+positional: found
 options:
+  found:
+    description: Name of the variable in which each host has registered its result of the queue's C(_info) module.
+    type: str
+    required: true
   _input:
     description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
     type: list

@@ -12,12 +12,6 @@ short_description: Builds the list of SGE nodes from host variables
 description:
   - Returns the name, the private address, and the reported CPU and GPU counts of each host, ordered by host number.
   - The entries of hosts that did not respond have no counts. The filter ignores implausible counts and shows a warning.
-positional: found
-options:
-  found:
-    description: Name of the variable in which each host has registered its result of M(deeplearning.cluster.sge_info).
-    type: str
-    required: true
 extends_documentation_fragment: deeplearning.cluster.queue.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

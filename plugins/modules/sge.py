@@ -69,11 +69,6 @@ options:
       - Additional settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
     type: dict
     default: {}
-  timeout:
-    description:
-      - Seconds to wait for C(sge_qmaster) to respond, or for the node to register with it.
-    type: int
-    default: 120
 extends_documentation_fragment: deeplearning.cluster.queue
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

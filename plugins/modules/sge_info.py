@@ -13,12 +13,6 @@ description:
     MUNGE key of a cluster.
   - GPUs are counted with C(nvidia-smi -L).
   - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
-options:
-  controller:
-    description:
-      - Whether the host will run C(sge_qmaster).
-    type: bool
-    default: false
 extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

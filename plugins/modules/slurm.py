@@ -113,11 +113,6 @@ options:
       - The return value RV(settings) from the controller. If the value changes, C(slurmd) restarts, which does not affect running jobs.
       - Required with O(component=node) and O(state=present).
     type: str
-  timeout:
-    description:
-      - Seconds to wait for C(slurmctld) to respond, or for the node to register with it.
-    type: int
-    default: 120
 extends_documentation_fragment: deeplearning.cluster.queue
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

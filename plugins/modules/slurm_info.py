@@ -13,12 +13,6 @@ description:
     cluster.
   - GPUs are counted with C(nvidia-smi -L).
   - Fails if Slurm is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
-options:
-  controller:
-    description:
-      - Whether the host will run C(slurmctld).
-    type: bool
-    default: false
 extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

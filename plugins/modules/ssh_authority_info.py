@@ -19,20 +19,7 @@ options:
       - Name of the cluster.
     type: str
     required: true
-attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: The module changes nothing.
-    support: none
-  idempotent:
-    description: The module only reads.
-    support: full
-extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+extends_documentation_fragment: deeplearning.cluster.aws_info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

@@ -384,7 +384,7 @@ jobs:
         buckets:
           description: Node-seconds by bucket. Their sum is RV(jobs[].goodput.seconds) times RV(jobs[].goodput.nodes).
           type: dict
-          contains:
+          contains: &buckets
             training:
               description: Time in which the job trained.
               type: float
@@ -420,31 +420,7 @@ jobs:
             buckets:
               description: Seconds by bucket. Their sum is RV(jobs[].goodput.seconds).
               type: dict
-              contains:
-                training:
-                  description: Time in which the job trained.
-                  type: float
-                recomputed:
-                  description: Time for steps that an earlier attempt had already reported.
-                  type: float
-                checkpoint:
-                  description: Time in which checkpoints were written, if the script reports this.
-                  type: float
-                start:
-                  description: Time from the start of an attempt to its first progress entry.
-                  type: float
-                waiting:
-                  description: Time from the creation of the job to the start of its first process.
-                  type: float
-                detection:
-                  description: Time from a failure to the decision about whether to restart the job.
-                  type: float
-                restart:
-                  description: Time from the decision to restart the job to the start of the next attempt.
-                  type: float
-                idle:
-                  description: Time in which a host took no part in the job.
-                  type: float
+              contains: *buckets
     step_times:
       description: The time that each host needs for a step, slowest first. The list is empty if the script does not report
         C(rank_seconds).

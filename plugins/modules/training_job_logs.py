@@ -36,7 +36,8 @@ options:
     default: 100
   follow:
     description:
-      - Whether to also show new lines until the job is over. If Ansible is interrupted, the job continues.
+      - Whether to also show new lines until the job is over. On a terminal, Ctrl-C ends the task without an error. The job continues after
+        Ctrl-C and if Ansible is interrupted.
     type: bool
     default: false
 author:

@@ -14,16 +14,16 @@ import json
 import os
 import re
 import shlex
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from comparison import report
 from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,15 +142,6 @@ def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
     return pairs
 
 
-def report(pairs: Sequence[tuple[float, float]]) -> bool:
-    """Print the medians; return whether the goal is met."""
-    ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
-    more = statistics.median(each - other for each, other in pairs)
-    print(f"\n{'median seconds':16}{'playbook':>10}{'by hand':>10}{'more':>8}{'goal':>8}")
-    print(f"{'to first line':16}{ours:10.2f}{theirs:10.2f}{more:8.2f}{GOAL:8.2f}")
-    return more <= GOAL
-
-
 def main() -> int:
     """Return 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -162,7 +153,8 @@ def main() -> int:
         LocalCloud(Path(folder) / "home") as cloud,
     ):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        return 0 if report(measure(Bench(cloud, network, Path(folder)), rounds)) else 1
+        pairs = measure(Bench(cloud, network, Path(folder)), rounds)
+        return 0 if report(pairs, "playbook", "by hand", GOAL) else 1
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 # This import sets the environment of everything that tests start.
 import conftest  # noqa: F401  # pylint: disable=unused-import
+from comparison import report
 from hosts.cluster import FILE_SYSTEM, Cluster, job_cluster
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
@@ -179,15 +180,6 @@ def report_costs(costs: Sequence[Mapping[str, Cost]]) -> bool:
     return more[UNWATCHED] <= PERCENT_GOAL
 
 
-def report_starts(starts: Sequence[tuple[float, float]]) -> bool:
-    """Print the medians; return whether the goal is met."""
-    ours, bare = (statistics.median(each) for each in zip(*starts, strict=True))
-    more = statistics.median(each - other for each, other in starts)
-    print(f"\n{'median seconds':16}{'supervised':>12}{'without':>10}{'more':>8}{'goal':>8}")
-    print(f"{'to first line':16}{ours:12.2f}{bare:10.2f}{more:8.2f}{START_GOAL:8.2f}")
-    return more <= START_GOAL
-
-
 def main() -> int:
     """Return 0 if the goals are met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -202,7 +194,7 @@ def main() -> int:
         print(f"{os.cpu_count()} cores, {options.hosts} hosts, Python {sys.version.split()[0]}, load {os.getloadavg()[0]:.1f}")
         bench = Bench(cluster, options.steps)
         starts, costs = measure_starts(bench, options.starts), measure_costs(bench, options.rounds)
-    met = [report_starts(starts) if starts else True, report_costs(costs) if costs else True]
+    met = [report(starts, "supervised", "without", START_GOAL) if starts else True, report_costs(costs) if costs else True]
     return 0 if all(met) else 1
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 
 import pytest
@@ -17,7 +16,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
-REGION = "us-east-1"
+from .aws_instances import REGION, launch
+
 BUCKET = "sets-of-images"
 SOURCE = f"s3://{BUCKET}/images"
 OBJECTS = {"images/cats/1.jpg": b"cat", "images/labels.txt": b"1 cat\n", "private/notes.txt": b"not for nodes"}
@@ -72,35 +72,12 @@ def node(tmp_path_factory):
             s3.create_bucket(Bucket=name)
         for name, content in OBJECTS.items():
             s3.put_object(Bucket=BUCKET, Key=name, Body=content)
-        launched = launch(cloud, key, network)
+        policy = role.policy(REGION, [], [], statements(SOURCE, partition_of(REGION)))
+        boot_script = user_data(boot.cloud_config([mounts.bucket(SOURCE, PATH)], "ubuntu"))
+        (launched,) = launch(cloud, key, network, policy, UserData=boot_script)
         host = BareHost(launched["InstanceId"], launched["PrivateIpAddress"], "", key)
         host.ssh("cloud-init status --wait")
         yield Node(cloud, folder, host)
-
-
-def launch(cloud, key, network):
-    ec2, iam = cloud.client("ec2"), cloud.client("iam")
-    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(role.trust_policy(REGION)))
-    policy = role.policy(REGION, [], [], statements(SOURCE, partition_of(REGION)))
-    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
-    iam.create_instance_profile(InstanceProfileName="nodes")
-    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
-    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
-    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
-    (launched,) = ec2.run_instances(
-        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
-        InstanceType="m5.large",
-        KeyName="test",
-        SubnetId=subnet,
-        IamInstanceProfile={"Name": "nodes"},
-        UserData=user_data(boot.cloud_config([mounts.bucket(SOURCE, PATH)], "ubuntu")),
-        MinCount=1,
-        MaxCount=1,
-    )["Instances"]
-    waiter = ec2.get_waiter("instance_running")
-    waiter.wait(InstanceIds=[launched["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60})
-    return launched
 
 
 def test_a_boot_mounts_the_prefix_for_all_users_to_read(node):

@@ -14,9 +14,10 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
+from .aws_instances import REGION, launch
+
 pytestmark = pytest.mark.exhaustive
 
-REGION = "us-east-1"
 BUCKET = "sets-of-images"
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": str(number) * 100 for number in range(30)}
 MODEL = f"sha256:{hashlib.sha256(b'1' + bytes([10])).hexdigest()}"
@@ -94,34 +95,10 @@ def cluster(tmp_path_factory):
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
-        instances = launch(cloud, key, network)
+        instances = launch(cloud, key, network, definition.policy(REGION, [], [BUCKET]), count=2)
         hosts = [BareHost(each["InstanceId"], each["PrivateIpAddress"], "", key) for each in instances]
         mount(cloud, hosts, instances[0]["SubnetId"])
         yield Cluster(cloud, folder, hosts)
-
-
-def launch(cloud, key, network):
-    ec2, iam = cloud.client("ec2"), cloud.client("iam")
-    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.trust_policy(REGION)))
-    policy = definition.policy(REGION, [], [BUCKET])
-    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
-    iam.create_instance_profile(InstanceProfileName="nodes")
-    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
-    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
-    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
-    launched = ec2.run_instances(
-        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
-        InstanceType="m5.large",
-        KeyName="test",
-        SubnetId=subnet,
-        IamInstanceProfile={"Name": "nodes"},
-        MinCount=2,
-        MaxCount=2,
-    )["Instances"]
-    identifiers = [each["InstanceId"] for each in launched]
-    ec2.get_waiter("instance_running").wait(InstanceIds=identifiers, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
-    return launched
 
 
 def mount(cloud, hosts, subnet):

@@ -14,9 +14,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
+from .aws_instances import REGION, launch
 from .cluster import CLUSTER, Cluster
 
-REGION = "us-east-1"
 BUCKET = "results-of-jobs"
 DESTINATION = f"s3://{BUCKET}/team"
 
@@ -88,34 +88,10 @@ def cluster(tmp_path_factory):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
         cloud.client("s3").create_bucket(Bucket=BUCKET)
-        instance = launch(cloud, key, network)
+        (instance,) = launch(cloud, key, network, definition.policy(REGION, [], [], export_destinations=[DESTINATION]))
         result = ExportCluster(folder, cloud, BareHost(instance["InstanceId"], instance["PrivateIpAddress"], "", key))
         result.configure()
         yield result
-
-
-def launch(cloud, key, network):
-    ec2, iam = cloud.client("ec2"), cloud.client("iam")
-    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.trust_policy(REGION)))
-    policy = definition.policy(REGION, [], [], export_destinations=[DESTINATION])
-    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
-    iam.create_instance_profile(InstanceProfileName="nodes")
-    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
-    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
-    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
-    (launched,) = ec2.run_instances(
-        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
-        InstanceType="m5.large",
-        KeyName="test",
-        SubnetId=subnet,
-        IamInstanceProfile={"Name": "nodes"},
-        MinCount=1,
-        MaxCount=1,
-    )["Instances"]
-    waiter = ec2.get_waiter("instance_running")
-    waiter.wait(InstanceIds=[launched["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 300})
-    return launched
 
 
 def test_a_failed_job_is_exported_without_what_it_links_to(cluster):

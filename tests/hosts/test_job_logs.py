@@ -117,6 +117,20 @@ def test_logs_are_shown_with_their_processes_and_followed_to_the_end(cluster):
     assert "talks succeeded after" in newest, "without a name, the playbook shows the newest job"
 
 
+@pytest.mark.exhaustive
+def test_ctrl_c_ends_a_run_that_follows_logs_without_an_error(cluster):
+    start(cluster, "watched")
+    command = ["ansible-playbook", "-i", str(cluster.inventory), "deeplearning.cluster.logs", "-e", "training_job_name=watched"]
+    terminal = Terminal([*command, "-e", "follow=true"], cluster.folder)
+    terminal.read("press Ctrl-C to end this run; the job continues")
+    terminal.type("\x03")
+    terminal.read("watched: the job continues, and this run ends within 10 s")
+    terminal.read("watched running for")
+    assert terminal.end() == 0
+    assert len(cluster.members("watched")) >= 2
+    end(cluster, "watched")
+
+
 def test_status_tells_how_each_process_ended(cluster):
     script = """
         import os, sys, time

@@ -7,23 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from .queues import (
-    KEY,
-    check_that_a_job_continues_on_the_other_host,
-    check_that_a_job_needs_all_its_hosts,
-    check_that_a_running_job_is_stopped,
-    check_that_a_waiting_job_is_stopped,
-    check_that_the_queue_goes_away_once_it_is_empty,
-    check_the_script_of_the_documentation,
-    queue_hosts,
-    wait,
-)
+from . import queues
 from .sge import QUEUE, Sge
 
 
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sge]:
-    with queue_hosts(Sge, tmp_path_factory.mktemp("sge"), ["mxnet", "pytorch"]) as queue:
+    with queues.queue_hosts(Sge, tmp_path_factory.mktemp("sge"), ["mxnet", "pytorch"]) as queue:
         yield queue
 
 
@@ -43,7 +33,7 @@ def test_a_job_runs_on_all_hosts_with_its_gpus_and_a_second_run_changes_nothing(
 
 
 def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Sge) -> None:
-    keys = {host.ssh(f"sudo sha256sum {KEY} && sudo stat -c '%U %a' {KEY}").stdout for host in queue.hosts}
+    keys = {host.ssh(f"sudo sha256sum {queues.KEY} && sudo stat -c '%U %a' {queues.KEY}").stdout for host in queue.hosts}
     assert len(keys) == 1
     assert keys.pop().endswith("\nmunge 400\n")
     assert queue.master.ssh(f"stat -c '%U %a' {QUEUE}").stdout == "sgeadmin 700\n"
@@ -58,18 +48,18 @@ def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Sge) -> None:
 
 
 def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(queue: Sge) -> None:
-    check_that_a_waiting_job_is_stopped(queue, "its hosts are not free", "-N", "train-second")
+    queues.check_that_a_waiting_job_is_stopped(queue, "its hosts are not free", "-N", "train-second")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["stop", "cancel", "kill"])
 def test_a_running_training_job_is_stopped(queue: Sge, how: str) -> None:
-    check_that_a_running_job_is_stopped(queue, how)
+    queues.check_that_a_running_job_is_stopped(queue, how)
 
 
 @pytest.mark.exhaustive
 def test_a_job_that_cannot_start_on_one_of_its_hosts_fails_on_all(queue: Sge) -> None:
-    check_that_a_job_needs_all_its_hosts(queue)
+    queues.check_that_a_job_needs_all_its_hosts(queue)
 
 
 @pytest.mark.exhaustive
@@ -103,7 +93,7 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Sge) -> None:
 def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Sge) -> None:
     job = queue.submit("hostname; [ $RESTARTED = 1 ] || sleep 600", "-q '*@trust-worker2'")
     queue.wait_for(job, "r")
-    wait(lambda: "trust-worker2" in queue.output(job))
+    queues.wait(lambda: "trust-worker2" in queue.output(job))
     queue.master.ssh(f"qalter -q '*@trust-worker3' {job}")
     queue.runtime.remove(queue.hosts[1].name)
     queue.wait_for(job, "")
@@ -119,10 +109,10 @@ def test_a_new_master_has_the_old_queue(queue: Sge) -> None:
     waiting = queue.submit("echo waited", "-h")
     running = queue.submit("while ! [ -e /efs/go ]; do sleep 0.2; done; echo ran $RESTARTED", "-q '*@trust-worker3'")
     queue.wait_for(running, "r")
-    key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
+    key = queue.hosts[1].ssh(f"sudo sha256sum {queues.KEY}").stdout
     queue.runtime.remove(queue.master.name)
     queue.replace(1)
-    assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
+    assert queue.master.ssh(f"sudo sha256sum {queues.KEY}").stdout == key
     assert queue.state(waiting) == "hqw"
     assert queue.state(running) == "r"
     queue.master.ssh(f"touch /efs/go && qrls {waiting}")
@@ -134,13 +124,13 @@ def test_a_new_master_has_the_old_queue(queue: Sge) -> None:
 
 @pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Sge) -> None:
-    check_the_script_of_the_documentation(queue, lambda script: script.replace("gpu=8", "gpu=2").replace("#$ -N digits\n", ""))
+    queues.check_the_script_of_the_documentation(queue, lambda script: script.replace("gpu=8", "gpu=2").replace("#$ -N digits\n", ""))
 
 
 @pytest.mark.exhaustive
 def test_sge_goes_away_once_its_queue_is_empty(queue: Sge) -> None:
     files = f"{QUEUE} /etc/systemd/system/sge_*.service /usr/local/lib/deeplearning/sge_shepherd"
-    check_that_the_queue_goes_away_once_it_is_empty(queue, files, "sge_execd sge_qmaster")
+    queues.check_that_the_queue_goes_away_once_it_is_empty(queue, files, "sge_execd sge_qmaster")
     unit = "/run/systemd/system/slurmd.service"
     start = "sudo systemctl daemon-reload && sudo systemctl start slurmd"
     queue.hosts[1].ssh(f"printf '[Service]\\nExecStart=/bin/sleep 600\\n' | sudo tee {unit} && {start}")
@@ -156,12 +146,12 @@ def test_sge_goes_away_once_its_queue_is_empty(queue: Sge) -> None:
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Sge) -> None:
     """The program that leads the job dies with that host. The other host tells SGE when the job has ended."""
-    check_that_a_job_continues_on_the_other_host(queue, "survivor", loses_first=True)
+    queues.check_that_a_job_continues_on_the_other_host(queue, "survivor", loses_first=True)
 
 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_one_of_its_other_hosts(queue: Sge) -> None:
-    check_that_a_job_continues_on_the_other_host(queue, "smaller", loses_first=False, stop_timeout=5)
+    queues.check_that_a_job_continues_on_the_other_host(queue, "smaller", loses_first=False, stop_timeout=5)
 
 
 # The tracker of MXNet's last release assigns no roles to the tasks that SGE numbers, so the script derives its role from its number.
@@ -194,5 +184,5 @@ def test_mxnets_own_launcher_submits_workers_and_servers(queue: Sge) -> None:
     command = "launch.py -n 2 -s 1 --launcher sge /opt/mxnet/bin/python sum.py"
     done = queue.master.ssh(f"cd /efs/by-hand && timeout 300 /opt/mxnet/bin/python {command} 2>&1", check=False, timeout=600)
     assert done.returncode == 0, done.stdout
-    wait(lambda: queue.master.ssh("qstat -u '*'").stdout == "")
+    queues.wait(lambda: queue.master.ssh("qstat -u '*'").stdout == "")
     assert queue.master.ssh("cat /efs/by-hand/dmlc*.log/*.o*").stdout.count("the sum is 3.0") == 2

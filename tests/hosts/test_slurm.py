@@ -10,25 +10,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON
 
+from . import queues
 from .project import changes
-from .queues import (
-    KEY,
-    UNTIL_GO,
-    check_that_a_job_continues_on_the_other_host,
-    check_that_a_job_needs_all_its_hosts,
-    check_that_a_running_job_is_stopped,
-    check_that_a_waiting_job_is_stopped,
-    check_that_the_queue_goes_away_once_it_is_empty,
-    check_the_script_of_the_documentation,
-    queue_hosts,
-    wait,
-)
 from .slurm import QUEUE, Slurm
 
 
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with queue_hosts(Slurm, tmp_path_factory.mktemp("slurm")) as queue:
+    with queues.queue_hosts(Slurm, tmp_path_factory.mktemp("slurm")) as queue:
         yield queue
 
 
@@ -47,7 +36,7 @@ def test_a_job_runs_on_all_hosts_and_a_second_run_changes_nothing(queue: Slurm) 
 
 
 def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Slurm) -> None:
-    keys = {host.ssh(f"sudo sha256sum {KEY} && sudo stat -c '%U %a' {KEY}").stdout for host in queue.hosts}
+    keys = {host.ssh(f"sudo sha256sum {queues.KEY} && sudo stat -c '%U %a' {queues.KEY}").stdout for host in queue.hosts}
     assert len(keys) == 1
     assert keys.pop().endswith("\nmunge 400\n")
     assert queue.master.ssh(f"stat -c '%U %a' {QUEUE}").stdout == "slurm 700\n"
@@ -59,15 +48,15 @@ def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Slurm) -> None:
 
 
 def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(queue: Slurm) -> None:
-    check_that_a_waiting_job_is_stopped(queue, "Resources", "--job-name=second", "--comment=deeplearning.cluster")
+    queues.check_that_a_waiting_job_is_stopped(queue, "Resources", "--job-name=second", "--comment=deeplearning.cluster")
 
 
 @pytest.mark.exhaustive
 def test_a_run_waits_for_its_job_and_shows_the_report_and_the_log(queue: Slurm) -> None:
-    queue.train("blocks", UNTIL_GO)
+    queue.train("blocks", queues.UNTIL_GO)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.train, "waited", "echo this is the log", wait=True, host_count=2, report=True)
-        wait(lambda: queue.entries() == {"blocks": "RUNNING", "waited": "PENDING"})
+        queues.wait(lambda: queue.entries() == {"blocks": "RUNNING", "waited": "PENDING"})
         queue.master.ssh("touch /efs/go")
         waited = waiting.result()
     assert "job waited succeeded" in waited.stdout
@@ -81,13 +70,13 @@ def test_a_run_waits_for_its_job_and_shows_the_report_and_the_log(queue: Slurm) 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["stop", "cancel", "kill"])
 def test_a_running_training_job_is_stopped(queue: Slurm, how: str) -> None:
-    check_that_a_running_job_is_stopped(queue, how)
+    queues.check_that_a_running_job_is_stopped(queue, how)
 
 
 @pytest.mark.exhaustive
 def test_a_second_run_waits_for_the_job_in_the_queue(queue: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue.train("again", UNTIL_GO)
-    wait(lambda: queue.entries() == {"again": "RUNNING"})
+    queue.train("again", queues.UNTIL_GO)
+    queues.wait(lambda: queue.entries() == {"again": "RUNNING"})
     queue.train("behind", "until [ -e /efs/later ]; do sleep 0.2; done")
     queue.train("behind", "exit 1")
     assert queue.entries() == {"again": "RUNNING", "behind": "PENDING"}
@@ -95,14 +84,14 @@ def test_a_second_run_waits_for_the_job_in_the_queue(queue: Slurm, tmp_path: Pat
     monkeypatch.setenv("ANSIBLE_LOG_PATH", str(log))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.train, "behind", "exit 1", wait=True)
-        wait(lambda: log.exists() and "behind: queued in Slurm as job " in log.read_text())
+        queues.wait(lambda: log.exists() and "behind: queued in Slurm as job " in log.read_text())
         queue.master.ssh("touch /efs/go /efs/later")
     assert "job behind succeeded" in waiting.result().stdout
 
 
 @pytest.mark.exhaustive
 def test_a_job_that_slurm_cancels_while_it_waits_ends_the_run_that_waits_for_it(queue: Slurm) -> None:
-    queue.train("holds", UNTIL_GO)
+    queue.train("holds", queues.UNTIL_GO)
     queue.train("cancelled", "true")
     queue.master.ssh("sudo scancel --name=cancelled")
     done = queue.train("cancelled", "true", wait=True, check=False)
@@ -121,12 +110,12 @@ def test_supervisors_restart_a_job_while_slurm_holds_its_hosts(queue: Slurm) -> 
 @pytest.mark.exhaustive
 def test_a_job_continues_without_its_first_host(queue: Slurm) -> None:
     """The batch script ends when the first host dies. A different host tells Slurm when the job has ended."""
-    check_that_a_job_continues_on_the_other_host(queue, "survivor", loses_first=True)
+    queues.check_that_a_job_continues_on_the_other_host(queue, "survivor", loses_first=True)
 
 
 @pytest.mark.exhaustive
 def test_a_job_that_cannot_start_on_one_of_its_hosts_fails_on_all(queue: Slurm) -> None:
-    check_that_a_job_needs_all_its_hosts(queue)
+    queues.check_that_a_job_needs_all_its_hosts(queue)
 
 
 @pytest.mark.exhaustive
@@ -140,21 +129,21 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Slurm) -> None:
     check = queue.play("slurm", arguments=("--check", "--diff"))
     assert "+resume" in check.stdout
     assert set(changes(queue.play("slurm")).values()) == {1}
-    wait(lambda: queue.nodes()["trust-worker2"] == "idle")
+    queues.wait(lambda: queue.nodes()["trust-worker2"] == "idle")
 
     assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
     assert queue.nodes()["trust-worker3"] == "draining", "a job is running there"
     queue.master.ssh("touch /efs/go")
     queue.wait_for(job, "COMPLETED")
     assert queue.output(job) == "done\n"
-    wait(lambda: queue.nodes()["trust-worker3"] == "drained")
+    queues.wait(lambda: queue.nodes()["trust-worker3"] == "drained")
     assert queue.converge(2) == {queue.name(1): 1, queue.name(2): 0}
-    wait(lambda: queue.nodes() == {"trust-master": "idle", "trust-worker2": "idle"})
+    queues.wait(lambda: queue.nodes() == {"trust-master": "idle", "trust-worker2": "idle"})
 
     job = queue.submit("#SBATCH --nodes=2\nsrun sleep 600")
     queue.wait_for(job, "RUNNING")
     queue.converge(3)
-    wait(lambda: queue.nodes()["trust-worker3"] == "idle")
+    queues.wait(lambda: queue.nodes()["trust-worker3"] == "idle")
     assert queue.state(job) == "RUNNING"
     assert queue.job(job, "Restarts") == "0"
     queue.master.ssh(f"scancel {job}")
@@ -166,7 +155,7 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Slurm) -> None:
 
 @pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Slurm) -> None:
-    check_the_script_of_the_documentation(queue)
+    queues.check_the_script_of_the_documentation(queue)
 
 
 @pytest.mark.exhaustive
@@ -179,12 +168,12 @@ def test_salloc_runs_a_users_shell(queue: Slurm) -> None:
 @pytest.mark.exhaustive
 def test_another_key_is_refused_and_replaced(queue: Slurm) -> None:
     host = queue.hosts[1]
-    key = host.ssh(f"sudo sha256sum {KEY}").stdout
-    host.ssh(f"head -c 128 /dev/urandom | sudo tee {KEY} >/dev/null && sudo systemctl restart munge")
+    key = host.ssh(f"sudo sha256sum {queues.KEY}").stdout
+    host.ssh(f"head -c 128 /dev/urandom | sudo tee {queues.KEY} >/dev/null && sudo systemctl restart munge")
     refused = host.ssh("squeue", check=False)
     assert refused.returncode != 0, refused.stdout
     assert queue.converge()[queue.name(2)] == 1
-    assert host.ssh(f"sudo sha256sum {KEY}").stdout == key
+    assert host.ssh(f"sudo sha256sum {queues.KEY}").stdout == key
     host.ssh("squeue")
 
 
@@ -195,7 +184,7 @@ def test_a_job_of_a_host_that_dies_is_finished_elsewhere(queue: Slurm) -> None:
     queue.wait_for(job, "RUNNING")
     name = queue.job(job, "BatchHost")
     number = queue.number(name)
-    wait(lambda: name in queue.output(job))
+    queues.wait(lambda: name in queue.output(job))
     queue.runtime.remove(queue.hosts[number - 1].name)
     queue.wait_for(job, "COMPLETED")
     assert queue.output(job).split()[0] == name
@@ -219,12 +208,12 @@ def test_a_new_master_has_the_old_queue(queue: Slurm) -> None:
     # The command that runs before all nodes are replaced
     queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")
     queue.wait_until_saved(waiting)
-    key = queue.hosts[1].ssh(f"sudo sha256sum {KEY}").stdout
+    key = queue.hosts[1].ssh(f"sudo sha256sum {queues.KEY}").stdout
     queue.runtime.remove(queue.master.name)
     queue.hosts[1].ssh("touch /efs/go")
-    wait(lambda: queue.hosts[1].ssh(f"cat /efs/slurm-{ending}.out").stdout == "ran\n")
+    queues.wait(lambda: queue.hosts[1].ssh(f"cat /efs/slurm-{ending}.out").stdout == "ran\n")
     queue.replace(1)
-    assert queue.master.ssh(f"sudo sha256sum {KEY}").stdout == key
+    assert queue.master.ssh(f"sudo sha256sum {queues.KEY}").stdout == key
     assert queue.state(waiting) == "PENDING"
     assert queue.state(running) == "RUNNING"
     queue.wait_for(ending, "COMPLETED")
@@ -248,20 +237,20 @@ def test_parameters_that_slurm_refuses_leave_the_queue_running(queue: Slurm) -> 
 @pytest.mark.exhaustive
 def test_the_key_is_in_no_output(queue: Slurm) -> None:
     """The role runs with -vvv and --diff. Before the run, only the master has the MUNGE key."""
-    key = queue.master.ssh(f"sudo base64 -w0 {KEY}").stdout
+    key = queue.master.ssh(f"sudo base64 -w0 {queues.KEY}").stdout
     for host in queue.hosts[1:]:
-        host.ssh(f"sudo rm {KEY}")
+        host.ssh(f"sudo rm {queues.KEY}")
     done = queue.play("slurm", arguments=("-vvv", "--diff"))
     assert key not in done.stdout + done.stderr
     for host in queue.hosts:
         assert key not in host.ssh("sudo journalctl --no-pager").stdout
-    assert queue.master.ssh(f'sudo grep -rlF -e "$(sudo base64 -w0 {KEY})" /efs', check=False).returncode == 1, "no match"
+    assert queue.master.ssh(f'sudo grep -rlF -e "$(sudo base64 -w0 {queues.KEY})" /efs', check=False).returncode == 1, "no match"
 
 
 @pytest.mark.exhaustive
 def test_slurm_goes_away_once_its_queue_is_empty(queue: Slurm) -> None:
     # The packages install a file plugstack.conf in the same directory.
     files = f"{QUEUE} /etc/slurm/{{slurm,gres,cgroup}}.conf /etc/systemd/system/*/deeplearning.conf"
-    check_that_the_queue_goes_away_once_it_is_empty(queue, files, "slurmd slurmctld")
+    queues.check_that_the_queue_goes_away_once_it_is_empty(queue, files, "slurmd slurmctld")
     queue.converge()
     queue.wait_for_nodes()

@@ -24,33 +24,12 @@ from local_cloud.testing import wait_until
 from permissions import operators
 
 from .clusters import steps
-from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
-from .emr_account import PROFILE, ROLE, bucket, make_role
+from .conftest import KEY_NAME, REGION, ModuleFailed
+from .emr_account import PROFILE, QUICK, ROLE, bucket, emr, make_role, quick
 from .killing import kill_at
 
-__all__ = ["bucket", "operators"]
-QUICK = {**FAST, "emr_cluster": 0.05}
+__all__ = ["bucket", "emr", "operators", "quick"]
 LIVE = ["STARTING", "BOOTSTRAPPING", "RUNNING", "WAITING"]
-
-
-@pytest.fixture(autouse=True)
-def _quick(cloud, _fresh, monkeypatch):
-    cloud.control.set_delays(**QUICK)
-    monkeypatch.setattr(resources, "PAUSE", 0.05)
-
-
-@pytest.fixture
-def emr(name, bucket):
-    """The options of an EMR cluster with three nodes."""
-    return {
-        "cluster": name,
-        "emr_release_label": "emr-7.9.0",
-        "emr_instance_type": "c5.xlarge",
-        "emr_core_count": 2,
-        "emr_key_name": KEY_NAME,
-        "emr_log_uri": f"s3://{bucket}/logs",
-        "emr_bootstrap_actions": [{"path": f"s3://{bucket}/mount.sh", "args": ["fs-0123", "us-east-1"]}],
-    }
 
 
 def described(cloud, name, *states):

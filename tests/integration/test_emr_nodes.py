@@ -11,31 +11,13 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources
 from local_cloud.testing import wait_until
 from permissions import operators
 
-from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
-from .emr_account import PROFILE, ROLE, bucket
+from .conftest import FAST, REGION, ModuleFailed
+from .emr_account import PROFILE, ROLE, bucket, emr, quick
 
-__all__ = ["bucket", "operators"]
-
-
-@pytest.fixture(autouse=True)
-def _quick(cloud, _fresh, monkeypatch):
-    cloud.control.set_delays(**{**FAST, "emr_cluster": 0.05})
-    monkeypatch.setattr(resources, "PAUSE", 0.05)
-
-
-@pytest.fixture
-def emr(name, bucket):
-    return {
-        "cluster": name,
-        "emr_release_label": "emr-7.9.0",
-        "emr_instance_type": "c5.xlarge",
-        "emr_core_count": 2,
-        "emr_key_name": KEY_NAME,
-    }
+__all__ = ["bucket", "emr", "operators", "quick"]
 
 
 @pytest.fixture

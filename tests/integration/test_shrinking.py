@@ -130,7 +130,7 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
 
 
 @pytest.mark.parametrize(("playbook", "variables"), [("destroy", {}), ("provision", {"deeplearning_state": "absent"})])
-def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here, playbook, variables, tmp_path, repository):
+def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, shrink, asked_here, playbook, variables, tmp_path, repository):
     run("cluster", **definition)
     status, words = play(playbook, **asked_here, **variables)
     assert status == 2, words
@@ -140,6 +140,9 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
     assert "add -e deeplearning_ignore_running_jobs=true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
     if playbook == "destroy":
+        status, words = shrink(**asked_here)
+        kept = "Wait until the job ends, keep the number of workers with -e deeplearning_worker_count=2, or run"
+        assert (status, f"Nodes cannot be removed while long runs on {name}-worker3. {kept}" in words) == (2, True), words
         assert play(playbook, **asked_here, deeplearning_ignore_running_jobs=True)[0] == 0
         assert numbers(cloud, name) == {}
 

@@ -104,12 +104,15 @@ def test_packages_do_not_import_each_other():
 
 @pytest.mark.parametrize("test", TESTS, ids=str)
 def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
-    """The tests of `plugins/a/b.py` are in `tests/unit/plugins/a/test_b.py`, and those of role `c` in `tests/unit/roles/test_c.py`."""
+    """The tests of `plugins/a/b.py` are in `tests/unit/plugins/a/test_b.py`, and those of role `c` in `tests/unit/roles/test_c.py`.
+
+    Playbooks have the ending `yml`.
+    """
     subject = test.with_name(test.name.removeprefix("test_"))
     if subject.parts[0] == "roles":
         assert (REPOSITORY / subject.with_suffix("")).is_dir()
         return
-    assert (REPOSITORY / subject).is_file()
+    assert (REPOSITORY / (subject.with_suffix(".yml") if subject.parts[0] == "playbooks" else subject)).is_file()
     if subject.parts[0] == "plugins":
         assert ".".join(subject.with_suffix("").parts[1:]) in imported_by(REPOSITORY / "tests" / "unit" / test)
 

@@ -82,6 +82,22 @@ class Entry(NamedTuple):
         return self.stage in (WAITING, ALLOCATED)
 
 
+class OneProgram(NamedTuple):
+    """The functions of a queue that starts only one program, `lead`, on the first host of a job.
+
+    `mark_started` returns the command that marks an entry, by its ID, as the entry of a running job. `on_host` returns the command that
+    runs a command on one of the allocated hosts. `environment` contains the names of the variables that `allocation` and `identity` read
+    there. `has_ended` returns whether an entry, by its ID, has ended or is being cancelled, from the output of `show_own`. `abandon`
+    returns the command that another host runs if the first one is lost.
+    """
+
+    mark_started: Callable[[str, str], Command]
+    on_host: Callable[[str, Sequence[str], Sequence[str]], Command]
+    environment: Sequence[str]
+    has_ended: Callable[[str, str], bool]
+    abandon: Callable[[str], Command]
+
+
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
@@ -91,12 +107,8 @@ class Queue(NamedTuple):
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
     `allocation` returns the command that shows the allocated hosts, and `identity` returns the ID of the entry. Both functions read the
-    environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. `abandon`
-    returns the command that another host runs if the first one is lost. By default, it is `cancel`.
-
-    Three members are for the program `lead` of a job: `mark_started`; `on_host`, which returns the command that runs a command on one of
-    the hosts; and `environment`, the names of the variables that `allocation` and `identity` read there. `has_ended` returns whether an
-    entry, by its ID, has ended or is being cancelled, from the output of `show_own`.
+    environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. If that
+    host is lost, another one runs `cancel`. Queues that start only one program have `one_program`.
 
     If `is_http` is true, the queue only reserves hosts. Its commands, except `allocation`, are HTTP requests (a method, a path, and a body
     if there is one). The queue has its own names for the hosts. A unit on each host waits until the queue has allocated the hosts. Other
@@ -118,11 +130,7 @@ class Queue(NamedTuple):
     cancel: Callable[[Sequence[str]], Command]
     allocation: Callable[[Mapping[str, str]], Command]
     identity: Callable[[Mapping[str, str]], str]
-    abandon: Callable[[str], Command] | None = None
-    mark_started: Callable[[str, str], Command] | None = None
-    on_host: Callable[[str, Sequence[str], Sequence[str]], Command] | None = None
-    environment: Sequence[str] = ()
-    has_ended: Callable[[str, str], bool] | None = None
+    one_program: OneProgram | None = None
     is_http: bool = False
     is_proven: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None
     has_id: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None

@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     WAITING,
     Command,
     Entry,
+    OneProgram,
     Queue,
     Request,
 )
@@ -160,9 +161,11 @@ QUEUE = Queue(
     cancel=cancel,
     allocation=allocation,
     identity=identity,
-    abandon=abandon,
-    mark_started=mark_started,
-    on_host=on_host,
-    environment=("JOB_ID", HOSTS),
-    has_ended=has_ended,
+    one_program=OneProgram(
+        mark_started=mark_started,
+        on_host=on_host,
+        environment=("JOB_ID", HOSTS),
+        has_ended=has_ended,
+        abandon=abandon,
+    ),
 )

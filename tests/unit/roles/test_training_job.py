@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the default number of spares of a job."""
+"""Tests of the default number of spares of a job, and of the hosts on which a failed job is stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import jinja2
 import pytest
 import yaml
 
-DEFAULTS = yaml.safe_load((Path(__file__).resolve().parents[3] / "roles" / "training_job" / "defaults" / "main.yml").read_text())
+ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
+DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,30 @@ def test_a_job_on_all_nodes_leaves_the_spares_of_the_definition_out(hosts, defin
     environment.filters["int"] = int
     template = environment.from_string(DEFAULTS["training_job_spares"])
     assert template.render({"training_job_queue": "", "ansible_play_hosts_all": names, **definition}) == str(spares)
+
+
+def conditions(name):
+    """Return the conditions of a task in the role's file run.yml."""
+    tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
+    (task,) = [task for task in tasks if task["name"] == name]
+    return [jinja2.Environment().compile_expression(condition) for condition in task["when"]]
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_asked"),
+    [
+        ({"deeplearning_instance_id": "i-1"}, True),
+        ({"deeplearning_instance_id": "i-1", "__training_job_former": {"instance_ids": ["i-2"]}}, True),
+        ({"deeplearning_instance_id": "i-2", "__training_job_former": {"instance_ids": ["i-2"]}}, False),
+        # AWS could not be asked
+        ({"deeplearning_instance_id": "i-2", "__training_job_former": {"msg": "AccessDenied"}}, True),
+        # A host outside AWS
+        ({"__training_job_former": {"instance_ids": ["i-2"]}}, True),
+        ({"deeplearning_instance_id": "i-1", "__training_job_failure": ""}, False),
+        ({"deeplearning_instance_id": "i-1", "__training_job_result": {"out_of_reach": True}}, False),
+    ],
+)
+def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(variables, is_asked):
+    default = {"__training_job_failure": "rank 1 failed", "__training_job_result": {}, "__training_job_former": {}}
+    asked = [condition(**{**default, **variables}) for condition in conditions("Stop the remaining processes of the job")]
+    assert all(asked) == is_asked

@@ -34,7 +34,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, OneProgram, Queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
@@ -117,12 +117,10 @@ def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int
     return run(["timeout", COMMAND_TIMEOUT, *command])
 
 
-def has_ended(queue: Queue) -> bool:
-    """Return whether the queue reports that it has ended the job or is ending it. If the queue does not respond, return False."""
-    if not queue.has_ended:
-        return False
+def has_ended(queue: Queue, program: OneProgram) -> bool:
+    """Return whether the queue says that it has ended the job or is ending it. If the queue does not respond, return False."""
     status, output, _error = ask(queue, queue.show_own)
-    return status == 0 and queue.has_ended(output, queue.identity(os.environ))
+    return status == 0 and program.has_ended(output, queue.identity(os.environ))
 
 
 def own_name() -> str:
@@ -192,7 +190,7 @@ class Holder:
                 if LOST in states:
                     queue = QUEUES[self.job.queue]
                     identity = queue.identity(os.environ)
-                    command = queue.abandon(identity) if queue.abandon else queue.cancel([identity])
+                    command = queue.one_program.abandon(identity) if queue.one_program else queue.cancel([identity])
                     ask(queue, command)
                 elif RUNNING not in states:
                     return
@@ -202,8 +200,8 @@ class Holder:
 
     def check_entry(self) -> None:
         """Ask the queue whether it has ended the job, if the process that forwards the queue's signals has ended."""
-        client = os.environ.get(CLIENT)
-        if client and not os.path.exists(f"/proc/{client}") and has_ended(QUEUES[self.job.queue]):
+        queue, client = QUEUES[self.job.queue], os.environ.get(CLIENT)
+        if queue.one_program and client and not os.path.exists(f"/proc/{client}") and has_ended(queue, queue.one_program):
             self.cancelled.set()
 
     def first_host(self) -> str:

@@ -21,7 +21,7 @@ import time
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, reservation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, Queue, unit_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, OneProgram, unit_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 # Seconds between two checks of whether a host has ended.
@@ -35,8 +35,8 @@ PATIENCE = 30.0
 class Lead:
     """Runs a job on all of its hosts."""
 
-    def __init__(self, job: hold.Job) -> None:
-        self.job, self.queue = job, QUEUES[job.queue]
+    def __init__(self, job: hold.Job, program: OneProgram) -> None:
+        self.job, self.queue, self.program = job, QUEUES[job.queue], program
         self.cancelled = False
         self.status = 0
 
@@ -45,10 +45,9 @@ class Lead:
         for number in hold.SIGNALS:
             signal.signal(number, self.cancel)
         identity = self.queue.identity(os.environ)
-        if self.queue.mark_started:
-            self.ask(self.queue.mark_started(identity, self.job.name))
+        self.ask(self.program.mark_started(identity, self.job.name))
         try:
-            running = self.start(self.queue)
+            running = self.start()
         except (RefusalError, OSError) as error:
             hold.warn(str(error))
             return hold.finish(self.job, "1")
@@ -58,13 +57,11 @@ class Lead:
     def cancel(self, *_signal: object) -> None:
         self.cancelled = True
 
-    def start(self, queue: Queue) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError and OSError."""
+    def start(self) -> dict[str, subprocess.Popen[bytes]]:
+        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
-        if not queue.on_host:
-            raise RefusalError(f"queue: {queue.title} cannot run commands on the hosts of a job.")
-        return {host: start(queue.on_host(host, hosts, command)) for host in hosts}
+        return {host: start(self.program.on_host(host, hosts, command)) for host in hosts}
 
     def wait(self, running: dict[str, subprocess.Popen[bytes]], identity: str) -> None:
         """Wait until `hold` has ended on all hosts that are not lost."""
@@ -112,17 +109,17 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(patient, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
-def attach(job: hold.Job) -> int:
+def attach(job: hold.Job, program: OneProgram) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
     unit, queue = unit_name(job.name), QUEUES[job.queue]
 
     def cancel(*_signal: object) -> None:
         # SGE sends the same signal if the connection to the job's first host is lost. The job then continues on this host.
-        if hold.has_ended(queue):
+        if hold.has_ended(queue, program):
             hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
 
     options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
-    passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in queue.environment if name in os.environ}}
+    passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in program.environment if name in os.environ}}
     for number in hold.SIGNALS:
         signal.signal(number, cancel)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -141,4 +138,8 @@ def main(arguments: list[str]) -> int:
         return 1
     if arguments[0] == "reserve":
         return reservation.Reservation(job).run()
-    return Lead(job).run() if arguments[0] == "lead" else attach(job)
+    program = QUEUES[job.queue].one_program
+    if program is None:
+        hold.warn(f"queue: {job.queue} itself starts a program on each host of a job, so {arguments[0]} cannot run.")
+        return 1
+    return Lead(job, program).run() if arguments[0] == "lead" else attach(job, program)

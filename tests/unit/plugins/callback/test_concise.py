@@ -334,10 +334,11 @@ def test_warnings_are_shown_once(project):
     assert lines[1] == "[WARNING]: all is slow (also on h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also on ")
 
 
+@pytest.mark.parametrize(("arguments", "is_shown"), [((), False), (("-v",), True)])
 @pytest.mark.parametrize("host", ["", "{{ inventory_hostname }}: "])
-def test_a_warning_that_asks_for_nothing_is_left_out(project, host):
+def test_a_warning_that_asks_for_nothing_is_shown_only_with_v(project, host, arguments, is_shown):
     text = f"{host}Module remote_tmp /home/ubuntu/.ansible/tmp did not exist and was created with a mode of 0700"
-    assert not [line for line in project.run(play("Work", task("Warn", warns=text))) if "remote_tmp" in line]
+    assert any("remote_tmp" in line for line in project.run(play("Work", task("Warn", warns=text)), arguments=arguments)) == is_shown
 
 
 def test_no_line_of_a_host_can_look_like_one_of_ansible(project):

@@ -126,7 +126,7 @@ def test_the_other_commands():
     assert queue.show_waiting == ["qstat", "-s", "p", "-u", "*"]
     assert queue.show_host("w1") == ["qstat", "-f", "-q", "*@w1"]
     assert queue.cancel(["7", "12"]) == ["qdel", "7", "12"]
-    assert queue.abandon("7") == ["qdel", "-f", "7"]
-    assert queue.mark_started("7", "digits") == ["qalter", "-N", "training-digits", "7"]
+    assert queue.one_program.abandon("7") == ["qdel", "-f", "7"]
+    assert queue.one_program.mark_started("7", "digits") == ["qalter", "-N", "training-digits", "7"]
     assert queue.identity({"JOB_ID": "7"}) == "7"
     assert queue.identity({}) == ""

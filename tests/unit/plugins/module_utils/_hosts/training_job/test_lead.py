@@ -19,11 +19,11 @@ HOSTS = ("deeplearning-worker3", "deeplearning-worker12")
 def queue(monkeypatch, tmp_path):
     """A queue in which each host runs its own shell command instead of `attach`. The file `cancelled` lists the cancelled entries."""
     scripts = dict.fromkeys(HOSTS, "exit 0")
-    simulated = QUEUES["sge"]._replace(
+    program = QUEUES["sge"].one_program._replace(
         on_host=lambda host, _hosts, command: ["sh", "-c", scripts[host], *command],
-        cancel=lambda ids: ["sh", "-c", f"echo {ids[0]} >>{tmp_path}/cancelled"],
         mark_started=lambda identity, job: ["sh", "-c", f"echo {identity} {job} >{tmp_path}/started"],
     )
+    simulated = QUEUES["sge"]._replace(cancel=lambda ids: ["sh", "-c", f"echo {ids[0]} >>{tmp_path}/cancelled"], one_program=program)
     monkeypatch.setitem(QUEUES, "sge", simulated)
     monkeypatch.setattr(lead, "INTERVAL", 0.05)
     monkeypatch.setenv("JOB_ID", "7")
@@ -51,9 +51,13 @@ def handlers():
         signal.signal(number, handler)
 
 
+def run(job):
+    return lead.Lead(job, QUEUES[job.queue].one_program).run()
+
+
 def test_a_job_runs_on_all_of_its_hosts_and_is_finished(queue, finished, job, tmp_path):
     queue.update({host: f"echo {host} $0 >>{tmp_path}/ran" for host in HOSTS})
-    assert lead.Lead(job).run() == 0
+    assert run(job) == 0
     assert finished == ["0"]
     assert sorted((tmp_path / "ran").read_text().splitlines()) == sorted(f"{host} systemd-cat" for host in HOSTS)
     assert (tmp_path / "started").read_text() == f"7 {job.name}\n"
@@ -62,14 +66,14 @@ def test_a_job_runs_on_all_of_its_hosts_and_is_finished(queue, finished, job, tm
 
 def test_a_job_that_one_host_refuses_is_cancelled_on_all(queue, finished, job, tmp_path):
     queue.update({HOSTS[0]: f"until [ -e {tmp_path}/cancelled ]; do sleep 0.05; done; exit 1", HOSTS[1]: "exit 3"})
-    lead.Lead(job).run()
+    run(job)
     assert finished == ["3"]
     assert (tmp_path / "cancelled").read_text() == "7\n"
 
 
 def test_a_job_that_the_queue_cancels_waits_for_its_hosts(queue, finished, job, tmp_path):
     queue[HOSTS[0]] = f"kill -USR2 {os.getpid()}; kill -USR2 $$; sleep 0.2; touch {tmp_path}/ended; exit 1"
-    lead.Lead(job).run()
+    run(job)
     assert finished == ["cancelled"]
     assert (tmp_path / "ended").exists(), "the command ignores the queue's signal"
 
@@ -79,15 +83,22 @@ def test_a_host_that_is_lost_is_not_awaited(queue, finished, job, tmp_path, monk
     monkeypatch.setattr(lead, "PATIENCE", -job.parameters["stop_timeout"] + 0.1)
     monkeypatch.setattr(hold, "states_of", lambda _job, host: ["running"] if is_running and host == HOSTS[0] else ["lost"])
     queue[HOSTS[0]] = f"sleep {1 if is_running else 60}; touch {tmp_path}/ended"
-    lead.Lead(job).run()
+    run(job)
     assert finished == ["0"]
     assert (tmp_path / "ended").exists() == is_running
 
 
 def test_hosts_that_the_job_was_not_submitted_for_are_refused(queue, finished, job, monkeypatch):
     monkeypatch.setenv("DEEPLEARNING_QUEUE_HOSTS", "stranger")
-    lead.Lead(job).run()
+    run(job)
     assert finished == ["1"]
+
+
+@pytest.mark.parametrize("action", ["lead", "attach"])
+def test_a_queue_that_starts_each_program_itself_is_refused(job, tmp_path, monkeypatch, capsys, action):
+    monkeypatch.setattr(hold, "read_job", lambda _place: job._replace(queue="slurm"))
+    assert lead.main([action, str(tmp_path)]) == 1
+    assert f"so {action} cannot run." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("state", "forwarded"), [("dr", True), ("r", False)])
@@ -101,7 +112,7 @@ def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, 
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOB_ID", "7")
     monkeypatch.delenv("DEEPLEARNING_QUEUE_HOSTS", raising=False)
-    assert lead.attach(job) == 5
+    assert lead.attach(job, QUEUES["sge"].one_program) == 5
     unit = f"deeplearning_hold-{job.name}.service"
     signalled = (tmp_path / "signalled").read_text() if (tmp_path / "signalled").exists() else ""
     assert signalled == (f"kill --kill-who=main --signal=SIGTERM {unit}\n" if forwarded else "")

@@ -1,0 +1,27 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Documentation shared by the modules that only read from AWS."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Attributes of the modules, and the options for the connection to AWS."""
+
+    DOCUMENTATION = r"""
+attributes:
+  check_mode:
+    description: The module only reads.
+    support: full
+  diff_mode:
+    description: The module changes nothing.
+    support: none
+  idempotent:
+    description: The module only reads.
+    support: full
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+"""

@@ -1,0 +1,34 @@
+"""Instances with an IAM role, which are launched through the API of the local cloud."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
+
+REGION = "us-east-1"
+
+
+def launch(cloud, key, network, policy, count=1, **options):
+    """Launch instances whose role has the policy, and return their descriptions. `key` is the file of the private SSH key."""
+    ec2, iam = cloud.client("ec2"), cloud.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
+    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
+    iam.create_instance_profile(InstanceProfileName="nodes")
+    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
+    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone=f"{REGION}a")["Subnet"]["SubnetId"]
+    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+    launched = ec2.run_instances(
+        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        InstanceType="m5.large",
+        KeyName="test",
+        SubnetId=subnet,
+        IamInstanceProfile={"Name": "nodes"},
+        MinCount=count,
+        MaxCount=count,
+        **options,
+    )["Instances"]
+    identifiers = [each["InstanceId"] for each in launched]
+    ec2.get_waiter("instance_running").wait(InstanceIds=identifiers, WaiterConfig={"Delay": 1, "MaxAttempts": 300})
+    return launched

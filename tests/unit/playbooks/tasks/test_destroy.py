@@ -1,0 +1,41 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of what the playbook destroy shows before it asks for confirmation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+PLAYBOOKS = Path(__file__).resolve().parents[4] / "playbooks"
+
+
+def test_what_will_be_deleted_has_a_line_for_each_resource(tmp_path):
+    tasks = yaml.safe_load((PLAYBOOKS / "tasks" / "destroy.yml").read_text())
+    (shown,) = [task for task in tasks if task["name"] == "Show what will be deleted and what will be kept"]
+    deleted = [{"action": "delete", "kind": kind, "key": "main"} for kind in ("nat_gateway", "vpc")]
+    variables = {
+        "deeplearning_cluster": "demo",
+        "deeplearning_region": "us-east-1",
+        "deeplearning_confirm": False,
+        "provision_result": {"changes": deleted, "kept": ["fs-1"]},
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "vars_files": [str(PLAYBOOKS / "vars" / "common.yml")], "tasks": [shown]}
+    (tmp_path / "play.yml").write_text(json.dumps([{**play, "vars": variables}]))
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "play.yml"]
+    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise"}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:7] == [
+        "  Cluster demo in us-east-1:",
+        "    running nodes  none",
+        "    to delete",
+        "      - NAT gateway main",
+        "      - VPC main",
+        "    to keep        fs-1, with all data (continues to cost money)",
+    ]

@@ -1,0 +1,37 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the variables that several playbooks share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import SWITCHES
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import FILE_SYSTEM_IDS
+
+COMMON = yaml.safe_load((Path(__file__).resolve().parents[4] / "playbooks" / "vars" / "common.yml").read_text())
+SWITCHES_OFF = {f"deeplearning_{name}": False for name in SWITCHES}
+OF_STORAGE = [option for option in OPTIONS if option.name in (*SWITCHES, *FILE_SYSTEM_IDS)]
+
+
+def own_disk(**definition):
+    environment = jinja2.Environment()
+    environment.filters["bool"] = boolean
+    return environment.from_string(COMMON["__playbook_own_disk"]).render({"__playbook_jobs_directory": "/jobs", **definition})
+
+
+def test_jobs_are_on_the_masters_own_disk_if_no_option_of_a_kind_of_storage_is_set():
+    assert own_disk(**SWITCHES_OFF) == "/jobs"
+
+
+@pytest.mark.parametrize("name", [name for option in OF_STORAGE for name in (option.variable, *option.former_names)])
+def test_each_option_of_a_kind_of_storage_counts_under_each_of_its_names(name):
+    value = "fs-1" if name.endswith(("_id", "_file_system")) else True
+    switches = {switch: off for switch, off in SWITCHES_OFF.items() if not name.endswith(switch.removeprefix("deeplearning"))}
+    assert own_disk(**switches, **{name: value}) == ""
