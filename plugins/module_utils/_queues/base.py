@@ -86,9 +86,9 @@ class OneProgram(NamedTuple):
     """The functions of a queue that starts only one program, `lead`, on the first host of a job.
 
     `mark_started` returns the command that marks an entry, by its ID, as the entry of a running job. `on_host` returns the command that
-    runs a command on one of the allocated hosts. `environment` contains the names of the variables that `allocation` and `identity` read
-    there. `has_ended` returns whether an entry, by its ID, has ended or is being cancelled, from the output of `show_own`. `abandon`
-    returns the command that another host runs if the first one is lost.
+    runs a command on one of the allocated hosts and passes its own standard input to that command. `environment` contains the names of
+    the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its ID, has ended, from the output
+    of `show_own`. `abandon` returns the command that another host runs if the first one is lost.
     """
 
     mark_started: Callable[[str, str], Command]

@@ -125,8 +125,8 @@ def mark_started(identity: str, job: str) -> Command:
 
 
 def on_host(host: str, hosts: Sequence[str], command: Sequence[str]) -> Command:
-    """Return the command that runs a command on one of the allocated hosts."""
-    return ["qrsh", "-inherit", "-nostdin", "-v", f"{PATH},{HOSTS}={':'.join(hosts)}", host, *command]
+    """Return the command that runs a command on one of the allocated hosts and passes its own standard input to that command."""
+    return ["qrsh", "-inherit", "-v", f"{PATH},{HOSTS}={':'.join(hosts)}", host, *command]
 
 
 def allocation(environment: Mapping[str, str]) -> Command:
@@ -142,8 +142,11 @@ def identity(environment: Mapping[str, str]) -> str:
 
 
 def has_ended(own: str, identity: str) -> bool:
-    """Return whether an entry has ended or is being cancelled (state d), from the output of the command that shows entries."""
-    return not any(found[1] == identity and not set(found[3]) & set("dz") for found in filter(None, map(ENTRY.match, own.splitlines())))
+    """Return whether an entry has ended, from the output of the command that shows entries.
+
+    The state d says nothing, because SGE itself cancels an entry that has lost its first host.
+    """
+    return not any(found[1] == identity and "z" not in found[3] for found in filter(None, map(ENTRY.match, own.splitlines())))
 
 
 QUEUE = Queue(

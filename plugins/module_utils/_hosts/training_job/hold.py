@@ -57,7 +57,7 @@ COMMAND_TIMEOUT = "30"
 # Time limit, in seconds, for an operation that runs as the job's user on the shared storage.
 PATIENCE = 60.0
 
-# The variable with the ID of the process that forwards the queue's signals, if this program may outlive that process (see lead.py).
+# The variable with the ID of the process that stops this program if the queue cancels the job (see lead.py). This program may outlive it.
 CLIENT = "DEEPLEARNING_QUEUE_CLIENT"
 
 # The signals with which a queue cancels a job. SGE sends SIGUSR2, and kills the job after a while.
@@ -118,7 +118,7 @@ def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int
 
 
 def has_ended(queue: Queue, program: OneProgram) -> bool:
-    """Return whether the queue says that it has ended the job or is ending it. If the queue does not respond, return False."""
+    """Return whether the queue reports that it has ended the job. If the queue does not respond, return False."""
     status, output, _error = ask(queue, queue.show_own)
     return status == 0 and program.has_ended(output, queue.identity(os.environ))
 
@@ -199,7 +199,7 @@ class Holder:
             warn(str(error))
 
     def check_entry(self) -> None:
-        """Ask the queue whether it has ended the job, if the process that forwards the queue's signals has ended."""
+        """Ask the queue whether it has ended the job, if the process that stops this program in that case has ended."""
         queue, client = QUEUES[self.job.queue], os.environ.get(CLIENT)
         if queue.one_program and client and not os.path.exists(f"/proc/{client}") and has_ended(queue, queue.one_program):
             self.cancelled.set()

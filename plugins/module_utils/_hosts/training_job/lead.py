@@ -6,9 +6,9 @@
 ``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
 ``lead`` does not wait for lost hosts, because the queue may never detect their loss.
 
-``attach`` runs on each host. It starts ``hold`` as a unit, waits for it, and forwards the queue's signals if the queue has ended the job.
-If the first host is lost, the queue ends ``attach``, but the unit and the job continue. The unit then asks the queue whether the job was
-cancelled.
+``attach`` runs on each host. It starts ``hold`` as a unit, and waits for it. ``attach`` stops the unit if ``lead`` writes a line to its
+standard input, and ignores the queue's signals: the queue sends the same signals, and marks the job as cancelled, if the first host is
+lost. The queue then ends ``attach``, but the unit and the job continue until the entry has left the queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
+from collections.abc import Iterable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, reservation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
@@ -61,21 +64,24 @@ class Lead:
         """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
-        return {host: start(self.program.on_host(host, hosts, command)) for host in hosts}
+        return {host: start(self.program.on_host(host, hosts, command), subprocess.PIPE) for host in hosts}
 
     def wait(self, running: dict[str, subprocess.Popen[bytes]], identity: str) -> None:
         """Wait until `hold` has ended on all hosts that are not lost."""
         last = time.monotonic()
         while running:
+            if self.cancelled:
+                stop(running.values())
             for host, process in list(running.items()):
                 if process.poll() is None:
                     continue
-                del running[host]
+                running.pop(host).communicate()  # closes the standard input
                 last = time.monotonic()
                 if process.returncode and not self.status and not self.cancelled:
                     hold.warn(f"{host}: the job ended with exit status {process.returncode}, so it is stopped on all hosts.")
                     self.status = process.returncode
                     self.ask(self.queue.cancel([identity]))
+                    stop(running.values())
             if (
                 running
                 and time.monotonic() > last + self.job.parameters["stop_timeout"] + PATIENCE
@@ -84,7 +90,7 @@ class Lead:
                 hold.warn("{}: lost. The job ends without waiting for lost hosts.".format(", ".join(running)))
                 for process in running.values():
                     process.kill()
-                    process.wait()
+                    process.communicate()
                 return
             time.sleep(INTERVAL)
 
@@ -103,28 +109,39 @@ class Lead:
             hold.warn((error or output).strip())
 
 
-def start(command: list[str]) -> subprocess.Popen[bytes]:
+def start(command: list[str], stdin: int) -> subprocess.Popen[bytes]:
     """Start a command that the queue's signals do not end."""
     patient = ["/bin/sh", "-c", "trap '' USR2; exec \"$@\"", "sh", *command]
-    return subprocess.Popen(patient, stdin=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(patient, stdin=stdin, start_new_session=True)
+
+
+def stop(running: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Make `attach` on each host stop the job."""
+    for process in running:
+        if process.stdin and not process.stdin.closed:
+            try:
+                process.stdin.write(b"stop\n")
+                process.stdin.close()
+            except OSError:  # the command has ended
+                pass
 
 
 def attach(job: hold.Job, program: OneProgram) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
-    unit, queue = unit_name(job.name), QUEUES[job.queue]
+    unit = unit_name(job.name)
 
-    def cancel(*_signal: object) -> None:
-        # SGE sends the same signal if the connection to the job's first host is lost. The job then continues on this host.
-        if hold.has_ended(queue, program):
+    def follow() -> None:
+        if os.read(sys.stdin.fileno(), 1):  # nothing is left to read if the first host is lost
             hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
 
     options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
     passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in program.environment if name in os.environ}}
-    for number in hold.SIGNALS:
-        signal.signal(number, cancel)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (*hold.SIGNALS, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=follow, daemon=True).start()
     variables = [f"--setenv={name}={value}" for name, value in passed.items()]
-    return start(["systemd-run", *options, "--property=KillMode=process", *variables, "/bin/sh", f"{job.directory}/hold", "hold"]).wait()
+    command = ["systemd-run", *options, "--property=KillMode=process", *variables, "/bin/sh", f"{job.directory}/hold", "hold"]
+    return start(command, subprocess.DEVNULL).wait()
 
 
 def main(arguments: list[str]) -> int:

@@ -72,7 +72,7 @@ def test_a_job_that_one_host_refuses_is_cancelled_on_all(queue, finished, job, t
 
 
 def test_a_job_that_the_queue_cancels_waits_for_its_hosts(queue, finished, job, tmp_path):
-    queue[HOSTS[0]] = f"kill -USR2 {os.getpid()}; kill -USR2 $$; sleep 0.2; touch {tmp_path}/ended; exit 1"
+    queue[HOSTS[0]] = f"kill -USR2 {os.getpid()}; kill -USR2 $$; read order; sleep 0.2; touch {tmp_path}/ended; exit 1"
     run(job)
     assert finished == ["cancelled"]
     assert (tmp_path / "ended").exists(), "the command ignores the queue's signal"
@@ -101,21 +101,25 @@ def test_a_queue_that_starts_each_program_itself_is_refused(job, tmp_path, monke
     assert f"so {action} cannot run." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("state", "forwarded"), [("dr", True), ("r", False)])
-def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, monkeypatch, state, forwarded):
-    """SGE also sends a signal if the connection to the first host is lost, but then does not end the job."""
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped by the first host", "first host lost"])
+def test_the_host_is_held_by_a_unit_that_only_the_first_host_stops(job, tmp_path, monkeypatch, is_stopped):
+    """SGE sends the same signal if it cancels the job and if the first host is lost."""
     (tmp_path / "systemd-run").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/arguments\nkill -USR2 $PPID\nsleep 0.3\nexit 5\n")
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/signalled\n')
-    (tmp_path / "qstat").write_text(f"#!/bin/sh\necho '      7 0.5 training-d root {state} 11/25/2026'\n")
-    for name in ("systemd-run", "systemctl", "qstat"):
+    for name in ("systemd-run", "systemctl"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOB_ID", "7")
     monkeypatch.delenv("DEEPLEARNING_QUEUE_HOSTS", raising=False)
-    assert lead.attach(job, QUEUES["sge"].one_program) == 5
+    reading, writing = os.pipe()
+    os.write(writing, b"stop\n" if is_stopped else b"")
+    os.close(writing)
+    with open(reading) as connection:
+        monkeypatch.setattr("sys.stdin", connection)
+        assert lead.attach(job, QUEUES["sge"].one_program) == 5
     unit = f"deeplearning_hold-{job.name}.service"
     signalled = (tmp_path / "signalled").read_text() if (tmp_path / "signalled").exists() else ""
-    assert signalled == (f"kill --kill-who=main --signal=SIGTERM {unit}\n" if forwarded else "")
+    assert signalled == (f"kill --kill-who=main --signal=SIGTERM {unit}\n" if is_stopped else "")
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert f"--unit={unit}" in arguments
     assert [word for word in arguments if word.startswith("--setenv")] == [
@@ -130,7 +134,7 @@ def test_the_host_is_held_by_a_unit_that_gets_the_queues_signals(job, tmp_path, 
     [
         (False, "", 0, True),
         (False, "      7 0.5 training-d root r 11/25/2026\\n", 0, False),
-        (False, "      7 0.5 training-d root dr 11/25/2026\\n", 0, True),
+        (False, "      7 0.5 training-d root dr 11/25/2026\\n", 0, False),
         (False, "", 1, False),
         (True, "", 0, False),
     ],
