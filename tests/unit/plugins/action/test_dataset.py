@@ -1,4 +1,4 @@
-"""Tests of staging a data set: how long the action polls a host for progress."""
+"""Tests that check how long the action polls a host for progress while it stages a data set."""
 
 from __future__ import annotations
 

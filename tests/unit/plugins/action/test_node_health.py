@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the arguments that the action sends to a node, and of processing the node's result."""
+"""Tests that check which arguments the action sends to a node, and how it processes the node's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of signing certificates. The tests also check the certificates with ssh-keygen."""
+"""Tests that check how certificates are signed. The tests also check the certificates with ssh-keygen."""
 
 from __future__ import annotations
 

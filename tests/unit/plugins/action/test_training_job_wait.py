@@ -1,4 +1,4 @@
-"""Tests of waiting for a job: the output, and how waiting ends after an interruption or when the host is unreachable."""
+"""Tests that wait for a job and check the output, and how waiting ends after an interruption or when the host is unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reading requirements on the controller."""
+"""Tests that read requirements on the controller."""
 
 from __future__ import annotations
 

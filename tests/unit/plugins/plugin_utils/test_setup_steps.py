@@ -1,4 +1,4 @@
-"""Tests of parsing set-up steps, of the errors in them, and of recognizing identical steps."""
+"""Tests that parse set-up steps, that check the messages about errors in them, and that recognize identical steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of finding misspelled variables. Variables of the collection and users' own variables do not count as misspelled."""
+"""Tests that find misspelled variables. Variables of the collection and users' own variables do not count as misspelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of accounting for the time that a job's hosts spend. Each moment of each host must be assigned to exactly one bucket."""
+"""Tests that check how the time of a job's hosts is accounted for. Each moment of each host must be assigned to exactly one bucket."""
 
 from __future__ import annotations
 

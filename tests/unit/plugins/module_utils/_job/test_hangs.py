@@ -1,4 +1,4 @@
-"""Tests of detecting hangs, and of identifying the rank that causes a hang."""
+"""Tests that detect hangs, and that identify the rank that causes a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the allowed contents of a job's JSON files, of reading them, and of the messages about invalid files."""
+"""Tests that read a job's JSON files, and that check which contents are allowed and how messages describe invalid files."""
 
 from __future__ import annotations
 

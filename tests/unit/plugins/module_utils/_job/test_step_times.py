@@ -1,4 +1,4 @@
-"""Tests of finding hosts that are slower than the other hosts."""
+"""Tests that find hosts that are slower than the other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of finding a script's error in the script's log."""
+"""Tests that find a script's error in the script's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of Slurm's commands and of reading their output."""
+"""Tests of Slurm's commands and of their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reading descriptions of clusters."""
+"""Tests that read descriptions of clusters."""
 
 from __future__ import annotations
 

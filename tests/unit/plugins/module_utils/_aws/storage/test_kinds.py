@@ -1,4 +1,4 @@
-"""Tests of reading the mounts of nodes from their tags."""
+"""Tests that read the mounts of nodes from their tags."""
 
 from __future__ import annotations
 

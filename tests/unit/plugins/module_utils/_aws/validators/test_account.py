@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the quota validators, and of finding the quota that limits an instance type."""
+"""Tests of the quota validators, and of the function that finds the quota for an instance type."""
 
 from __future__ import annotations
 

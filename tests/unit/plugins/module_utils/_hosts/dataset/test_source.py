@@ -1,4 +1,4 @@
-"""Tests of parsing the source of a data set, and of selecting the objects that are staged."""
+"""Tests that parse the source of a data set, and that select the objects to stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of staging a data set from a URL, including failures."""
+"""Tests that stage a data set from a URL, including failures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of selecting the checks that run with the module's parameters, and the checks that run before a job."""
+"""Tests that check which health checks run with the module's parameters, and which run before a job."""
 
 from __future__ import annotations
 

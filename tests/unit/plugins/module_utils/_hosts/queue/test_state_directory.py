@@ -1,4 +1,4 @@
-"""Tests of creating and removing the queue's state directory. A state directory inside a directory that others can write to is refused."""
+"""Tests that create and remove the queue's state directory. A state directory inside a directory that others can write to is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the fstab entry, and of reading mount tables."""
+"""Tests of the fstab entry, and tests that read mount tables."""
 
 from __future__ import annotations
 

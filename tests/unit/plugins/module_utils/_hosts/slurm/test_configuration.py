@@ -1,4 +1,4 @@
-"""Tests of writing slurm.conf, gres.conf and cgroup.conf for a list of nodes, and of reading them."""
+"""Tests that write slurm.conf, gres.conf and cgroup.conf for a list of nodes, and read them."""
 
 from __future__ import annotations
 

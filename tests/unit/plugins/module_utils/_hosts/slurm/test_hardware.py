@@ -1,4 +1,4 @@
-"""Tests of reading the hardware of a host."""
+"""Tests that read the hardware of a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reading, comparing and renewing certificates. The tests also check the results with ssh-keygen."""
+"""Tests that read, compare and renew certificates. The tests also check the results with ssh-keygen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of determining how a job's hosts spent their time, based on the job's files."""
+"""Tests that determine from a job's files how the job's hosts spent their time."""
 
 from __future__ import annotations
 

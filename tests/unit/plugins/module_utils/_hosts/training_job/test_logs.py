@@ -1,4 +1,4 @@
-"""Tests of reading log lines."""
+"""Tests that read log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reading the progress that a script has reported."""
+"""Tests that read the progress that a script has reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reading a sample of a long progress file."""
+"""Tests that read a sample of a long progress file."""
 
 from __future__ import annotations
 

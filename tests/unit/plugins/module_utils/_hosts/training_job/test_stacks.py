@@ -1,4 +1,4 @@
-"""Tests of collecting the stacks of a job that hangs."""
+"""Tests that collect the stacks of a job that hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the contents of the files that describe the cluster, and of reading them."""
+"""Tests that check the contents of the files that describe the cluster, and that read these files."""
 
 from __future__ import annotations
 

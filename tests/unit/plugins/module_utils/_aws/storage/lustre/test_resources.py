@@ -1,4 +1,4 @@
-"""Tests of reading, creating and changing Lustre file systems and their links to S3."""
+"""Tests that read, create and change Lustre file systems and their links to S3."""
 
 from __future__ import annotations
 
