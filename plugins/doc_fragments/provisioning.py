@@ -119,7 +119,7 @@ options:
       nodes:
         description:
           - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
-            allow all traffic from and to itself.
+            allow all traffic to and from itself.
         type: str
       ssh:
         description:
@@ -129,7 +129,7 @@ options:
       storage:
         description:
           - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
-            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic to and from the nodes
             and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
@@ -752,7 +752,7 @@ options:
       nodes:
         description:
           - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
-            allow all traffic from and to itself.
+            allow all traffic to and from itself.
         type: str
       ssh:
         description:
@@ -762,7 +762,7 @@ options:
       storage:
         description:
           - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
-            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic to and from the nodes
             and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
@@ -905,7 +905,7 @@ options:
       nodes:
         description:
           - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
-            allow all traffic from and to itself.
+            allow all traffic to and from itself.
         type: str
       ssh:
         description:
@@ -915,7 +915,7 @@ options:
       storage:
         description:
           - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
-            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic to and from the nodes
             and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
@@ -1052,7 +1052,7 @@ options:
       nodes:
         description:
           - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
-            allow all traffic from and to itself.
+            allow all traffic to and from itself.
         type: str
       ssh:
         description:
@@ -1062,7 +1062,7 @@ options:
       storage:
         description:
           - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
-            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic to and from the nodes
             and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
@@ -1272,7 +1272,7 @@ options:
       nodes:
         description:
           - Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must
-            allow all traffic from and to itself.
+            allow all traffic to and from itself.
         type: str
       ssh:
         description:
@@ -1282,7 +1282,7 @@ options:
       storage:
         description:
           - Security group for mount targets and file systems. The group must allow inbound traffic from the nodes
-            on TCP port 2049. For a Lustre file system, the group must also allow traffic from and to the nodes
+            on TCP port 2049. For a Lustre file system, the group must also allow traffic to and from the nodes
             and itself on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:

@@ -18,10 +18,10 @@ description:
     file system ID, the run fails with an error that lists the instance IDs.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
   - Each node keeps its number until its instance is terminated. The master is number 1.
-  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, IDs, addresses
-    and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
-  - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and
-    C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
+  - The variable C(deeplearning_nodes) of the group C(all) is a dictionary of all nodes, keyed by name. Roles read names, IDs,
+    addresses and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
+  - Each entry of the dictionary has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address)
+    and C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
     C(public_ip). With O(connection_path=session_manager), nodes also have C(proxy_command).
   - The variable C(deeplearning_inventory_file) of the group C(all) is set to the path of the inventory file, which messages mention.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks

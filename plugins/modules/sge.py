@@ -44,7 +44,7 @@ options:
         required: true
       cpus:
         description:
-          - Number of CPUs, which is the number of slots.
+          - Number of CPUs. The node has one slot per CPU.
           - Without this value, the node keeps its hardware values from the current configuration. If the node is not in the configuration
             either, the module omits the node and shows a warning.
         type: int

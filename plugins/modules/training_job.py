@@ -34,8 +34,9 @@ options:
       - V(checked) checks the job's options on the controller, without connecting to a host.
       - V(prepared) checks the host and, on the first host, copies the code to the job's directory, but starts no processes. The task fails
         if a job with this name has already run.
-      - V(printed) returns the processes on all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). This
-        state runs on the controller and starts nothing. The scripts contain the names of the O(secrets), but not the values.
+      - V(printed) returns the processes on all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). With
+        this state, the module runs on the controller and starts no processes. The scripts contain the names of the O(secrets), but not
+        the values.
       - V(queued) keeps the job's parameters on this host, in a directory that only root can read, until O(queue) starts the job there.
       - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. The task fails if a

@@ -447,7 +447,9 @@ jobs:
       returned: with O(name)
       type: int
     logs:
-      description: New output of the processes. Processes without new output are omitted.
+      description:
+        - Output that the processes have written since the previous read (see O(log_offsets)). The first read returns the last
+          O(log_lines) lines of each log. Processes without new output are omitted.
       returned: with O(log_lines)
       type: list
       elements: dict

@@ -264,12 +264,12 @@ def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def head(root: str) -> str:
-    """Return the commit that is checked out. Raises GitError, OSError."""
+    """Return the commit that is checked out. Raises GitError or OSError."""
     return read_git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
 
 
 def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
-    """Return whether any file differs from the commit or is not part of it. Raises GitError, OSError, ValueError.
+    """Return whether any file differs from the commit or is not part of it. Raises GitError, OSError or ValueError.
 
     `git status` is not used because it would run the Git filters in the working tree's configuration. Files are compared without filters.
     Files that a filter changes before the commit, such as those of Git LFS, therefore count as changed.
@@ -369,7 +369,7 @@ def credentials_environment(address: str, userinfo: str, settings: int) -> dict[
 
 
 def read_git(directory: str, *arguments: str) -> str:
-    """Return the output of git in a working tree that may belong to another user. Raises GitError, OSError."""
+    """Return the output of git in a working tree that may belong to another user. Raises GitError or OSError."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return _run(directory, [*READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
 

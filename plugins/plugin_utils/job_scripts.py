@@ -25,7 +25,7 @@ HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
 
 
 def specs_of_job(params: Mapping[str, Any]) -> list[Spec]:
-    """Return the specs of the processes on all hosts of a job, without secrets. Raises LaunchError, RefusalError, ValueError."""
+    """Return the specs of the processes on all hosts of a job, without secrets. Raises LaunchError, RefusalError or ValueError."""
     if not params["hosts"]:
         raise ValueError("hosts: the list is empty. Specify the job's hosts.")
     for host in params["hosts"]:

@@ -60,7 +60,7 @@ def login_advice(message: str, login: Login) -> str:
 def login_of(host: str, nodes: Mapping[str, Mapping[str, Any]], variable: Callable[[str], Any]) -> Login:
     """Return what the controller knows about the login to a host, except the user and the key file that SSH uses.
 
-    `nodes` is the inventory's table of nodes, and `variable` returns the value of one of the host's variables, or None.
+    `nodes` is the inventory's dictionary of nodes, and `variable` returns the value of one of the host's variables, or None.
     """
     node = nodes.get(host, {})
     master = next((name for name, each in nodes.items() if each.get("group") == MASTER), "")

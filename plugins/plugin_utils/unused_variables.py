@@ -98,7 +98,7 @@ OF_DEFINITION = (
     Rule(
         NEW_EFS,
         lambda get: bool(get("file_system_id")),
-        "file_system_id adopts a file system, and an adopted file system is not changed. Remove this variable.",
+        "file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
     ),
     Rule(("encrypt_in_transit",), lambda get: get("efs") is False, "efs is false. Remove this variable."),
     Rule(
@@ -109,7 +109,7 @@ OF_DEFINITION = (
     Rule(
         NEW_LUSTRE,
         lambda get: bool(get("lustre_file_system_id")),
-        "lustre_file_system_id adopts a file system, and an adopted file system is not changed. Remove this variable.",
+        "lustre_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
     ),
     Rule(
         ("lustre_throughput",),
@@ -122,7 +122,7 @@ OF_DEFINITION = (
     Rule(
         ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
-        "vpc_id adopts a VPC, and an adopted VPC is not changed. Remove this variable.",
+        "vpc_id is set, and a run does not change an adopted VPC. Remove this variable.",
     ),
     Rule(
         ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),

@@ -107,7 +107,7 @@ COMMON = (
 
 
 def check_names(variables: Mapping[str, Any]) -> None:
-    """Show a warning for each variable with a former name. Raises AnsibleActionFail for variables with misspelled names."""
+    """Show a warning for each variable that is set under its former name. Raises AnsibleActionFail for misspelled names."""
     findings = name_findings(variables)
     for finding in findings:
         if finding.level is Level.WARNING:
@@ -118,7 +118,7 @@ def check_names(variables: Mapping[str, Any]) -> None:
 
 
 def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding for each variable with a wrong name, and show a warning for each variable with a former name."""
+    """Return a finding for each variable with a wrong name, and show a warning for each variable that is set under its former name."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")

@@ -454,7 +454,7 @@ def test_efa_needs_a_group_for_all_protocols(run, definition, landlord):
     owner = landlord()
     options = owner.options(security_group_ids={"nodes": owner.group("tcp-only", ("tcp", 0, 65535, ""))})
     definition |= {"instance_type": "c5n.18xlarge", "efa": True}
-    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not allow all traffic from and to itself, which EFA requires"):
+    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not allow all traffic to and from itself, which EFA requires"):
         run("cluster", **definition, **options, check=True)
 
 

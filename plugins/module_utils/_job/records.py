@@ -476,7 +476,7 @@ def read_record(path: str) -> Record | None:
 
 
 def _parse_record(path: str, content: bytes) -> Record:
-    """Return the record in a file. Raises OSError and ValueError."""
+    """Return the record in a file. Raises OSError or ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
         raise SchemaError("the process name {!r} does not match the name of the file".format(record["name"]))

@@ -112,7 +112,7 @@ def _dynamic(run: str, hosts: Sequence[Host], index: int, least: int, restarts: 
 
 
 def _training(program: Program) -> list[str]:
-    """Return the command line of a worker for torchrun. Dollar signs, which begin torchrun's macros, are escaped.
+    """Return the torchrun command line for a worker. Dollar signs, which begin torchrun's macros, are escaped.
 
     The first word of a command is not escaped, because torchrun does not expand macros in it.
     """

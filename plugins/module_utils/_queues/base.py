@@ -78,7 +78,7 @@ class Entry(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether the job waits for hosts, or the queue has allocated hosts to it."""
+        """True while the job waits for hosts, and true while hosts are allocated to it."""
         return self.stage in (WAITING, ALLOCATED)
 
 

@@ -155,7 +155,7 @@ class Launches:
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
     unfinished: str = ""
-    """What AWS reports about the newest launch that is still in progress."""
+    """AWS's status message for the newest unfinished launch, or an empty string."""
     leaving: bool = False
     """Whether terminated nodes still occupy capacity and quota."""
     replacing: bool = False

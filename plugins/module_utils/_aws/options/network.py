@@ -72,7 +72,7 @@ OPTIONS = (
                 "nodes",
                 {"type": "str"},
                 "Security group of all nodes. The group must allow all TCP traffic from itself. With EFA, the group must allow all traffic"
-                " from and to itself.",
+                " to and from itself.",
             ),
             Suboption(
                 "ssh",
@@ -84,7 +84,7 @@ OPTIONS = (
                 "storage",
                 {"type": "str"},
                 "Security group for mount targets and file systems. The group must allow inbound traffic from the nodes on TCP port 2049."
-                " For a Lustre file system, the group must also allow traffic from and to the nodes and itself on TCP ports 988 and"
+                " For a Lustre file system, the group must also allow traffic to and from the nodes and itself on TCP ports 988 and"
                 " 1018-1023.",
             ),
         ),

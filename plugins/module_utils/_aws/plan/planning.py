@@ -94,7 +94,7 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """Whether an update changes the resource in place, or affects only new nodes."""
+    """The effect of an update: on the resource itself (`IN_PLACE`), or only on new nodes (`REPLACE`)."""
 
     def applied(self, known: Mapping[Address, Found]) -> Change:
         """Return the applied change with the values that were not known before. `known` contains the resulting resources."""

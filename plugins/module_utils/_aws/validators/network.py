@@ -285,7 +285,7 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
         both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
         if not all(both):
             yield (
-                f"security_group_ids: {group.id} (nodes) does not allow all traffic from and to itself, "
+                f"security_group_ids: {group.id} (nodes) does not allow all traffic to and from itself, "
                 "which EFA requires. Add the missing rules."
             )
     elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):

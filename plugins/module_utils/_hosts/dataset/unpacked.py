@@ -82,7 +82,7 @@ def drop_description(folder: str) -> None:
 
 
 def make_folder(root: str, path: str) -> str:
-    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError and OSError."""
+    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError or OSError."""
     parts, found = path.split("/") if path else [], root
     for count in range(len(parts) + 1):
         found = os.path.join(root, *parts[:count])
@@ -100,7 +100,7 @@ def make_folder(root: str, path: str) -> str:
 def move(source: str, root: str, path: str) -> None:
     """Move a folder to a path in a data set.
 
-    If a folder already exists at the path, the contents are merged into that folder. Raises DataError and OSError.
+    If a folder already exists at the path, the contents are merged into that folder. Raises DataError or OSError.
     """
     parent, name = os.path.split(path)
     target = os.path.join(make_folder(root, parent), name) if path else root

@@ -75,7 +75,7 @@ def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = Fals
 
     Return the diffs and the key.
 
-    In check mode, None is returned in place of a new key. Raises OSError, ServiceError and ValueError.
+    In check mode, None is returned in place of a new key. Raises OSError, ServiceError or ValueError.
     """
     before = read_key()
     key = decode(given) if given else None if replace else before

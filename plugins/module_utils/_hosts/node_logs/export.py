@@ -50,7 +50,7 @@ def prefix(destination: str, name: str) -> str:
 def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
     """Upload all logs. Return the module's result.
 
-    If `check_mode` is true, nothing is uploaded. Raises DataError, OSError and ValueError.
+    If `check_mode` is true, nothing is uploaded. Raises DataError, OSError or ValueError.
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = collect(run, folder)
@@ -61,7 +61,7 @@ def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict
 
 
 def collect(run: Run, folder: str) -> list[str]:
-    """Copy all existing logs to a folder. Return their paths relative to the folder. Raises OSError and ValueError."""
+    """Copy all existing logs to a folder. Return their paths relative to the folder. Raises OSError or ValueError."""
     os.mkdir(os.path.join(folder, "setup"), 0o700)
     for key, path in files():
         try:

@@ -61,7 +61,7 @@ def outcome(path: str, origin: str, **others: Any) -> dict[str, Any]:
 
 
 def ensure(module: AnsibleModule) -> dict[str, Any]:
-    """Find or build the environment. Raises RefusalError, ValueError and OSError."""
+    """Find or build the environment. Raises RefusalError, ValueError or OSError."""
     params = module.params
     check_name(params["name"])
     if params["contents"] is None:

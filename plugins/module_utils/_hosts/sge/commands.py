@@ -101,5 +101,5 @@ def members(module: AnsibleModule) -> list[str]:
 
 
 def jobs_by_host(module: AnsibleModule) -> dict[str, list[str]]:
-    """Return the IDs of the jobs that run on each host. Raises ServiceError and ValueError."""
+    """Return the IDs of the jobs that run on each host. Raises ServiceError or ValueError."""
     return configuration.jobs_by_host(ask(module, "qstat", "-xml", "-g", "t", "-s", "rs", "-u", "*"))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the desired objects of Grid Engine's configuration, and reads the output of qconf and qstat.
+"""Reads the output of qconf, qstat and qhost, and returns the desired objects of Grid Engine's configuration.
 
 Source: the manual pages sge_*(5).
 """

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge i
 
 
 def drain(module: AnsibleModule) -> None:
-    """Drain the nodes that qmaster on this host manages, and exit the module. Raises ServiceError and ValueError."""
+    """Drain the nodes that qmaster on this host manages, and exit the module. Raises ServiceError or ValueError."""
     if not os.path.exists(hosts.unit_path(hosts.CONTROLLER)):
         module.exit_json(changed=False, drained=[], jobs=[], diff=[])
     members, going = commands.members(module), set(module.params["nodes"])

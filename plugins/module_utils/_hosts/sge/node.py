@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge im
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Run execd, wait until qmaster has heard from execd, and exit the module. Raises OSError, ServiceError and ValueError."""
+    """Run execd, wait until qmaster has heard from execd, and exit the module. Raises OSError, ServiceError or ValueError."""
     params = module.params
     node, master = params["nodes"][-1], params["nodes"][0]
     name = socket.gethostname().split(".")[0]
@@ -48,7 +48,7 @@ def wait(module: AnsibleModule, name: str) -> None:
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Stop execd, and exit the module. Raises OSError and ServiceError."""
+    """Stop execd, and exit the module. Raises OSError or ServiceError."""
     diff = services.converge_service(module, hosts.NODE, STOPPED) if os.path.exists(hosts.unit_path(hosts.NODE)) else []
     diff += converge(module, hosts.absent(hosts.NODE))
     module.exit_json(changed=bool(diff), diff=diff)

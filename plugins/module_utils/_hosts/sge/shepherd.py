@@ -33,7 +33,7 @@ def read(path: str) -> str:
 
 
 def requested(job: str, slots: int) -> int:
-    """Return the number of GPUs for a job with this number of slots on this host. Raises OSError and ValueError."""
+    """Return the number of GPUs for a job with this number of slots on this host. Raises OSError or ValueError."""
     done = subprocess.run(["timeout", "60", "/usr/bin/qstat", "-j", job], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise ValueError(f"qstat -j {job} ended with exit status {done.returncode}")

@@ -58,7 +58,7 @@ RestartSec=5
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Run slurmctld for the given nodes, and exit the module. Raises OSError, SlurmError, StateDirectoryError and ValueError."""
+    """Run slurmctld for the given nodes, and exit the module. Raises OSError, SlurmError, StateDirectoryError or ValueError."""
     params = module.params
     settings = settings_of(params)
     described = configuration.parse_nodes(THIS.read(SLURM) or "")
@@ -80,7 +80,7 @@ def ensure_present(module: AnsibleModule) -> None:
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
     """Write the files, run slurmctld with them, and return the diffs.
 
-    If slurmctld does not start with the new files, the old ones are restored. Raises OSError and SlurmError.
+    If slurmctld does not start with the new files, the old ones are restored. Raises OSError or SlurmError.
     """
     before = [file._replace(content=THIS.read(file.path)) for file in files]
     written = converge(module, files)
@@ -151,7 +151,7 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
 def ensure_absent(module: AnsibleModule) -> None:
     """Stop slurmctld and delete its files and its queue, which must be empty, and exit the module.
 
-    Raises OSError, SlurmError and StateDirectoryError.
+    Raises OSError, SlurmError or StateDirectoryError.
     """
     path, user = module.params["state_directory"], module.params["user"]
     if os.path.exists(SLURM) and find_service(module, CONTROLLER).active:

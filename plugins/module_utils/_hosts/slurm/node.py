@@ -51,7 +51,7 @@ RestartSec=5
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Run slurmd, wait until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError and ValueError."""
+    """Run slurmd, wait until slurmctld accepts the node, and exit the module. Raises OSError, SlurmError or ValueError."""
     params = module.params
     # A host that has not been configured yet does not have the node's name.
     node = own_node(params["nodes"], None if module.check_mode else socket.gethostname().split(".")[0])
@@ -115,7 +115,7 @@ def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> Nod
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Stop slurmd, and exit the module. Raises OSError and SlurmError."""
+    """Stop slurmd, and exit the module. Raises OSError or SlurmError."""
     diff = converge_service(module, NODE, STOPPED) if THIS.exists(drop_in(NODE)) else []
     diff += converge(module, [HostFile(drop_in(NODE), None)])
     module.exit_json(changed=bool(diff), diff=diff)

@@ -35,7 +35,7 @@ def directory(params: dict[str, Any], paths: records.Paths) -> str:
 def keep_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
     """Add the checkpoint directory of the earlier job to the environment, so that later attempts also use it.
 
-    Raises UserError and FailedWorkError.
+    Raises UserError or FailedWorkError.
     """
     if params["resume"]:
         params["environment"] = {**params["environment"], VARIABLE: users.as_user(user, lambda: directory(params, paths), EXPECTED)}

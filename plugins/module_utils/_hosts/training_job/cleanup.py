@@ -66,7 +66,7 @@ def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Col
 
 
 def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> Job:
-    """Return one job. Raises OSError and ValueError."""
+    """Return one job. Raises OSError or ValueError."""
     description = records.read_description(paths)
     newest = records.newest_attempt(paths)
     verdict = records.read_verdict(newest)
@@ -139,7 +139,7 @@ def hide(directory: str, name: str) -> str:
 
 
 def delete(path: str, patience: float) -> None:
-    """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError and users.FailedWorkError.
+    """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError or users.FailedWorkError.
 
     A job's files belong to the login user and to the job's user, and root may have no permissions on shared storage. Therefore, each of the
     two users deletes the files that it is allowed to delete.

@@ -24,7 +24,7 @@ def start_processes(
 ) -> None:
     """Start the processes that the specs describe. The caller holds systemd.exclusive(), and the job has no active units on this host.
 
-    `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError and FailedWorkError.
+    `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError or FailedWorkError.
     """
     check_place(params["name"], specs)
     code = open_sync_directory(params, paths, user)
@@ -54,7 +54,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Spec], code: int | None) -> None:
     """As the job's user, check that the processes can start on this host, and copy the code to sync_directory.
 
-    Raises RefusalError and DirectoryError.
+    Raises RefusalError or DirectoryError.
     """
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():

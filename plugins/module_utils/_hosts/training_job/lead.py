@@ -61,7 +61,7 @@ class Lead:
         self.cancelled = True
 
     def start(self) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError, OSError."""
+        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError or OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
         return {host: start(self.program.on_host(host, hosts, command), subprocess.PIPE) for host in hosts}

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Start this host's processes unless they are running. Raises LaunchError, RefusalError, UnitError, UserError and FailedWorkError."""
+    """Start this host's processes unless they are running. Raises LaunchError, RefusalError, UnitError, UserError or FailedWorkError."""
     params = module.params
     name = params["name"]
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)

@@ -30,7 +30,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError and FailedWorkError."""
+    """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError or FailedWorkError."""
     params = module.params
     check_setup(params["setup_digests"])
     if params["queue"] and params["queue_hosts"]:

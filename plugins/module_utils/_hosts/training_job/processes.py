@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 
 def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[Spec]:
-    """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError and RefusalError."""
+    """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError or RefusalError."""
     hosts = sorted(params["hosts"], key=lambda host: int(host["number"]))
     own = [host["name"] for host in hosts if own_number in (None, host["number"])]
     if not own:

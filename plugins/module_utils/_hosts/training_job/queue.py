@@ -77,7 +77,7 @@ def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
 
 
 def hosts_of(run: users.Run, queue: Queue, metadata_directory: str) -> list[str]:
-    """Return the names of the hosts that belong to the queue. Raises QueueError and RefusalError."""
+    """Return the names of the hosts that belong to the queue. Raises QueueError or RefusalError."""
     names = queue.read_hosts(ask(run, queue, queue.show_hosts))
     if not queue.is_http:
         return names
@@ -193,7 +193,7 @@ def prune(run: users.Run, queue: Queue) -> None:
 def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Submit the job to the queue unless the queue contains it.
 
-    Raises RefusalError, QueueError, UserError, FailedWorkError and UnitError.
+    Raises RefusalError, QueueError, UserError, FailedWorkError or UnitError.
     """
     params, run = module.params, module.run_command
     queue, name = QUEUES[params["queue"]], params["name"]
@@ -218,7 +218,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def request(run: users.Run, params: Mapping[str, Any], queue: Queue, nonce: str = "") -> Request:
-    """Return what the job requests from the queue. Raises RefusalError and QueueError."""
+    """Return what the job requests from the queue. Raises RefusalError or QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(hosts_of(run, queue, params["metadata_directory"])))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
@@ -265,7 +265,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
 
 
 def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
-    """Add what the queue reports to the states of the jobs that wait in the queue."""
+    """Extend the states of the queued jobs with the information from the queue."""
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         queue = QUEUES.get(name)

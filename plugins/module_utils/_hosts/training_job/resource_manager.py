@@ -61,7 +61,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
     """Send a request, and return the status, its phrase, the last part of the location, and the body of the response.
 
     No proxy is used, and no redirect is followed. Without Kerberos, YARN takes the user's name from the request. Raises OSError, ValueError
-    and HTTPException.
+    or HTTPException.
     """
     headers = {"Accept": "application/json", **({"Content-Type": "application/json"} if body else {})}
     end = time.monotonic() + TIMEOUT

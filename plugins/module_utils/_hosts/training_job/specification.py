@@ -96,7 +96,7 @@ HANG_TIMEOUT_MIN = 30
 
 
 def check(params: dict[str, Any]) -> None:
-    """Run the checks that do not need a host, and add defaults to the launcher's options. Raises RefusalError and ValueError."""
+    """Run the checks that do not need a host, and add defaults to the launcher's options. Raises RefusalError or ValueError."""
     records.check_name(params["name"])
     if params["resume"]:
         records.check_name(params["resume"], "resume")

@@ -98,7 +98,7 @@ def create(run: Run) -> pwd.struct_passwd:
 
 
 def owner(path: str) -> pwd.struct_passwd:
-    """Return the account that owns a path, without following links. Raises OSError and UserError."""
+    """Return the account that owns a path, without following links. Raises OSError or UserError."""
     number = os.lstat(path).st_uid
     try:
         return pwd.getpwuid(number)

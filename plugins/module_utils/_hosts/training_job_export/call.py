@@ -48,7 +48,7 @@ class ExportError(Exception):
 
 
 def work_on(module: AnsibleModule) -> dict[str, Any]:
-    """Return the result of the module. Raises ExportError, UnitError, UserError, FailedWorkError, OSError and ValueError."""
+    """Return the result of the module. Raises ExportError, UnitError, UserError, FailedWorkError, OSError or ValueError."""
     params, run = module.params, module.run_command
     paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
     user = job_user(module, paths)
@@ -70,7 +70,7 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
 
 
 def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
-    """Return the user of a job, who must own its logs. Raises ExportError and UserError.
+    """Return the user of a job, who must own its logs. Raises ExportError or UserError.
 
     The owner of the logs does not determine the user: root on any node can change the owner of files on shared storage, and could then make
     other nodes read files as any of their users.
@@ -160,7 +160,7 @@ def request(paths: records.Paths) -> None:
 
 
 def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
-    """Return what an export would upload. This is the module's result in check mode. Raises ExportError and UnitError."""
+    """Return what an export would upload. This is the module's result in check mode. Raises ExportError or UnitError."""
     output = unit.plan(module.run_command, module.params["name"], spec, user)
     try:
         found = schema.parse_json(output.encode("utf-8", "replace"))

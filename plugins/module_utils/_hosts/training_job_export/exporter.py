@@ -3,8 +3,8 @@
 
 """Exports a job's files to S3: once, or repeatedly until the job is over.
 
-`run SPEC` exports the files as the JSON file SPEC describes, and writes the state of the export to the job's directory. `plan SPEC` prints
-what `run` would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
+`run SPEC` exports the files as described in the JSON file SPEC, and writes the state of the export to the job's directory. `plan SPEC`
+prints what `run` would upload. This program runs on hosts without Ansible, as the job's user, and needs only the standard library.
 
 The file `status/export.files` records the size and the modification time of each exported file. A file is uploaded if it differs from this
 record or if its object is missing. Comparing the file only with its object would not be sufficient: a checkpoint that replaces an older one
@@ -194,7 +194,7 @@ class Exporter:
         return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
-        """Upload new and changed files, and return the number of files and their total size in bytes. Raises DataError, SelectionError,
+        """Upload new and changed files, and return the number of files and their total size in bytes. Raises DataError, SelectionError or
         OSError.
         """
         objects = self._objects()
@@ -221,7 +221,7 @@ class Exporter:
         return {"files": len(selection.files), "size": size, **numbers}
 
     def plan(self) -> dict[str, Any]:
-        """Return what an export pass would upload. Raises DataError, SelectionError and OSError."""
+        """Return what an export pass would upload. Raises DataError, SelectionError or OSError."""
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
         selection = self.select()
