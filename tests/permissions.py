@@ -49,7 +49,7 @@ def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[d
 
 
 def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[str] = ()) -> dict[str, str]:
-    """Return an environment in which AWS tools use the local cloud as the operator who runs a playbook for a cluster."""
+    """Return an environment in which AWS tools access the local cloud with the identity of the operator of a playbook for a cluster."""
     name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
     return cloud.operator(name, *policies(playbook, cluster, adopted))
 

@@ -102,7 +102,7 @@ def at_line(error: str, kind: str) -> str:
 
 
 def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "") -> JobFault:
-    """Return a fault that is a bug in the script: an exception at the same step of each attempt."""
+    """Return a fault that is a bug in the script: one that raises an exception at the same step in every attempt."""
     return JobFault(
         f"bug_{kind}",
         "script",
