@@ -61,7 +61,6 @@ ATTRIBUTES = {
         "diff_mode": {"description": "For every change, shows the properties that differ.", "support": "full"},
         "idempotent": {"description": "A second run changes nothing and makes only read-only API calls.", "support": "full"},
     },
-    "extends_documentation_fragment": ["amazon.aws.common.modules", "amazon.aws.region.modules", "amazon.aws.boto3"],
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attributes of the modules, and the options for the connection to AWS."""
+    """Attributes of the modules."""
 
     DOCUMENTATION = r"""
 attributes:
@@ -20,8 +20,4 @@ attributes:
   idempotent:
     description: The module only reads.
     support: full
-extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
 """

@@ -72,10 +72,6 @@ attributes:
   idempotent:
     description: A second run changes nothing and makes only read-only API calls.
     support: full
-extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
 """
 
     CLUSTER = r"""

@@ -14,6 +14,9 @@ description:
   - Combines M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.lustre_file_system),
     M(deeplearning.cluster.instance_role) and M(deeplearning.cluster.node_group).
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.cluster
 author:

@@ -22,7 +22,11 @@ options:
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling
-extends_documentation_fragment: deeplearning.cluster.aws_info
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+  - deeplearning.cluster.aws_info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

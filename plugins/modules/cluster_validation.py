@@ -14,6 +14,9 @@ description:
     only reads.
   - Shows the warnings. If there are errors, fails with one line for each error.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.cluster
 author:

@@ -17,6 +17,9 @@ description:
   - The module refers to other resources by their IDs or names and never changes them. EMR itself adds rules to the security groups that
     it manages for the nodes.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.emr_cluster
 author:

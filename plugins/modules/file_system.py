@@ -13,6 +13,9 @@ description:
     encrypted.
   - The network must exist. The module finds it by its tags.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.file_system
 author:

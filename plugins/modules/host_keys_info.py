@@ -36,7 +36,11 @@ options:
     description:
       - File on the controller to which the module writes its progress. The action plugin sets this option and shows the progress.
     type: path
-extends_documentation_fragment: deeplearning.cluster.aws_info
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+  - deeplearning.cluster.aws_info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

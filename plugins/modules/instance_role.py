@@ -11,6 +11,9 @@ short_description: Manages the AWS permissions of a training cluster's nodes
 description:
   - Manages an IAM role with only the permissions that the nodes need, and the instance profile that contains the role.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.instance_role
 author:

@@ -13,6 +13,9 @@ description:
   - The network must exist. The module finds it by its tags. If the file system is kept, its subnet, its security groups and the VPC
     are kept as well.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.lustre_file_system
 author:

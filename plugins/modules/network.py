@@ -16,6 +16,9 @@ description:
   - In an existing VPC with existing subnets, manages only the security groups and interface endpoints.
   - Finds existing resources by their tags.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.network
 author:

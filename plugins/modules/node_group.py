@@ -14,6 +14,9 @@ description:
     If you reduce the number of workers, the workers with the highest numbers are terminated.
   - The cluster's network and instance role must exist. The module finds them by their tags.
 extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.node_group
 author:

@@ -19,7 +19,11 @@ options:
       - Name of the cluster.
     type: str
     required: true
-extends_documentation_fragment: deeplearning.cluster.aws_info
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+  - deeplearning.cluster.aws_info
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

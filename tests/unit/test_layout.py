@@ -117,6 +117,11 @@ def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
         assert ".".join(subject.with_suffix("").parts[1:]) in imported_by(REPOSITORY / "tests" / "unit" / test)
 
 
+def test_no_doc_fragment_extends_another():
+    """ansible-core ignores the fragments that a fragment extends, so modules name all of their fragments."""
+    assert [path.name for path in (PLUGINS / "doc_fragments").glob("*.py") if "extends_documentation_fragment" in path.read_text()] == []
+
+
 def test_no_test_imports_from_a_test():
     importers = [
         str(path.relative_to(REPOSITORY))
