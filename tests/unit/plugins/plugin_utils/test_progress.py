@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the thread that shows the progress of a module."""
+"""Tests of running a module: the thread that shows its progress, and its memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest.mock import MagicMock
 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
 
@@ -56,3 +57,12 @@ def test_a_second_signal_that_arrives_before_it_is_ignored_does_not_end_the_proc
     with os.fdopen(reader, "rb") as file:
         assert file.read() == b"asked went on"
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def test_garbage_collections_of_an_action_skip_the_objects_of_the_main_process(monkeypatch):
+    calls = []
+    monkeypatch.setattr(progress.gc, "freeze", lambda: calls.append("freeze"))
+    action = MagicMock()
+    action._execute_module.side_effect = lambda *_arguments, **_options: calls.append("module") or {}
+    progress.execute_watched(action, {})
+    assert calls == ["freeze", "module"]

@@ -1,0 +1,21 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of actions on nodes. tests/security contains the tests of what nodes can return."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+
+
+class Action(answers.NodeAction, module="sge_info"):
+    """An action without a body of its own."""
+
+
+def test_garbage_collections_of_an_action_skip_the_objects_of_the_main_process(monkeypatch):
+    calls = []
+    monkeypatch.setattr(answers.gc, "freeze", lambda: calls.append("freeze"))
+    Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5).run(task_vars={})
+    assert calls == ["freeze"]
