@@ -150,7 +150,7 @@ options:
       - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr)
         and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
-      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+      - This option cannot be changed for existing subnets. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
         file system as well.
     type: dict
@@ -158,7 +158,7 @@ options:
   public_subnet_cidrs:
     description:
       - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
-      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+      - This option cannot be changed for existing subnets. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
         file system as well.
     type: dict
@@ -459,9 +459,9 @@ options:
         more host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
-      - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
-        is possible only if no job is running on these nodes. If a job is running on a node to be removed, wait
-        until the job ends, or stop it with C(deeplearning.cluster.stop).
+      - This option can be changed in place, but a lower value, which removes the nodes with the highest numbers,
+        is refused while a job is running on these nodes. If a job is running on a node to be removed, wait until
+        the job ends, or stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:
@@ -783,7 +783,7 @@ options:
       - CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr)
         and have a prefix length from /16 to /28.
       - A zone without a block gets a free block of O(network_cidr). This option is not used if O(vpc_id) is set.
-      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+      - This option cannot be changed for existing subnets. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
         file system as well.
     type: dict
@@ -791,7 +791,7 @@ options:
   public_subnet_cidrs:
     description:
       - CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).
-      - This option cannot be changed for subnets that exist. Delete the cluster (the data is kept) and create it
+      - This option cannot be changed for existing subnets. Delete the cluster (the data is kept) and create it
         again. A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the
         file system as well.
     type: dict
@@ -1380,9 +1380,9 @@ options:
         more host than this number. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
-      - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
-        is possible only if no job is running on these nodes. If a job is running on a node to be removed, wait
-        until the job ends, or stop it with C(deeplearning.cluster.stop).
+      - This option can be changed in place, but a lower value, which removes the nodes with the highest numbers,
+        is refused while a job is running on these nodes. If a job is running on a node to be removed, wait until
+        the job ends, or stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:

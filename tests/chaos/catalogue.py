@@ -106,7 +106,7 @@ def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "
     return JobFault(
         f"bug_{kind}",
         "script",
-        f"always at the same step, the script raises {description}",
+        f"the script raises {description} at the same step in every attempt",
         "controller.none",
         survivable=False,
         causes=(at_line(error, kind),) * attempts,
@@ -245,7 +245,7 @@ JOB_FAULTS = (
     JobFault(
         "host_suspended",
         "host",
-        "a host is suspended, and resumes when the job has continued without it",
+        "a host is suspended, and resumes after the job has continued without it",
         "machines.suspend",
         causes=(LOST,),
         noticed=HOST,
@@ -255,7 +255,7 @@ JOB_FAULTS = (
     JobFault(
         "first_host_suspended",
         "host",
-        "the first host is suspended, and resumes when the job has continued without it",
+        "the first host is suspended, and resumes after the job has continued without it",
         "machines.suspend",
         {"number": 0},
         causes=(LOST,),
@@ -411,12 +411,12 @@ JOB_FAULTS = (
     bug("key", "KeyError", "KeyError"),
     bug("zero", "ZeroDivisionError", "ZeroDivisionError"),
     bug("memory", "MemoryError", "MemoryError"),
-    bug("name", "NameError", "NameError, which is certain to occur again", 1, "The same error would end each attempt"),
+    bug("name", "NameError", "NameError", 1, "The same error would end each attempt"),
     bug("import", "ModuleNotFoundError", "ModuleNotFoundError", 1, "The same error would end each attempt"),
     JobFault(
         "bug_exit",
         "script",
-        "the script ends with exit status 7, always at the same step",
+        "the script ends with exit status 7 at the same step in every attempt",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ ended with exit status 7",) * 3,
@@ -426,7 +426,7 @@ JOB_FAULTS = (
     JobFault(
         "bug_abort",
         "script",
-        "rank 1 aborts, always at the same step; the job first continues without the host",
+        "rank 1 aborts at the same step in every attempt; the job first continues without the host",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ .*SIGABRT",) * 4,
@@ -436,7 +436,7 @@ JOB_FAULTS = (
     JobFault(
         "bug_hang",
         "script",
-        "rank 1 waits indefinitely, always at the same step",
+        "rank 1 waits indefinitely at the same step in every attempt",
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,

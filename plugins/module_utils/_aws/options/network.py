@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage 
 
 IN_THE_NETWORK = (NETWORK, *kinds.MODULES, NODE_GROUP)
 MOVING = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)))
-OF_SUBNETS = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)), details="for subnets that exist")
+OF_SUBNETS = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)), details="for existing subnets")
 
 OPTIONS = (
     Option(

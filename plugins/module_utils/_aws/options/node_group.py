@@ -41,7 +41,7 @@ OPTIONS = (
         {"type": "int"},
         (NODE_GROUP,),
         in_place(
-            "but a lower value removes the nodes with the highest numbers, which is possible only if no job is running on these nodes",
+            "but a lower value, which removes the nodes with the highest numbers, is refused while a job is running on these nodes",
             "If a job is running on a node to be removed, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
