@@ -45,8 +45,8 @@ def _application(meaning: str, *codes: int) -> dict[int, Xid]:
 APPLICATION = {
     **_application("GPU stopped processing", 8),
     **_application("invalid command stream", 11, 25, 32, 80),
-    **_application("graphics engine exception, usually caused by an invalid memory access of the application", 13),
-    **_application("GPU memory page fault, usually caused by an invalid memory access of the application", 31),
+    **_application("graphics engine exception, usually caused by an invalid memory access by the application", 13),
+    **_application("GPU memory page fault, usually caused by an invalid memory access by the application", 31),
     **_application("copy engine exception", 39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)),
     **_application("video or image engine exception", 60, 68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139),
     **_application("graphics engine class error", 69),
