@@ -24,7 +24,7 @@ PADDING = 4  # maximum number of pixels by which `augment` shifts an image
 def choose_directory(named: Path | None) -> Path | None:
     """Return the directory with CIFAR-10, and print which images are used. Exits if `named` is a directory without CIFAR-10.
 
-    Return None, which means generated images, if `named` is None and CIFAR-10 is not staged.
+    Return None, to generate images, if `named` is None and CIFAR-10 is not staged.
     """
     if named is not None:
         found = files.find([named])

@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Host names of the workers, in the order of their numbers.
+  description: Host names of the workers, ordered by worker number.
   type: list
   elements: str
   sample: [demo-worker3, demo-worker4]

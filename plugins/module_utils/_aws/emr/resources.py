@@ -110,7 +110,7 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
     if others:
         parameter = record.parameter_name(cloud.cluster)
         raise ClusterError(
-            f"EMR cluster {' and '.join(others)}: has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
+            f"EMR cluster {' and '.join(others)} has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
             f"{parameter}. If somebody else created this cluster, terminate it, or remove its tags. If this cluster is yours, run "
             f"aws ssm put-parameter --type String --overwrite --name {parameter} --value {others[0]}."
         )
@@ -527,7 +527,7 @@ def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _chan
         if error_code(error) != "PolicyNotAttachable":
             raise
         raise ClusterError(
-            f"emr_create_default_roles: IAM no longer attaches {properties['policy']} to {found.id}. Create your own roles, and "
+            f"emr_create_default_roles: IAM does not allow attaching {properties['policy']} to {found.id}. Create your own roles, and "
             "specify them with emr_service_role and emr_instance_profile."
         ) from error
 
