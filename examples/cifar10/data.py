@@ -57,7 +57,7 @@ def network_input(images: np.ndarray) -> np.ndarray:
 
 
 def augment(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return the images shifted by up to four pixels and mirrored at random, which is the usual augmentation for CIFAR-10."""
+    """Return the images with the usual augmentation for CIFAR-10: random shifts by up to four pixels, and random mirroring."""
     count = len(images)
     padded = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
     shifts = random.integers(0, 2 * PADDING + 1, size=(count, 2))

@@ -2,7 +2,7 @@
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
 the average of all workers' gradients in each step. Without --sync, the servers apply each worker's gradients as soon as these arrive.
-Servers and workers run this script with flags that identify them, as in TensorFlow 1.
+As is usual in TensorFlow 1, servers and workers run the same script, and flags identify each process.
 Run the script with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml in
 examples/definitions.
 """

@@ -10,7 +10,7 @@ name: surplus_workers
 version_added: 0.1.0
 short_description: Selects the workers to remove when the number of workers decreases
 description:
-  - Selects the workers with the highest numbers, which the role P(deeplearning.cluster.provision#role) removes first.
+  - Selects the workers with the highest numbers. The role P(deeplearning.cluster.provision#role) removes these workers first.
 positional: count
 options:
   _input:

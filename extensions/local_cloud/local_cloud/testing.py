@@ -200,7 +200,7 @@ class Control:
         self._ask("POST", "resume", {"execute": execute})
 
     def set_delays(self, **seconds: float) -> None:
-        """Set delays in seconds, by the names in `local_cloud.aws.settings.Delays`."""
+        """Set delays in seconds. `local_cloud.aws.settings.Delays` defines their names."""
         self._ask("PUT", "delays", seconds)
 
     def decisions(self) -> list[dict[str, Any]]:

@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 class Body(str):
-    """The JSON body of a request, which records lookups."""
+    """A JSON request body that records lookups."""
 
     call = ""
 
