@@ -339,7 +339,7 @@ def _resize_request(group_id: str, size: int, going: Sequence[str]) -> dict[str,
 
 
 def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
-    """Number the nodes without a number: core nodes before task nodes, the oldest first.
+    """Number the unnumbered nodes: core nodes before task nodes, oldest first.
 
     A node keeps its number until EMR terminates the node.
     """
