@@ -44,7 +44,7 @@ FRAGMENT_HEAD = f'''\
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options of the provisioning modules.
+"""Documentation of the provisioning modules' options.
 
 {GENERATED}
 """

@@ -24,7 +24,7 @@ PADDING = 4  # maximum number of pixels by which `augment` shifts an image
 def choose_directory(named: Path | None) -> Path | None:
     """Return the directory with CIFAR-10, and print which images are used. Exits if `named` is a directory without CIFAR-10.
 
-    Return None, which means generated images, if `named` is None and CIFAR-10 is not staged.
+    Return None, to generate images, if `named` is None and CIFAR-10 is not staged.
     """
     if named is not None:
         found = files.find([named])
@@ -57,7 +57,7 @@ def network_input(images: np.ndarray) -> np.ndarray:
 
 
 def augment(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return the images shifted by up to four pixels and mirrored at random, which is the usual augmentation for CIFAR-10."""
+    """Return the images with the usual augmentation for CIFAR-10: random shifts by up to four pixels, and random mirroring."""
     count = len(images)
     padded = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
     shifts = random.integers(0, 2 * PADDING + 1, size=(count, 2))

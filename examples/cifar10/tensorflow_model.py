@@ -1,4 +1,4 @@
-"""The residual network that tensorflow_train.py and horovod_train.py train and tensorflow_evaluate.py loads, and the scripts' paths."""
+"""The residual network and the paths that tensorflow_train.py, horovod_train.py and tensorflow_evaluate.py use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = 8
 
 
 def network(images: tf.Tensor, depth: int) -> tf.Tensor:
-    """Return the class scores for images [n, 32, 32, 3], computed by the residual network for CIFAR-10 with 6n+2 layers."""
+    """Return the class scores of images [n, 32, 32, 3] from a residual network for CIFAR-10. `depth` is 2 plus a multiple of 6."""
     layer = _convolution(images, 16, 1, "first")
     for stage, filters in enumerate((16, 32, 64)):
         for block in range((depth - 2) // 6):

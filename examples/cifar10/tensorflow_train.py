@@ -2,7 +2,7 @@
 
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
 the average of all workers' gradients in each step. Without --sync, the servers apply each worker's gradients as soon as these arrive.
-Servers and workers run this script with flags that identify them, as in TensorFlow 1.
+As is usual in TensorFlow 1, servers and workers run the same script, and flags identify each process.
 Run the script with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml in
 examples/definitions.
 """
@@ -51,7 +51,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class LookForModel(tf.train.SessionCreator):
-    """Creates a worker's session after the first worker has initialized the parameters. Checks every second instead of every 30 seconds."""
+    """Creates a worker's session when the first worker has initialized the parameters. Checks every second whether they are ready."""
 
     def __init__(self, master: str, config: tf.ConfigProto) -> None:
         self.master, self.config = master, config
@@ -128,7 +128,7 @@ def build_training(arguments: argparse.Namespace, workers: int) -> Training:
 
 
 def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunHook], master: str) -> tf.train.MonitoredSession:
-    """Return a session with the newest checkpoint or a new model, which the first worker creates and saves."""
+    """Return a session with the newest checkpoint or, if there is none, with a new model that the first worker creates."""
     # A worker connects only to servers, so it does not wait for other workers that start late or exit.
     filters = ["/job:ps", f"/job:worker/task:{arguments.task_index}"] if master else []
     config = tf.ConfigProto(allow_soft_placement=True, device_filters=filters)

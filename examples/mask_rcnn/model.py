@@ -166,7 +166,7 @@ def suppress(boxes: Tensor, scores: Tensor, most_overlap: float) -> Tensor:
 
 
 def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> Tensor:
-    """Return the part of each image [n, c, h, w] that is in its box, as bins x bins samples. Boxes refer to images with sides of `size`."""
+    """Return the part of each image [n, c, h, w] that is in its box, as bins x bins samples. The boxes are for images of size x size."""
     size = size or images.shape[-1]
     steps = (torch.arange(bins, device=boxes.device) + 0.5) / bins
     positions = boxes[:, :2, None] + (boxes[:, 2:] - boxes[:, :2])[..., None] * steps  # [n, 2, bins]
@@ -174,7 +174,7 @@ def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> T
 
 
 def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Paste the masks of boxes [n, bins, bins] into masks of the whole image [n, size, size], and return these."""
+    """Return masks of the whole image [n, size, size] with the masks of the boxes [n, bins, bins] pasted in."""
     pixels = torch.arange(size, device=boxes.device) + 0.5
     positions = (pixels - boxes[:, :2, None]) * 2 / (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)[..., None] - 1
     return _look_up(masks[:, None], positions[:, 0], positions[:, 1])[:, 0]

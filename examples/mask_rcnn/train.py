@@ -97,7 +97,7 @@ def read_coco(directory: Path, count: int | None) -> Images:
 
 
 def create_shapes(arguments: argparse.Namespace) -> Images:
-    """Return images of shapes, which the first process creates."""
+    """Return images of shapes. Only the first process creates the images."""
     directory = arguments.data or default_directory()
     sets = [(directory, arguments.images or 256, arguments.seed), (directory, HELD_OUT, arguments.seed + 1)]
     if hvd.rank() == 0:

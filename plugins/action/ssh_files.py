@@ -93,7 +93,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
     """Return a node in the form that `read_nodes` expects.
 
     The values come from the inventory variable `deeplearning_nodes` or, if it is not set, from the host's variables. The connection
-    variables are those that Ansible itself uses to connect, and data from a host cannot change them.
+    variables are those that Ansible itself uses to connect. Data from a host cannot change these variables.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {

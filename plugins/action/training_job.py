@@ -151,7 +151,7 @@ def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the module result, or a failed result if the module describes the host differently than the inventory does."""
+    """Return the module result, or a failed result if the module and the inventory disagree about the host."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]

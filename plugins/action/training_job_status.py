@@ -37,7 +37,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         if arguments.get("name"):
             arguments["goodput"] = ALWAYS
         elif directory:
-            raise AnsibleActionFail("metrics_directory: the option name is also required. Specify the name of a job.")
+            raise AnsibleActionFail("metrics_directory: the option 'name' is also required. Specify the name of a job.")
         result.update(job_info(self, arguments, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attributes of the modules."""
+    """Attributes of modules that only read from AWS."""
 
     DOCUMENTATION = r"""
 attributes:

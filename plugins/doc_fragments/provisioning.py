@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options of the provisioning modules.
+"""Documentation of the provisioning modules' options.
 
 Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py.
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options and attributes of the modules that configure a queue, of those that drain nodes or read hardware, and of the filters."""
+    """Options and attributes of filters, and of modules that configure a queue, drain nodes or read hardware."""
 
     DOCUMENTATION = r"""
 options:

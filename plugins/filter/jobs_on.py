@@ -14,8 +14,8 @@ description:
   - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
     process entry counts as a process that has not started.
   - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This rule applies
-    only for ten minutes after the job was prepared or one of its processes started. An older job with such processes is a remnant of an
-    interrupted run.
+    only for ten minutes after the job was prepared or one of its processes started. An older job with processes that have not
+    started is a remnant of an interrupted run.
 positional: hosts
 options:
   _input:

@@ -22,7 +22,7 @@ options:
   variables:
     description:
       - Variables that the command sets. If this option is set, the command also repeats all other variables that C(-e) sets for this run.
-      - V(AS_BEFORE) replaces the values of variables that are not variables of this collection, and of variables and keys that may be
+      - V(AS_BEFORE) replaces the values of variables that do not belong to this collection, and of variables and keys that may be
         secret, such as C(training_job_secrets).
     type: dict
 author:

@@ -42,10 +42,10 @@ _value:
       description: Private address of the node.
       type: str
     cpus:
-      description: Number of CPUs. Absent if it is unknown.
+      description: Number of CPUs. Absent if the number is unknown.
       type: int
     gpus:
-      description: Number of GPUs. Absent if it is unknown.
+      description: Number of GPUs. Absent if the number is unknown.
       type: int
 """
 

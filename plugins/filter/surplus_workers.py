@@ -10,7 +10,7 @@ name: surplus_workers
 version_added: 0.1.0
 short_description: Selects the workers to remove when the number of workers decreases
 description:
-  - Selects the workers with the highest numbers, which the role P(deeplearning.cluster.provision#role) removes first.
+  - Selects the workers with the highest numbers. The role P(deeplearning.cluster.provision#role) removes these workers first.
 positional: count
 options:
   _input:
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Host names of the workers, in the order of their numbers.
+  description: Host names of the workers, ordered by worker number.
   type: list
   elements: str
   sample: [demo-worker3, demo-worker4]

@@ -10,7 +10,7 @@ name: workers
 version_added: 0.1.0
 short_description: Builds the list of workers from host variables
 description:
-  - Returns the number, name and private address of each host from its variables, in the order of the numbers.
+  - Returns the number, name and private address of each host, ordered by host number.
 options:
   _input:
     description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.

@@ -23,13 +23,12 @@ description:
   - Each entry of the dictionary has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address)
     and C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
     C(public_ip). With O(connection_path=session_manager), nodes also have C(proxy_command).
-  - The variable C(deeplearning_inventory_file) of the group C(all) is set to the path of the inventory file, which messages mention.
-  - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
-    host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
+  - The variable C(deeplearning_inventory_file) of the group C(all) is set to the path of the inventory file. Messages show this path.
+  - SSH reaches workers through the master. From inside the VPC or through Session Manager, SSH reaches all nodes directly. SSH always
+    checks host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose names end in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
-  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. With
-    C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg), every playbook run ends immediately, and shows only the
-    cause.
+  - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. If every playbook
+    run should end immediately in this case, set C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg).
 options:
   plugin:
     description: Name of this plugin.

@@ -341,7 +341,7 @@ def test_clusters_of_others_with_the_same_name_are_left_alone(cloud, run, emr, n
     assert [each["Id"] for each in described(cloud, name)] == [theirs]
     assert cloud.client("ssm").get_parameters(Names=[record.parameter_name(name)])["Parameters"] == []
     for options in (emr, {"cluster": name, "state": "absent"}):
-        with pytest.raises(ModuleFailed, match=rf"EMR cluster {theirs}: has the name and the tags of {name}, but is not recorded"):
+        with pytest.raises(ModuleFailed, match=rf"EMR cluster {theirs} has the name and the tags of {name}, but is not recorded"):
             run("emr_cluster", **options)
     cloud.client("ssm").put_parameter(Name=record.parameter_name(name), Type="String", Value=theirs)
     assert run("emr_cluster", cluster=name, state="absent", check=True)["changed"], "the advice of the message"
@@ -562,7 +562,7 @@ def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
     assert attached == {ROLE: ["AmazonElasticMapReduceRole"], PROFILE: ["AmazonElasticMapReduceforEC2Role"]}
     iam.detach_role_policy(RoleName=ROLE, PolicyArn="arn:aws:iam::aws:policy/service-role/AmazonElasticMapReduceRole")
     cloud.control.set_faults([{"service": "iam", "action": "AttachRolePolicy", "code": "PolicyNotAttachable", "status": 400}])
-    with pytest.raises(ModuleFailed, match=rf"IAM no longer attaches .*AmazonElasticMapReduceRole to {ROLE}. Create your own roles"):
+    with pytest.raises(ModuleFailed, match=rf"IAM does not allow attaching .*AmazonElasticMapReduceRole to {ROLE}. Create your own roles"):
         run("emr_cluster", **emr, emr_create_default_roles=True)
     cloud.control.set_faults([])
     same(run, {**emr, "emr_create_default_roles": True}, {("update", "emr_role service")})

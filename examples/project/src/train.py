@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def report(**values: object) -> None:
-    """Report values, which appear in the job's output, summary and report."""
+    """Report values, so that they appear in the job's output, summary and report."""
     with open(os.environ.get("DEEPLEARNING_PROGRESS", os.devnull), "a") as progress:
         progress.write(json.dumps({"time": time.time(), **values}) + "\n")
 

@@ -55,7 +55,7 @@ class Exports:
 
 
 def served_file_systems() -> dict[str, frozenset[str]]:
-    """Return the servers of every file system, by the ID of the file system. A file system that cannot be mounted has no servers.
+    """Return the servers of every file system, keyed by file system ID. A file system that cannot be mounted has no servers.
 
     The servers of an EFS file system are the DNS names and addresses of its available mount targets. The server of a Lustre file system is
     `DNS name@tcp:mount name`.

@@ -56,7 +56,7 @@ class HostInterface(Protocol):
         """Return the console output of the host, or '' for an unknown host."""
 
     def socket(self, instance_id: str) -> Path | None:
-        """Return the path of the host's Unix socket, which the server of the AWS API creates, or None if the host does not exist."""
+        """Return the path at which the AWS API creates the host's Unix socket, or None if the host does not exist."""
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
         """Let hosts mount the file system only from these servers. The file system is created on first use.

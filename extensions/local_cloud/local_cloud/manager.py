@@ -114,7 +114,7 @@ class CloudManager:
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
 
     def _with_network(self, setup: Setup) -> Setup:
-        """Return the setup with an address range for the VPC, which is unused for a new local cloud.
+        """Return the setup, with an address range for the VPC. A new local cloud gets an unused range.
 
         Raises `CloudError` if no range is free.
         """
@@ -140,7 +140,7 @@ class CloudManager:
     def relaunch(self, environments: Collection[str]) -> list[str]:
         """Terminate the Auto Scaling group instances whose hosts lack at least one of the environments, and return their IDs.
 
-        The groups launch replacements, whose hosts have the environments.
+        The groups then launch instances that have the environments.
         """
         if not self.setup.hosts:
             return []

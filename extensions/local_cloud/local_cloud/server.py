@@ -1,4 +1,4 @@
-"""The server process of a local cloud: `python -m local_cloud.server HOME`, which `local-cloud start` runs."""
+"""The server process of a local cloud. `local-cloud start` runs it with `python -m local_cloud.server HOME`."""
 
 from __future__ import annotations
 

@@ -144,9 +144,10 @@ class Control:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def set_capacity(self, limits: Limits) -> None:
-        """Limit live instances: `{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {"on-demand": limit, "spot": limit}}}`.
+        """Set limits on live instances.
 
-        None removes a limit. Instances in Capacity Reservations are not counted.
+        Use `{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {"on-demand": limit, "spot": limit}}}`. None removes a
+        limit. Instances in Capacity Reservations are not counted.
         """
         self._ask("PUT", "capacity", limits)
 
@@ -177,7 +178,7 @@ class Control:
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
         """Create a Capacity Block and return its ID.
 
-        Options: `start` (default: 0) and `duration` (default: one day) in seconds, and `tags`.
+        The options are `tags`, and, in seconds, `start` (default: 0) and `duration` (default: one day).
         """
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
@@ -199,7 +200,7 @@ class Control:
         self._ask("POST", "resume", {"execute": execute})
 
     def set_delays(self, **seconds: float) -> None:
-        """Set delays in seconds, by the names in `local_cloud.aws.settings.Delays`."""
+        """Set delays in seconds. `local_cloud.aws.settings.Delays` defines their names."""
         self._ask("PUT", "delays", seconds)
 
     def decisions(self) -> list[dict[str, Any]]:

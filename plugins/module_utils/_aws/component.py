@@ -100,7 +100,7 @@ class Mount:
     tags: Mapping[str, Any]
     """The node tags that describe this storage. The values of the tags may be references."""
     entry: Computed
-    """The `Mount` (from `mounts.py`) for the hosts, which is computed as soon as the storage IDs are known."""
+    """The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage IDs are known."""
     holds_jobs: bool = True
     """Whether this storage can hold job files. All nodes can write to such storage."""
     statements: tuple[Mapping[str, Any], ...] = ()

@@ -1,4 +1,4 @@
-"""The AWS API as a WSGI application, with the thread that runs delayed changes."""
+"""The AWS API as a WSGI application, and the thread that runs delayed changes."""
 
 from __future__ import annotations
 

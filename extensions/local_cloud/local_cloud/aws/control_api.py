@@ -1,5 +1,5 @@
 """The control API below `/_local_cloud/`, which configures the local cloud and shows its state to tests and people. Each request contains
-the local cloud's token as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
+the local cloud's token as a bearer token in the header `Authorization`. Request bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]

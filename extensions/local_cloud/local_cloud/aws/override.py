@@ -9,7 +9,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def override(owner: object) -> Callable[[Function], Function]:
-    """Replace the attribute of `owner`, a class or module of moto, that has the same name as the decorated function."""
+    """In `owner`, a class or module of moto, replace the attribute with the name of the decorated function."""
 
     def install(function: Function) -> Function:
         setattr(owner, function.__name__, function)

@@ -58,7 +58,7 @@ class _Pickler(pickle.Pickler):
         return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
 
     def reducer_override(self, obj: Any) -> Any:
-        """Pickle locks as unlocked locks, private keys in PEM format, and generators as empty iterators."""
+        """Save a lock as an unlocked lock, a private key in PEM format, and a generator as an empty iterator."""
         if type(obj) in LOCKS:
             return LOCKS[type(obj)], ()
         if isinstance(obj, PRIVATE_KEYS):

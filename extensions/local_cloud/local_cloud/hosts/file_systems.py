@@ -15,9 +15,9 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 class FileSystems:
     """The folder that contains all file systems of a local cloud. `.servers/<server>` contains the ID of the file system that a server
-    serves.
+    exports.
 
-    A server is given as the DNS name or address of an EFS mount target, or as a Lustre file system's `DNS name@tcp:mount name`.
+    `<server>` is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
     `.access/<id>` contains the actions that clients may perform, as JSON.
     `root` is the user ID that root on hosts has on this machine.
     """

@@ -41,7 +41,7 @@ def _keeps(_request: Request, item: Found) -> bool:
 
 
 def _predict(_request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
-    """Return the resources. If the plan replaces the cluster, leave out the steps, because the new cluster runs all steps."""
+    """Return `found`. If the plan replaces the cluster, omit the former steps, because the new cluster runs all steps again."""
     replaces = any(_replaced(change) for change in plan)
     return [item for item in found if not replaces or item.address.kind != "emr_step"]
 
@@ -71,8 +71,8 @@ def _describe_replacement(change: Change, names: Iterable[str]) -> str:
     differences = "; ".join(f"{name} is {printable(change.before[name])!r}, not {printable(change.after[name])!r}" for name in names)
     return (
         f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR cannot change in place: "
-        f"{differences}. Restore the former values, or set emr_replace: true. The run then terminates the cluster, whose data on HDFS is "
-        "lost, and creates a new cluster."
+        f"{differences}. Restore the former values, or set emr_replace: true. The run then replaces the cluster, and the data on HDFS "
+        "is lost."
     )
 
 

@@ -80,7 +80,7 @@ def _check_service_access(request: Request, subnet: Mapping[str, Any], described
     elif (release(label) or ()) >= FIRST_WITH_SERVICE_RULE and service in described and not _lets_in(described[service], master):
         yield (
             f"emr_security_group_ids.service: {service} has no inbound rule for TCP port {SERVICE_PORT} from the group of the master, "
-            f"{master}, which {label} needs in a private subnet. Add this rule, because EMR does not add it."
+            f"{master}. In a private subnet, {label} requires this rule, but EMR does not add it. Add the rule."
         )
 
 

@@ -125,12 +125,12 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the IDs of the nodes without a number, which are new nodes."""
+    """Return the IDs of the new nodes, which have no number yet."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 
 def surplus(instances: Sequence[Instance], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the IDs of the core and task nodes beyond the desired counts, which are the nodes with the highest numbers."""
+    """Return the IDs of the core and task nodes beyond the desired counts. These nodes have the highest numbers."""
     result = []
     for role, count in counts.items():
         members = sorted((item for item in instances if role_of(item) == role), key=lambda item: number_of(item) or float("inf"))

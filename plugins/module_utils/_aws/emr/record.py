@@ -68,7 +68,7 @@ def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
     before = begun if written.version == begun.version + 1 else read(cloud, written.version - 1)
     if before and before.value not in (begun.value, cluster_id):
         raise ClusterError(
-            f"Another run has created an EMR cluster for {cloud.cluster} at the same time. From now on, runs use {cluster_id}. "
+            f"Another run created an EMR cluster for {cloud.cluster} at the same time. From now on, runs use {cluster_id}. "
             f"Terminate all other EMR clusters with the name {cloud.cluster}, because they cost money."
         )
 

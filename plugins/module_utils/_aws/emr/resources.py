@@ -110,7 +110,7 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
     if others:
         parameter = record.parameter_name(cloud.cluster)
         raise ClusterError(
-            f"EMR cluster {' and '.join(others)}: has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
+            f"EMR cluster {' and '.join(others)} has the name and the tags of {cloud.cluster}, but is not recorded in the parameter "
             f"{parameter}. If somebody else created this cluster, terminate it, or remove its tags. If this cluster is yours, run "
             f"aws ssm put-parameter --type String --overwrite --name {parameter} --value {others[0]}."
         )
@@ -183,8 +183,8 @@ def _on_failure(step: Description) -> str:
 def _read_roles(request: Request) -> Iterator[Found]:
     """Yield the existing default roles and the existing default instance profile, if the run is allowed to create them.
 
-    Roles and profiles count as adopted, except a role without a policy and a profile without a role, which an interrupted run may have
-    left.
+    Roles and profiles count as adopted. The exceptions are a role without a policy and a profile without a role, because an interrupted
+    run may have left them.
     """
     cloud, options = request.cloud, request.options
     if not request.present or not options["emr_create_default_roles"]:
@@ -339,7 +339,7 @@ def _resize_request(group_id: str, size: int, going: Sequence[str]) -> dict[str,
 
 
 def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
-    """Number the nodes without a number: core nodes before task nodes, the oldest first.
+    """Number the unnumbered nodes: core nodes before task nodes, oldest first.
 
     A node keeps its number until EMR terminates the node.
     """
@@ -445,9 +445,10 @@ def _log_folder(described: Description) -> tuple[str, str]:
 
 
 def bootstrap_log(cloud: AwsClient, described: Description) -> str:
-    """Return the last lines of the error output of the bootstrap action whose failure terminated the cluster.
+    """Return the last lines of the bootstrap action's error output, if the action's failure terminated the cluster.
 
-    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds, or if the user is not allowed to read it.
+    Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds. Returns a note if the user is not allowed to
+    read the output.
     """
     failed = FAILED_ACTION.search(described["Status"].get("StateChangeReason", {}).get("Message", ""))
     if not failed or not described.get("LogUri"):
@@ -460,7 +461,7 @@ def bootstrap_log(cloud: AwsClient, described: Description) -> str:
             return last_lines(cloud.s3.get_object(Bucket=bucket, Key=key)["Body"].read(MOST_BYTES))
         except ClientError as error:
             if error_code(error) == "AccessDenied":
-                return "(you may not read its log)"
+                return "(you are not allowed to read the log)"
             return None
 
     try:
@@ -527,7 +528,7 @@ def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _chan
         if error_code(error) != "PolicyNotAttachable":
             raise
         raise ClusterError(
-            f"emr_create_default_roles: IAM no longer attaches {properties['policy']} to {found.id}. Create your own roles, and "
+            f"emr_create_default_roles: IAM does not allow attaching {properties['policy']} to {found.id}. Create your own roles, and "
             "specify them with emr_service_role and emr_instance_profile."
         ) from error
 

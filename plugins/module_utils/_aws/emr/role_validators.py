@@ -78,7 +78,7 @@ def _check_trust(option: str, name: str, role: Mapping[str, Any], service: str) 
 class EmrServicePolicy(Validator):
     """Checks the tags that EMR needs if its role has the scoped AWS managed policy, which allows EMR to use only tagged resources.
 
-    Without permission to list the policies of the role, the validator reports nothing.
+    If the user is not allowed to list the role's policies, the validator reports nothing.
     """
 
     name = "emr_service_policy"

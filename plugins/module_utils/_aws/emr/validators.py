@@ -177,7 +177,7 @@ class EmrShrinking(Validator):
 
 
 class EmrFailedSteps(Validator):
-    """Warns about steps in the definition that have failed or were cancelled, because a run does not repeat them."""
+    """Warns about steps in the definition that failed or were cancelled, because a run does not repeat them."""
 
     name = "emr_failed_steps"
     level = Level.WARNING

@@ -41,7 +41,7 @@ def network(cidr: str) -> ipaddress.IPv4Network:
 
 
 def subnet_range(option: str, cidr: str) -> ipaddress.IPv4Network:
-    """Parse the address range of a subnet, which is a value of `option`. Raises AddressPlanError for an invalid range."""
+    """Parse a subnet's address range that the option named `option` specifies. Raises AddressPlanError for an invalid range."""
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:

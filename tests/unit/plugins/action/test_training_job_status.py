@@ -84,5 +84,5 @@ def test_metrics_that_cannot_be_written_are_an_error(run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*file/deeplearning-digits.prom' cannot be written: .* Use another"):
         run(name="digits", metrics_directory=str(tmp_path / "file"))
-    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the option name is also required\. Specify the name of a job\."):
+    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the option 'name' is also required\. Specify the name of a job\."):
         run(metrics_directory=str(tmp_path))

@@ -85,8 +85,9 @@ def for_launch(
 
 
 def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
-    """Return the resources to which launch data refers, by kind: their identifiers, and the RunInstances parameter that contains the
-    identifiers.
+    """Return the resources to which launch data refers.
+
+    For each kind of resource, the result contains the identifiers and the RunInstances parameter that specifies them.
     """
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])]

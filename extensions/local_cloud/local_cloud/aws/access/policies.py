@@ -1,7 +1,7 @@
 """Pure functions that evaluate IAM policies.
 
-Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". Elements that are not implemented raise
-`Unsupported` and never count as true or false.
+Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". An element that is not implemented causes
+`Unsupported`, so it is never treated as true or false.
 """
 
 from __future__ import annotations

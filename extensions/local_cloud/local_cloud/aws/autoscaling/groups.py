@@ -98,7 +98,7 @@ class Group(FakeAutoScalingGroup):
             self._scale_out(-surplus)
 
     def delete(self, *_: Any) -> None:
-        """Start deleting the group: `reconcile` terminates all instances, then removes the group."""
+        """Start deleting the group. Then `reconcile` terminates all instances and removes the group."""
         self.deleting, self.status = True, "Delete in progress"
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()

@@ -17,7 +17,7 @@ from .placement_groups import check_zone
 
 
 def market(data: dict[str, Any]) -> str:
-    """Return the market of launch data: on-demand, spot, or capacity-block."""
+    """Return the market that launch data specifies: on-demand, spot, or capacity-block."""
     return str(data.get("InstanceMarketOptions", {}).get("MarketType") or ON_DEMAND)
 
 

@@ -95,8 +95,7 @@ def _load_amis(self: EC2Backend) -> None:
 def register_image(self: EC2Backend, name: str | None = None, description: str | None = None) -> Ami:
     """Register an image.
 
-    If Amazon's account registers an image whose name consists of the name of a kind of image and a date, the image becomes a release in all
-    accounts.
+    If Amazon's account registers an image with the name of a known kind and a date, the image becomes a release in all accounts.
     """
     found = RELEASE_NAME.fullmatch(name or "")
     if self.account_id != AMAZON or not found or found[1] not in KINDS:

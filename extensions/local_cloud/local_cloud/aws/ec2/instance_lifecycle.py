@@ -1,4 +1,4 @@
-"""Starts and stops the hosts of instances in the background, and follows the state of hosts."""
+"""Starts and stops the hosts of instances in the background, and tracks their state."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class InstanceMetadata:
         return {"meta-data": metadata, "dynamic": {"instance-identity": {"document": json.dumps(_identity(instance))}}}
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
-        """Return credentials for the role, which is assumed with the instance ID as the session name."""
+        """Return credentials for the role. The session name is the instance ID."""
         known, now = self._credentials.get(role.arn), utcnow()
         renew = iso_8601_datetime_without_milliseconds(now + RENEWAL_MARGIN)
         if known is None or known["Expiration"] <= renew:

@@ -1,4 +1,4 @@
-"""EC2 instances, whose states follow the states of their hosts."""
+"""EC2 instances. Their states follow the states of their hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EBS volumes: KMS keys and deletion."""
+"""The encryption and deletion of EBS volumes."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Endpoint(VPCEndPoint):
                 raise EC2ClientError("RouteAlreadyExists", text)
 
     def add_routes(self, tables: list[str]) -> None:
-        """To each of these route tables, add a route to the service."""
+        """Add a route to the service to each of these route tables."""
         for table in tables:
             self.ec2_backend.create_route(table, None, gateway_id=self.id, destination_prefix_list_id=self.destination_prefix_list_id)
             self.route_table_ids.append(table)

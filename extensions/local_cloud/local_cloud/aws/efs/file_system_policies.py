@@ -98,7 +98,7 @@ def _show_policy(file_system: Any) -> None:
 
 
 def _normalize(policy: str, resource: str) -> str:
-    """Return an equivalent policy in another form: EFS guarantees neither the order nor the form of keys and values."""
+    """Return an equivalent policy in another form, because EFS guarantees neither the order nor the form of keys and values."""
     try:
         document = json.loads(policy)
         statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]

@@ -1,1 +1,1 @@
-"""Amazon EMR: clusters with uniform instance groups, whose hosts execute the bootstrap actions. Steps are not executed."""
+"""Amazon EMR: clusters with uniform instance groups. Hosts execute the bootstrap actions, but steps are not executed."""

@@ -47,7 +47,7 @@ def _clusters(response: Response) -> list[Cluster]:
 
 
 def _page(response: Response, name: str, found: list[dict[str, Any]]) -> ActionResult:
-    """Return a page of descriptions. The marker is the ID or the name of the last description on the previous page."""
+    """Return a page of items. The marker is the ID or the name of the last item on the previous page."""
     marker = response._get_param("Marker")
     start = next((number + 1 for number, each in enumerate(found) if _mark(each) == marker), None if marker else 0)
     if start is None:

@@ -1,4 +1,4 @@
-"""Clusters, which launch and replace their nodes, run steps, and terminate."""
+"""Clusters that launch and replace their nodes, run steps, and terminate."""
 
 from __future__ import annotations
 

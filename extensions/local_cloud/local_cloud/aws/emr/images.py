@@ -1,4 +1,4 @@
-"""The images of EMR releases, which EMR uses for clusters without a custom image."""
+"""The images of EMR releases, for clusters without a custom image."""
 
 from __future__ import annotations
 

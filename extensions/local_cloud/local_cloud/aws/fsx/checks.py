@@ -120,7 +120,7 @@ def _permits(rule: Any, port: int) -> bool:
 
 
 def encryption_key(backend: FSxBackend, request: dict[str, Any]) -> str | None:
-    """Return the ARN of the KMS key of a persistent file system, or None for a scratch file system, which uses Amazon's key."""
+    """Return the ARN of a persistent file system's KMS key. Return None for a scratch file system, because it uses Amazon's key."""
     given = request.get("KmsKeyId")
     if not deployment_type(request).startswith("PERSISTENT"):
         if given:

@@ -39,7 +39,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class Call:
-    """The service, region, and action of a request. The service has the name that signatures use, such as ec2 or elasticfilesystem."""
+    """The service, region, and action of a request. `service` is the name that signatures use, such as ec2 or elasticfilesystem."""
 
     service: str
     region: str

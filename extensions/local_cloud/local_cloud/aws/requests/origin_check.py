@@ -1,7 +1,7 @@
 """Refuses requests from web pages in a browser, and requests for other host names.
 
-A web page can send requests to loopback addresses, even through a DNS name that its owner controls. Such requests contain the browser
-headers `Origin` or `Sec-Fetch-Site`, or a `Host` that is not the local cloud's.
+A web page can send requests to loopback addresses, even through a DNS name that the page's owner controls. Such requests contain the
+browser headers `Origin` or `Sec-Fetch-Site`, or a `Host` that is not the local cloud's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records the parameters of requests, and which of these parameters neither moto nor its overrides read.
+"""Records which parameters requests contain, and which of them neither moto nor its overrides read.
 
 Recording is off until the control API starts it, and then stays on. Any lookup counts as reading, even if the value is only returned in a
 description. Requests to S3 are not recorded.
@@ -41,7 +41,7 @@ class Record:
             json.loads = _watched_loads
 
     def begin(self, call: Call, shape: Any, parameters: dict[str, Any]) -> None:
-        """Record the parameters of a request. Later reads in this thread belong to this call."""
+        """Record the parameters of a request. Later reads in this thread are attributed to this call."""
         _current.call = f"{call.service}:{call.action}"
         _current.names = {member.serialization.get("name", name): name for name, member in shape.members.items()} if shape else {}
         self.sent |= {(_current.call, place) for place in _places(shape, parameters, "")}
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 class Body(str):
-    """The JSON body of a request, which records lookups."""
+    """A JSON request body that records lookups."""
 
     call = ""
 
@@ -177,7 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize a response. This looks up all parameters of the request, so only lookups of pagination parameters count as reading."""
+    """Serialize a response. The serializer looks up all request parameters, so only lookups of pagination parameters count as reading."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -186,7 +186,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, whose parameters have different names in botocore."""
+    """The query or the path of a request. In botocore, the parameters have different names."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

@@ -38,7 +38,7 @@ def _check_loading_status(self: Any, key: str) -> None:
 
 
 def _add_version(parameters: Any, image: Release) -> None:
-    """Add a version to the parameter of the image's kind, unless its latest version contains the image."""
+    """Add a version to the parameter for this kind of image, unless the latest version already contains the image's ID."""
     part, architecture = image.kind
     name = f"/aws/service/deeplearning/ami/{architecture}/{part}/latest/ami-id"
     versions = parameters.setdefault(name, [])

@@ -1,4 +1,4 @@
-"""Rejects requests that moto accepts although they are invalid regardless of the state of the account."""
+"""Rejects requests that moto accepts, but that are invalid in every state of the account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Availability Zones, and a Local Zone, which lacks services."""
+"""Availability Zones, and a Local Zone that offers fewer services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes whose KMS key is not usable disappear."""
+"""A volume with an unusable KMS key disappears."""
 
 from __future__ import annotations
 
