@@ -94,7 +94,7 @@ LIMITS = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"]
 
 
 class Node(NamedTuple):
-    """A node, with its numbers of CPUs (hardware threads) and GPUs."""
+    """A node, its number of CPUs (hardware threads), and its number of GPUs."""
 
     name: str
     cpus: int

@@ -69,7 +69,7 @@ class Hardware(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node, by its host name and its private address."""
+    """A node: its host name, its private address and its hardware."""
 
     name: str
     address: str
