@@ -739,7 +739,7 @@ def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     ended.
 
     If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
-    Processes that the verdict stopped have not failed.
+    A process that was stopped because of the verdict has not failed.
     """
     if judged is None or judged["state"] != FAILED:
         return judged

@@ -142,8 +142,8 @@ class Situation(NamedTuple):
 class Decision(NamedTuple):
     """What follows an attempt. `rule` is a row of the table, and `why` is a sentence.
 
-    A restart uses `hosts`. Those in `standby` wait, and those in `replacements` were on standby during the last attempt.
-    The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
+    A restart uses `hosts`. The hosts in `standby` wait, and the hosts in `replacements` were on standby during the last attempt. The
+    checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
     """
 
     action: str

@@ -255,7 +255,7 @@ def start_guard(job: str) -> None:
 
 
 def allocated_hosts(job: Job) -> list[dict[str, Any]]:
-    """Return the descriptions of the hosts that the queue has allocated, in the queue's order. Raises RefusalError."""
+    """Return the descriptions of the hosts that the queue has allocated, in the order that the queue reports. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
     status, output, error = run(command)
     names = output.split()
