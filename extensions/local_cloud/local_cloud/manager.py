@@ -140,7 +140,7 @@ class CloudManager:
     def relaunch(self, environments: Collection[str]) -> list[str]:
         """Terminate the Auto Scaling group instances whose hosts lack at least one of the environments, and return their IDs.
 
-        The groups then launch instances that have the environments.
+        The groups launch replacement instances that have all of the environments.
         """
         if not self.setup.hosts:
             return []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Converges systemd services of this host."""
+"""Converges the systemd services of this host."""
 
 from __future__ import annotations
 

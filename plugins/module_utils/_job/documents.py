@@ -113,8 +113,8 @@ class Following(_Following, total=False):
     """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
     The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, `cause` is the reason, and
-    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` was
-    renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
+    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` has
+    been renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), the options `restarts` and `min_hosts`, and
     `refusal` (why the launcher cannot run the job on the remaining hosts).

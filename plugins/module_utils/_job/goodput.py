@@ -112,7 +112,7 @@ class Meter:
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
-        """Record the bucket after the last entry and, if the attempt of this entry hung, the time at which it failed."""
+        """End the current attempt: record the bucket after its last entry and, if the attempt hung, the time at which it failed."""
         if self._index >= 0:
             self._change(self._time, self._bucket(None))
             span = self._spans[self._index]
@@ -161,7 +161,7 @@ def _within(time: float, start: float, end: float) -> float:
 
 
 def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[Change], before: float) -> None:
-    """Add the time between `before`, the end of the previous attempt, and the end of this attempt to the buckets of all hosts."""
+    """Add the time of this attempt to the buckets of all hosts. The time begins at `before`, when the previous attempt ended."""
     ends = {host: span.failed if ended is None else _within(ended, span.began, span.failed) for host, ended in span.hosts.items()}
     until = _until([(before, RESTART), *changes], {*ends.values()})
     for host, buckets in spent.items():
@@ -175,7 +175,7 @@ def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence
 
 
 def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
-    """Return, for each end time, the seconds that each bucket contains between the first change and this end time.
+    """For each end time, return the seconds in each bucket between the first change and this end time.
 
     The first change precedes all end times.
     """

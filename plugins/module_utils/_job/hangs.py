@@ -82,7 +82,7 @@ class Activity:
             self._has_stepped, self._stepped = True, now
 
     def describe_hang(self, now: float) -> str:
-        """Return for how long the job has made no progress, as the end of a sentence, or an empty string if the job does not hang."""
+        """Return a phrase that says how long the job has made no progress, or an empty string if the job does not hang."""
         median = self._median()
         if median is not None and now - self._stepped > self._steps * median + MARGIN:
             return f"for {now - self._stepped:.0f} s, {WITH_MEDIAN_STEP} of {median:.3g} s"

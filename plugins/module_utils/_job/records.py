@@ -236,7 +236,7 @@ ENTRY: schema.Schema = {
 
 
 def check_name(name: str, option: str = "name") -> str:
-    """Return the job's name, which is the value of `option`. Raises ValueError if the name is not valid."""
+    """Return the name if it is a valid job name, otherwise raise ValueError. The message names the `option`."""
     if not JOB_NAME.fullmatch(name):
         raise ValueError(
             f"{option}: {name!r} is not a valid job name. Use 1 to 63 lowercase letters, digits and hyphens, with no hyphen at either end."
@@ -526,7 +526,7 @@ def read_following(paths: Paths, budget: Budget | None = None) -> Following | No
 
 
 def explain(found: Following, attempt: int) -> str:
-    """Return the reason for what follows the attempt.
+    """Return a sentence that explains the decision that followed the attempt.
 
     The sentence comes from the rule and not from the file, because the job can write anything into the file.
     """
@@ -639,7 +639,7 @@ def read_queued(paths: Paths) -> Queued | None:
 
 
 def queued_state(state: str, queued: Queued) -> str:
-    """Return the state of a job with an entry in a queue. The argument is the state according to the job's records.
+    """Return the state of a job with an entry in a queue. `state` is the state according to the job's records.
 
     Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue.py`).
     """
@@ -739,7 +739,7 @@ def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     ended.
 
     If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
-    Processes that the verdict stopped have not failed.
+    A process that was stopped because of the verdict has not failed.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
@@ -782,7 +782,10 @@ def describe_outcome(found: Outcome) -> str:
 
 
 def _describe_end_of_script(process: Record, why: Mapping[str, Any]) -> str:
-    """Return how a process ended. Launchers such as torchrun end with their own exit status, so the end of the script takes precedence."""
+    """Return how a process ended.
+
+    Launchers such as torchrun end with their own exit status. If it is known how the script ended, this information takes precedence.
+    """
     end = describe_end(process)
     if why.get("kind") not in (recovery.SIGNAL, recovery.EXIT_STATUS) or not why.get("what") or why["what"] in end:
         return end

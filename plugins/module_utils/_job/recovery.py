@@ -70,7 +70,7 @@ HANGS = 3
 
 
 class Cause(NamedTuple):
-    """Why an attempt ended. Two causes with the same `kind` and `what` are the same error.
+    """Why an attempt ended. Two causes with the same `kind` and `what` describe the same error.
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
     script's exit status, if it is known. `name` is the exception that the script raised, the signal, or the rank that makes a job hang.
@@ -142,8 +142,8 @@ class Situation(NamedTuple):
 class Decision(NamedTuple):
     """What follows an attempt. `rule` is a row of the table, and `why` is a sentence.
 
-    A restart uses `hosts`. Those in `standby` wait, and those in `replacements` were on standby during the last attempt.
-    The checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
+    A restart uses `hosts`. The hosts in `standby` wait, and the hosts in `replacements` were on standby during the last attempt. The
+    checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
     """
 
     action: str
@@ -279,9 +279,9 @@ def _blames_checkpoint(situation: Situation) -> bool:
 def _returned(situation: Situation) -> bool:
     """Return whether the error has recurred after a checkpoint was set aside because of it.
 
-    An exit status or a signal says less about an error than an exception and its line. An exit status or a signal therefore counts as the
-    same error only if the job has again written the checkpoint that was set aside, and has then failed. Without this rule, such a job
-    would restart forever, because each checkpoint that it writes again is a new one.
+    An exception and its line identify an error. An exit status or a signal does not: the error is considered the same only if it follows
+    a checkpoint with the name of the one that was set aside. Without this rule, a job could write that checkpoint and fail again forever,
+    because each checkpoint that it writes counts as progress.
     """
     if not is_own_fault(situation.cause):
         return False
@@ -292,7 +292,7 @@ def _returned(situation: Situation) -> bool:
 
 
 def _what(situation: Situation) -> str:
-    """Return the error as the beginning of a sentence."""
+    """Return the name of the error, capitalized for the beginning of a sentence."""
     return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
 
 
@@ -442,9 +442,9 @@ def _used_up(restarts: int) -> str:
 
 
 def _certain_correction(cause: Cause) -> str:
-    """Return what to do about an error that does not depend on the data and the checkpoint.
+    """Return what to do about an error that does not depend on the data or the checkpoint.
 
-    A missing module is not necessarily caused by an error in the script. The failure message explains it.
+    For a missing module, the result is an empty string, because the failure message explains the possible causes.
     """
     if cause.name == MISSING_MODULE:
         return ""

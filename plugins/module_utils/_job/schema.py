@@ -120,7 +120,7 @@ def optional(field: Field) -> Field:
 
 
 def lenient(field: Field) -> Field:
-    """Return the same field, but a value that is missing, null or not valid is left out, and the rest of the document is kept."""
+    """Return the same field, but lenient: a value that is missing, null or not valid is left out, and the rest of the document is kept."""
     return field._replace(is_optional=True, is_lenient=True)
 
 

@@ -69,8 +69,8 @@ def _is_time(value: Any) -> bool:
 def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
     """Return the host of each rank. The result is empty if the records do not show which host runs which rank.
 
-    The record of mpirun contains ranks on other hosts, where daemons run. Each elastic agent has a record with all ranks. If there are
-    parameter servers, the ranks in the records differ from the ranks of the script.
+    The record of mpirun also contains the ranks that daemons run on other hosts. The record of each elastic agent contains all ranks. If
+    there are parameter servers, the ranks in the records differ from the ranks of the script.
     """
     found: dict[int, str] = {}
     for process in participants(processes):

@@ -58,7 +58,7 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
 
 
 def usage_error(lines: Sequence[str]) -> str:
-    """Return the error about a script's arguments with which the log ends, or an empty string if the log ends otherwise."""
+    """Return the error about the script's arguments at the end of a log, or an empty string if the log does not end with such an error."""
     last = next((line for line in reversed(lines) if line.strip()), "")
     found = USAGE_ERROR.fullmatch(last.rstrip())
     is_usage = found is not None and any(USAGE in line.lower() for line in lines[-USAGE_LINES:])

@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, Any] = {
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 FILES = ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log")
 JOURNALS = {"kernel.log": ("--dmesg",), "shared-storage.log": ("--boot", f"--unit={UNIT}")}
-"""The arguments of journalctl for each log that is in the journal."""
+"""The journalctl options that select each log that is stored in the journal."""
 GRANT = "Add the destination to deeplearning_export_destinations"
 
 

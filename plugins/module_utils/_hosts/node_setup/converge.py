@@ -148,7 +148,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
 
 
 def wait(module: AnsibleModule) -> bool:
-    """Wait until the unit ends, but no longer than the module's option `wait` (in seconds), and return whether it has ended."""
+    """Wait until the unit ends, for at most `wait` seconds (a module option), and return whether it has ended."""
     end = time.monotonic() + module.params["wait"]
     while is_running(module):
         if time.monotonic() >= end:

@@ -69,6 +69,6 @@ def delete(place: Place) -> bool:
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> list[str]:
-    """Delete unused builds, or only find them in check mode, and return their paths. Raises OSError."""
+    """Delete unused builds and return their paths. In check mode, nothing is deleted. Raises OSError."""
     found = unused(params["directory"], params["pythons"], time.time() - params["days"] * DAY)
     return [place.path for place in found if check_mode or delete(place)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Defines Python environments: their paths in images, the text that identifies a build, and the commands that build one."""
+"""Defines Python environments: their paths in images, the text that identifies a build, and the commands of a build."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ REPETITION = "ERROR: No matching distribution found for "
 # The last step of a build, and what to do if it fails.
 REQUIREMENTS = "install the requirements"
 CORRECTION = (
-    "Correct the file of python_environment_requirements. If the packages exist, check python_environment_index_url and "
-    "python_environment_find_links."
+    "Correct the requirements file (python_environment_requirements). If the packages exist, check python_environment_index_url "
+    "and python_environment_find_links."
 )
 
 
@@ -156,7 +156,7 @@ def _canonical(name: str) -> str:
 
 
 def _project(line: str) -> str:
-    """Return the canonical name of the project that a line requires. The result is empty for an option."""
+    """Return the canonical name of the project that a line requires, or an empty string if the line is an option."""
     found = PROJECT.match(line)
     return _canonical(found.group()) if found else ""
 
@@ -185,11 +185,11 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 
 
 def install_arguments(requirements: str, first: str, sources: Sources) -> list[list[str]]:
-    """Return the arguments of each call of the installer.
+    """Return a list of arguments for each call of the installer.
 
-    `requirements` is a file with all requirements. `first` is a file with those that are installed before packages are built without
-    isolation. The installer's cache is not used if it may contain packages that were built with other variables, or for another version of
-    a package.
+    `requirements` is a file with all requirements. `first` is a file with the requirements that are installed before packages are built
+    without isolation. The installer's cache is not used if it may contain packages that were built with other variables, or for another
+    version of a package.
     """
     cache = ["--no-cache-dir"] if sources.variables or sources.last else []
     calls = [[*cache, "--requirement", first]] if sources.last else []

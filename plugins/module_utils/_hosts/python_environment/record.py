@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record file next to an environment, which describes a finished build and serves as the lock for a build in progress."""
+"""Reads, writes and locks the record file next to an environment. The record describes a finished build, and is the lock during a build."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 NODE: dict[str, dict[str, Any]] = {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 
 Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence[str]]]
-"""The step of each component and state, and the parameters without defaults that it needs."""
+"""For each component and state: the step to run, and the parameters that must be set for this step."""
 
 
 def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
-    """Run the step of the component and state in the module's parameters. If the step cannot run or fails, fail the module."""
+    """Run the step for the component and state that the module's parameters specify. If the step cannot run or fails, fail the module."""
     step, needed = steps[module.params["component"], module.params["state"]]
     lacking = [name for name in needed if module.params[name] is None]
     if lacking:
@@ -53,7 +53,7 @@ def check_controller(params: Mapping[str, Any]) -> None:
 
 
 def warn_of_missing_hardware(module: AnsibleModule, name: str) -> None:
-    """Warn that the hardware of a node is unknown, so that no job can run there."""
+    """Warn that no job can run on a node, because its hardware is unknown."""
     module.warn(f"{name} is not in the queue yet, because it did not report its hardware. Run the role again when the node responds.")
 
 

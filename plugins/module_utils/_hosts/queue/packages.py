@@ -16,7 +16,7 @@ OS_RELEASE = "/etc/os-release"
 
 
 def missing(programs: Mapping[str, str]) -> list[str]:
-    """Return the packages that are missing on this host, from a mapping of programs to packages.
+    """Return the packages that are missing on this host. `programs` maps the path of a program to the name of its package.
 
     A package counts as installed if its program exists.
     """

@@ -106,7 +106,7 @@ def _open_parent(path: str, trusted: dict[int, int]) -> int:
             if status.st_uid not in trusted or shared:
                 raise StateDirectoryError(
                     f"state_directory: users other than root and the login user can write to {reached}, so they could replace the queue."
-                    " Choose another directory. On the master's own disk, the queue is lost if the master is replaced."
+                    " Choose another directory. A queue on the master's own disk is lost if the master is replaced."
                 )
     except BaseException:
         os.close(descriptor)

@@ -66,7 +66,7 @@ def converge(module: AnsibleModule, items: Iterable[Item], up: bool) -> list[dic
 
 
 def apply(module: AnsibleModule, option: str, content: str, name: str) -> None:
-    """Write a file and pass it to qconf. The name of a configuration's file must be the name of the host. Raises ServiceError."""
+    """Write a file and pass it to qconf. A file that configures a host must have the name of the host. Raises ServiceError."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:

@@ -94,7 +94,7 @@ LIMITS = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"]
 
 
 class Node(NamedTuple):
-    """A node, with its numbers of CPUs (hardware threads) and GPUs."""
+    """A node, its number of CPUs (hardware threads), and its number of GPUs."""
 
     name: str
     cpus: int
@@ -129,7 +129,7 @@ class Item(NamedTuple):
 
 
 def check(settings: Settings, nodes: Iterable[Node]) -> None:
-    """Raise ValueError if the configuration cannot contain one of the values."""
+    """Raise ValueError if one of the values is not allowed in the configuration."""
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
     _match("queue", settings.queue, NAME, NAMES)
     for group in settings.groups:
@@ -149,7 +149,7 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
 
 
 def is_plausible(node: Node) -> bool:
-    """Return whether a host can have this hardware. The values that a host reports are untrusted."""
+    """Return whether the hardware that a host has reported is plausible. The reported values are untrusted."""
     return 0 < node.cpus <= MOST_CPUS and 0 <= node.gpus <= MOST_GPUS
 
 

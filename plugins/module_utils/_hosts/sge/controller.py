@@ -126,7 +126,7 @@ def remove(module: AnsibleModule, names: list[str]) -> list[dict[str, str]]:
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Stop qmaster and delete its queue, which must be empty, and exit the module. Raises OSError, ServiceError or StateDirectoryError."""
+    """Stop qmaster, delete its queue (which must be empty), and exit the module. Raises OSError, ServiceError or StateDirectoryError."""
     path, user = module.params["state_directory"], module.params["user"]
     installed = os.path.exists(hosts.unit_path(hosts.CONTROLLER))
     if installed and services.find_service(module, hosts.CONTROLLER).active:

@@ -3,9 +3,10 @@
 
 """Assigns GPUs to a job of Grid Engine, and then starts it. execd runs this program as root instead of sge_shepherd.
 
-execd has created the current directory for a task of a job. The files in this directory belong to Grid Engine's administrator, and no job's
-user can change them. CUDA_VISIBLE_DEVICES lists as many GPUs as the job requested (`-l gpu=`) for its slots on this host. All tasks of
-a job on the host get the same GPUs, until execd deletes the directory of the job. This program needs only the standard library.
+The current directory is the one that execd has created for a task of the job. The files in this directory belong to Grid Engine's
+administrator, and no job's user can change them. CUDA_VISIBLE_DEVICES lists as many GPUs as the job requested (`-l gpu=`) for its slots on
+this host. All tasks of a job on the host get the same GPUs, until execd deletes the directory of the job. This program needs only the
+standard library.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import syslog
 
 SHEPHERD = "/usr/lib/gridengine/sge_shepherd"
 ASSIGNED = "/run/deeplearning-sge"
-"""The directory with a file for each GPU, which contains the directory of the job that uses the GPU."""
+"""The directory that contains a file for each GPU. Each file contains the path of the directory of the job that uses the GPU."""
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -42,7 +43,7 @@ def requested(job: str, slots: int) -> int:
 
 
 def assign(directory: str, count: int, gpus: int) -> list[int]:
-    """Return the GPUs of the job with this directory, and record that the job uses them. Raises ValueError if too few are free."""
+    """Return the GPUs of the job with this directory, and record that the job uses them. Raises ValueError if too few GPUs are free."""
     os.makedirs(ASSIGNED, mode=0o755, exist_ok=True)
     with open(os.path.join(ASSIGNED, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -77,7 +78,7 @@ def prepare(place: str, gpus: int) -> None:
 
 
 def main(gpus: int) -> None:
-    """Set the GPUs of the task in the current directory, on a host with this number of GPUs, and become its shepherd."""
+    """Set the GPUs of the task whose directory is the current directory, and become the task's shepherd. The host has `gpus` GPUs."""
     place, effective = os.getcwd(), os.geteuid()
     os.seteuid(0)  # execd has temporarily dropped root's privileges
     prepare(place, gpus)

@@ -26,7 +26,7 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 
 
 def boot_script(storages: Sequence[Mount], user: str) -> str:
-    """Return the shell script that mounts shared storage at boot. The script retries with increasing pauses for BOOT_TIMEOUT seconds.
+    """Return the shell script that mounts shared storage at boot. For BOOT_TIMEOUT seconds, the script retries, with increasing pauses.
 
     If a client is missing and the distribution does not provide it, the script skips that storage without retrying.
     """

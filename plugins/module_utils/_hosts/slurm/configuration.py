@@ -69,7 +69,7 @@ class Hardware(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node, by its host name and its private address."""
+    """A node: its host name, its private address and its hardware."""
 
     name: str
     address: str
@@ -89,7 +89,7 @@ class Settings(NamedTuple):
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise ValueError if slurm.conf cannot contain one of the values."""
+    """Raise ValueError if one of the values is not allowed in slurm.conf."""
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
     _match("partition", settings.partition, NAME, NAMES)
     for group in settings.groups:
@@ -102,7 +102,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_node(name: str, address: str) -> None:
-    """Raise ValueError if slurm.conf cannot contain the name or the address of a node."""
+    """Raise ValueError if the name or the address of a node is not allowed in slurm.conf."""
     _match("nodes: name", name, NAME, NAMES)
     _match(f"nodes: address of {name}", address, ADDRESS, "an IP address")
 
@@ -113,7 +113,7 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
 
 
 def settings_lines(settings: Settings) -> str:
-    """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that slurm.conf cannot contain."""
+    """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that are not allowed."""
     check_settings(settings)
     _match("nodes: name", settings.controller, NAME, NAMES)
     own = {
@@ -147,7 +147,7 @@ def settings_digest(settings: Settings) -> str:
 
 
 def slurm_conf(settings: Settings, nodes: Iterable[Node]) -> str:
-    """Return slurm.conf. Raises ValueError for values that slurm.conf cannot contain."""
+    """Return the contents of slurm.conf. Raises ValueError for values that are not allowed in this file."""
     # slurmctld reads all nodes in the file before it reads partitions, so their order does not matter.
     return HEADER + settings_lines(settings) + "".join(node_line(node) + "\n" for node in nodes)
 

@@ -149,7 +149,7 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Stop slurmctld and delete its files and its queue, which must be empty, and exit the module.
+    """Stop slurmctld, delete its files and its queue (which must be empty), and exit the module.
 
     Raises OSError, SlurmError or StateDirectoryError.
     """

@@ -55,7 +55,10 @@ def _cpu_ids(cpu: int) -> tuple[int, int]:
 
 
 def topology(ids: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
-    """Return sockets, cores per socket and threads per core for the socket and core of each CPU, or zeros if the topology is irregular."""
+    """Return the numbers of sockets, cores per socket and threads per core, or zeros if the topology is irregular.
+
+    `ids` contains the IDs of the socket and the core of each CPU.
+    """
     cpus = list(ids)
     sockets, cores = len({socket for socket, _core in cpus}), len(set(cpus))
     if not cpus or cores % sockets or len(cpus) % cores:
@@ -74,7 +77,7 @@ def parse_memory(meminfo: str) -> int:
 def has_cgroups(run: Run) -> bool:
     """Return whether Slurm can use cgroups on this host.
 
-    Slurm requires cgroup v2 and Slurm's cgroup v2 plugin (since Slurm 22.05). Hosts that are containers are not supported.
+    The host needs cgroup v2 and Slurm's plugin for it (Slurm 22.05 or later). Hosts that are containers are not supported.
     """
     if not any(glob.glob(pattern) for pattern in CGROUP_PLUGINS):
         return False
@@ -88,5 +91,5 @@ def has_cgroups(run: Run) -> bool:
 
 
 def as_result(hardware: Hardware) -> dict[str, Any]:
-    """Return the hardware as the return value of a module."""
+    """Return the hardware in the form of a module's return value."""
     return dict(hardware._asdict())

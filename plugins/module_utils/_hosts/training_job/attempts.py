@@ -3,7 +3,7 @@
 
 """What a supervisor does between two attempts.
 
-A supervisor finds out why an attempt failed, ends the remaining processes, and decides or reads what follows.
+A supervisor finds out why an attempt failed, ends the remaining processes, and decides what follows or waits for the decision.
 
 The supervisors decide without the controller. The supervisor of the first process that responds decides for all supervisors, so a job
 survives the loss of any host.
@@ -286,7 +286,7 @@ class Recovery:
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
     def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
-        """Return what follows the attempt with these records."""
+        """Return what follows the attempt that these records describe."""
         spec = self._spec
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]

@@ -88,7 +88,8 @@ def set_aside(place: str, checkpoint: Checkpoint) -> None:
 def _move(path: str, target: str, is_directory: bool) -> None:
     """Rename a file or directory. If the new name exists, append the first free number to it. Raises OSError.
 
-    An empty file or directory reserves the new name, because renaming would replace what another host or job has just set aside.
+    An empty file or directory reserves the new name. Otherwise, renaming could replace a checkpoint that another host or job has just set
+    aside.
     """
     for number in itertools.count(1):
         name = target if number == 1 else f"{target}.{number}"

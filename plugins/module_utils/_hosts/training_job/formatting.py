@@ -89,7 +89,7 @@ def moment(seconds: float | None) -> str:
 
 
 def code(found: JobStatus) -> str:
-    """Return a description of a job's code, such as `commit 3f2a1bc4d5e6 with changes`, or an empty string without a git commit."""
+    """Return a description of a job's code, such as `commit 3f2a1bc4d5e6 with changes`, or an empty string if no commit is known."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
         return ""

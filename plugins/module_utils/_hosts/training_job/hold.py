@@ -199,7 +199,7 @@ class Holder:
             warn(str(error))
 
     def check_entry(self) -> None:
-        """Ask the queue whether it has ended the job, if the process that stops this program in that case has ended."""
+        """Ask the queue whether it has ended the job, but only if `attach`, which stops this program on request, has itself ended."""
         queue, client = QUEUES[self.job.queue], os.environ.get(CLIENT)
         if queue.one_program and client and not os.path.exists(f"/proc/{client}") and has_ended(queue, queue.one_program):
             self.cancelled.set()
@@ -255,7 +255,7 @@ def start_guard(job: str) -> None:
 
 
 def allocated_hosts(job: Job) -> list[dict[str, Any]]:
-    """Return the descriptions of the hosts that the queue has allocated, in the queue's order. Raises RefusalError."""
+    """Return the descriptions of the hosts that the queue has allocated, in the order that the queue reports. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
     status, output, error = run(command)
     names = output.split()

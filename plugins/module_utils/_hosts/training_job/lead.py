@@ -6,9 +6,10 @@
 ``lead`` runs ``hold`` (see hold.py) on all hosts, and then ``finish``. If one host refuses the job, ``lead`` cancels the job on all hosts.
 ``lead`` does not wait for lost hosts, because the queue may never detect their loss.
 
-``attach`` runs on each host. It starts ``hold`` as a unit, and waits for it. ``attach`` stops the unit if ``lead`` writes a line to its
-standard input, and ignores the queue's signals: the queue sends the same signals, and marks the job as cancelled, if the first host is
-lost. The queue then ends ``attach``, but the unit and the job continue until the entry has left the queue.
+``attach`` runs on each host. It starts ``hold`` as a unit, and waits for it. ``attach`` stops the unit if ``lead`` writes a line to the
+standard input of ``attach``. ``attach`` ignores the queue's signals, because a signal does not mean that the job was cancelled: the queue
+also sends signals, and marks the job as cancelled, if the first host is lost. The queue then ends ``attach``, but the unit and the job
+continue until the entry has left the queue.
 """
 
 from __future__ import annotations

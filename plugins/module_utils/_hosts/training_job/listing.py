@@ -28,7 +28,7 @@ SHOWN_JOBS = 5
 def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped.
 
-    `complete` adds what the queue reports to the states of jobs that wait in a queue.
+    If a job waits in a queue, `complete` extends the job's status with the information from the queue.
     """
     jobs: list[dict[str, Any]] = []
     problems: list[str] = []

@@ -19,7 +19,7 @@ PROGRESS_LIMIT = 1 << 20
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from byte `offset` onwards, and the offset for the next read.
 
-    Skips lines that are not JSON objects, which only a faulty script writes. Only a regular file is read.
+    Only a faulty script writes lines that are not JSON objects. Such lines are skipped. Only a regular file is read.
     """
     try:
         with open_regular(path) as file:

@@ -75,7 +75,7 @@ def told_time(entry: Entry) -> float | None:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Skips invalid lines, which only faulty scripts write."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are skipped."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

@@ -200,7 +200,9 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     user = users.ensure(run, params["user"], make=not module.check_mode)
     job = hold.read_job(hold.directory(name))
     if queue.is_proven and not (job and job.nonce) and not module.check_mode:
-        raise RefusalError(f"queue: this host does not keep the parameters of job {name}. Run state queued on all hosts first.")
+        raise RefusalError(
+            f"queue: this host does not have the parameters of job {name}. Run the module with state queued on all hosts first."
+        )
     with systemd.exclusive(records.QUEUE_LOCK):
         found = entries_of(run, queue, [job] if job else []).get(name)
         if found and found.is_active:
@@ -265,7 +267,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
 
 
 def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
-    """Extend the states of the queued jobs with the information from the queue."""
+    """Extend the status of each queued job with the information from the queue."""
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         queue = QUEUES.get(name)

@@ -95,7 +95,7 @@ class Reservation(hold.Holder):
         return None
 
     def allocated(self, entry: Entry | None, last: Entry | None) -> list[str]:
-        """Return the allocated hosts in the order of their numbers, or [] if YARN has not started a container on each of them.
+        """Return the allocated hosts, sorted by number, or [] if YARN has not started a container on each of them.
 
         A container that finds no unit on its host ends immediately. Therefore, all containers must exist in two consecutive checks. Raises
         QueueError, and RefusalError if the job can never start.
@@ -109,7 +109,7 @@ class Reservation(hold.Holder):
         return []
 
     def chosen_hosts(self, identity: str) -> list[str]:
-        """Return the hosts of the application's first containers, one for each of the job's hosts, in the order of the hosts' numbers.
+        """Return the hosts of the application's first containers, one for each host that the job needs, sorted by number.
 
         YARN can allocate more containers than requested. Returns [] while some containers are missing. Raises QueueError, and RefusalError
         if the job cannot run on these hosts.
@@ -126,13 +126,13 @@ class Reservation(hold.Holder):
         return sorted(hosts, key=lambda host: numbers[host]) if len(hosts) == count else []
 
     def own_name(self) -> str:
-        """Return the name of this host among the job's hosts. Raises RefusalError."""
+        """Return the name of this host in the cluster. Raises RefusalError."""
         if not self.own:
             metadata = read_metadata(self.job.parameters["metadata_directory"], "")
             own = [str(worker["name"]) for worker in metadata["workers"] if worker["number"] == metadata["number"]]
             if not own:
                 raise RefusalError(
-                    f"the metadata on this host does not contain worker {metadata['number']}, this host. Configure the hosts again."
+                    f"the metadata on this host has no entry for this host (worker {metadata['number']}). Configure the hosts again."
                 )
             self.own = own[0]
         return self.own
@@ -148,7 +148,7 @@ class Reservation(hold.Holder):
             raise RefusalError(f"YARN ended application {entry.id} ({yarn.final_status(found)}): {text}. Read its logs.")
 
     def check_entry(self) -> None:
-        """Stop the job on this host if YARN has ended the application, or the container on this host."""
+        """Stop the job on this host if YARN has ended the application or its container on this host."""
         if time.monotonic() < self.last_request + INTERVAL:
             return
         self.last_request = time.monotonic()

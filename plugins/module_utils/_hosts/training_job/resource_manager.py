@@ -36,9 +36,9 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 def send(method: str, path: str, body: str = "") -> tuple[int, str, str]:
-    """Send a request. Return an exit status, the response and the reason for a failure, as for a command.
+    """Send a request, and return the result in the form of a command's result: exit status, output and error message.
 
-    The response is JSON. If the response has a location but no body, the returned text is the last part of the location.
+    The output is JSON or, if the response has a location but no body, the last part of the location.
     """
     try:
         host = address()
@@ -88,7 +88,7 @@ def exchange(host: str, method: str, path: str, body: str) -> tuple[int, str, st
 
 
 def shut_down(connection: socket.socket) -> None:
-    """End all reads from a connection."""
+    """Shut down a connection, so that all reads from it end."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -103,7 +103,7 @@ def refusal(content: str) -> str:
 
 
 def reason(text: str) -> str:
-    """Return text from the ResourceManager in the form for messages: one short line without control characters."""
+    """Return text from the ResourceManager as one short line without control characters, for use in messages."""
     return clean_line(text[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 

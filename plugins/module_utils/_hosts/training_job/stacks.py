@@ -141,7 +141,7 @@ def _read(pid: int) -> Program | None:
 
 
 def _proc(pid: int, name: str) -> str:
-    """Return the beginning of a file in a process's directory of /proc, or an empty string if it cannot be read."""
+    """Return the beginning of a file in a process's /proc directory, or an empty string if it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read(PROC_LIMIT).decode("utf-8", "replace")
@@ -199,7 +199,7 @@ def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
 
 
 def catches(status: str, number: int) -> bool:
-    """Return whether a process has a handler for a signal, based on the process's file `status` in /proc."""
+    """Return whether a process has a handler for a signal, based on the contents of the process's `status` file in /proc."""
     found = re.search(r"^SigCgt:\s*([0-9a-f]{1,32})$", status, re.MULTILINE)
     return bool(found and int(found[1], 16) >> (number - 1) & 1)
 
@@ -248,7 +248,7 @@ def place(python: str, directory: str) -> tuple[str, bool]:
 
 
 def _main_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the frames of the main thread as paths and lines, innermost first. Both formats begin with the innermost frame."""
+    """Return the frames of the main thread as paths and lines, innermost first, as in the output of py-spy and faulthandler."""
     first = next((index + 1 for index, line in enumerate(lines) if CURRENT.match(line)), 0)
     frames = []
     for line in lines[first:]:

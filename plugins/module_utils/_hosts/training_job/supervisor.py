@@ -93,7 +93,7 @@ ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
 
 
 class End(NamedTuple):
-    """The state and reason to record for a process that was stopped and, if the state is a failure, the kind of its cause."""
+    """The state and the reason to record for a process that was stopped. If the state is a failure, `kind` is the `Cause.kind`."""
 
     state: str
     reason: str
@@ -279,7 +279,7 @@ class Watch:
         self._activity.see((outputs, checkpoint_files.newest_change(place) if os.path.isabs(place) else 0.0), self._watched)
 
     def _collect_stacks(self) -> None:
-        """Collect the stacks in a thread, so that heartbeats continue. The record then says where the ranks are."""
+        """Collect the stacks in a thread, so that heartbeats continue. The thread records where the ranks are stuck."""
         if not self._stacks_asked:
             self._stacks_asked = True
             threading.Thread(target=lambda: self.write(stuck=stacks.collect(self._spec, self.record["started"])), daemon=True).start()

@@ -42,7 +42,7 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
     """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds.
 
     New progress and log lines are collected for `hold` seconds, unless the job ends or a new attempt begins.
-    `complete` adds what the queue reports to the states of jobs that wait in a queue.
+    If the job waits in a queue, `complete` extends the job's status with the information from the queue.
     """
     began = time.monotonic()
     end, held_until = began + params["wait"], began + params["hold"]

@@ -89,7 +89,7 @@ class Spec(TypedDict):
 
 
 class Batch(NamedTuple):
-    """Open files with their descriptors, keyed by S3 key, and their total size in bytes."""
+    """A batch of open files: each file and its descriptor, keyed by S3 key, and the total size of the files in bytes."""
 
     files: dict[str, tuple[File, int]]
     size: int

@@ -32,7 +32,7 @@ OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Root(NamedTuple):
-    """A directory to export, and the prefix of the keys of its files: empty, or with a trailing slash."""
+    """A directory to export, and the prefix of the S3 keys for its files. The prefix is empty or ends with a slash."""
 
     directory: str
     prefix: str
@@ -113,7 +113,7 @@ def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[t
 
 
 def _entries(root: Root, folder: str) -> list[tuple[str, os.stat_result]]:
-    """Return the names of the entries of a directory, with their status. Raises OSError."""
+    """Return the name and the status of each entry of a directory. Raises OSError."""
     found, descriptor = [], _open(root.directory, folder.split("/")[:-1], os.O_DIRECTORY)
     try:
         for name in sorted(os.listdir(descriptor)):
@@ -138,7 +138,7 @@ def _problem(key: str, status: os.stat_result, key_limit: int) -> str:
 
 
 def is_included(key: str, include: Sequence[str]) -> bool:
-    """Return whether a pattern matches a file or one of its directories. Without patterns, all files are included."""
+    """Return whether a pattern matches a file or one of the directories that contain it. Without patterns, all files are included."""
     parts = key.split("/")
     return not include or any(matches("/".join(parts[:count]), include) for count in range(1, len(parts) + 1))
 

@@ -17,8 +17,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
-    """Return the data for the report on a job. `complete` adds what the queue reports to the state of a job that waits in a queue.
+    """Return the data for the report on a job.
 
+    If the job waits in a queue, `complete` extends the job's status with the information from the queue.
     Raises OSError or ValueError if the directory is not a job directory.
     """
     # Read the status before the progress, so that the progress of a finished job is complete.

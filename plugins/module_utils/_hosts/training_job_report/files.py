@@ -33,7 +33,7 @@ def newest(directory: str) -> Listing:
 
 
 def code(directory: str) -> Listing:
-    """Return the files of a job's code, sorted by name, in the same form as newest().
+    """Return the files of a job's code, sorted by name, in the form that newest() returns.
 
     The result also contains a digest that is the same for identical code.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Turns the progress that a job's script has reported into curves. The size of a curve is limited, regardless of the job's duration."""
+"""Converts the entries of a job's progress file to curves. The size of a curve is limited, regardless of the job's duration."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ def test_a_host_without_the_jobs_parameters_submits_nothing(cluster, job):
     os.remove(os.path.join(job.directory, hold.PARAMETERS))
     module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
     with pytest.raises(
-        RefusalError, match=r"queue: this host does not keep the parameters of job digits\. Run state queued on all hosts first"
+        RefusalError, match=r"queue: this host does not have the parameters of job digits\. Run the module with state queued on all"
     ):
         queue.submit(module, job.paths)
     assert cluster.applications == {}
@@ -430,7 +430,7 @@ def test_only_a_child_process_reads_the_jobs_records(job, monkeypatch):
 
 def test_a_host_that_is_not_in_its_own_metadata_is_refused(job, monkeypatch):
     monkeypatch.setattr(reservation, "read_metadata", lambda _directory, _generation: {"number": 7, "workers": WORKERS})
-    with pytest.raises(RefusalError, match="the metadata on this host does not contain worker 7, this host"):
+    with pytest.raises(RefusalError, match=r"the metadata on this host has no entry for this host \(worker 7\)"):
         reservation.Reservation(job).own_name()
 
 
