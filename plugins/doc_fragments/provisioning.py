@@ -35,9 +35,9 @@ options:
       - Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces
         and C(_.:/=+-@).
       - A run does not change tags that were added to a resource outside the collection.
-      - This option can be changed in place, except for root volumes, network interfaces and Spot requests, which
-        are tagged only at launch. If you remove a tag from this option, existing resources keep the tag. Remove
-        the tag from those resources yourself.
+      - This option can be changed in place, but root volumes, network interfaces and Spot requests are tagged only
+        at launch. If you remove a tag from this option, existing resources keep the tag. Remove the tag from those
+        resources yourself.
     type: dict
     default: {}
   suppress_validators:
@@ -226,7 +226,7 @@ options:
       - Whether the nodes share an EFS file system.
       - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
         are stored in O(mount_point) on the master's own disk. They are lost when the master is terminated.
-      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
+      - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool
     default: true
@@ -239,7 +239,7 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   encrypted:
@@ -304,8 +304,8 @@ options:
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
         are launched.
-      - Changing this option replaces the nodes, which requires O(replace_nodes). To disable this option while running
-        nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). To disable this option while the
+        file system is mounted on running nodes, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
@@ -313,7 +313,7 @@ options:
       - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   lustre_capacity:
@@ -693,8 +693,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
         example, a database can then allow connections from these groups. A run never changes or deletes these groups.
-      - These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups
-        per network interface. The cluster's own groups use up to 2 of them.
+      - This option requires O(vpc_id), and these groups must be in that VPC. By default, AWS allows 5 security
+        groups per network interface. The cluster's own groups use up to 2 of them.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -847,7 +847,7 @@ options:
       - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
         are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
-        while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
+        while the file system is mounted on running nodes, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
@@ -855,7 +855,7 @@ options:
       - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
 """
@@ -941,7 +941,7 @@ options:
       - Whether the nodes share an EFS file system.
       - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
         are stored in O(ignore:mount_point) on the master's own disk. They are lost when the master is terminated.
-      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster (the
+      - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool
     default: true
@@ -954,7 +954,7 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   encrypted:
@@ -1090,7 +1090,7 @@ options:
       - If you set this option, the run creates the file system immediately. Nodes mount the file system when they
         are launched.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
-        while running nodes have the file system mounted, delete the cluster (the data is kept) and create it again.
+        while the file system is mounted on running nodes, delete the cluster (the data is kept) and create it again.
     type: bool
     default: false
   lustre_file_system_id:
@@ -1098,7 +1098,7 @@ options:
       - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   lustre_capacity:
@@ -1298,7 +1298,7 @@ options:
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   file_system_directory:
@@ -1333,7 +1333,7 @@ options:
       - ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
         the file system is in a different VPC, there must be a route to the file system, and nodes mount the file
         system by its address.
-      - This option cannot be changed while running nodes have a different file system mounted. Delete the cluster
+      - This option cannot be changed while a different file system is mounted on running nodes. Delete the cluster
         (the data is kept) and create it again.
     type: str
   lustre_mount_point:
@@ -1614,8 +1614,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For
         example, a database can then allow connections from these groups. A run never changes or deletes these groups.
-      - These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups
-        per network interface. The cluster's own groups use up to 2 of them.
+      - This option requires O(vpc_id), and these groups must be in that VPC. By default, AWS allows 5 security
+        groups per network interface. The cluster's own groups use up to 2 of them.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str

@@ -18,7 +18,7 @@ options:
     required: true
   node_service:
     description:
-      - AWS service that launches the cluster's nodes, with the same values as in the inventory plugin.
+      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling

@@ -10,8 +10,8 @@ version_added: 0.2.0
 short_description: Checks the definition of a training cluster against its AWS account
 description:
   - Runs all validators on the definition and the AWS account, and reports all findings together.
-  - Accepts the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module
-    only reads.
+  - Accepts the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module changes
+    nothing.
   - Shows the warnings. If there are errors, fails with one line for each error.
 extends_documentation_fragment:
   - amazon.aws.common.modules

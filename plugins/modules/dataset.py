@@ -221,7 +221,7 @@ single:
   returned: when O(state=examined)
   type: bool
 shares:
-  description: Patterns of the objects that each of the O(hosts) downloads, with one list of patterns per host.
+  description: For each of the O(hosts), a list of the patterns that select the objects to download.
   returned: when O(state=examined)
   type: list
   elements: list

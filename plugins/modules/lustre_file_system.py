@@ -75,7 +75,7 @@ resources:
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: IDs of the cluster's own file systems that are kept in a deletion, or would be kept in check mode.
+  description: IDs of the cluster's own file systems that the deletion kept or, in check mode, would keep.
   returned: success
   type: list
   elements: str

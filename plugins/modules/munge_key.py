@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: munge_key
 version_added: 0.2.0
-short_description: Distributes the MUNGE key of a cluster with a queue
+short_description: Distributes the MUNGE key of a cluster that has a queue
 description:
   - Runs on the host. Without O(key), creates the cluster's MUNGE key if the host has none, and returns the key. With O(key), writes this
     key.

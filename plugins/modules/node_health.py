@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Checks the health of a node
 description:
   - Runs on the host. Checks disks, memory, host names, certificates, shared storage, GPUs and Elastic Fabric Adapters. The checks run at
-    the same time, each with a time limit. A check that does not end in time counts as a finding.
+    the same time, each with a time limit. A check that exceeds its time limit is reported as a finding.
   - Reports findings, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
   - The module does not fail if there are findings. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
   - An action plugin of the same name compares the host's clock with the controller's clock, and sends the users' own checks to the host.
@@ -79,7 +79,7 @@ options:
     default: 10
   programs:
     description:
-      - The files in O(checks). The action plugin sets this option.
+      - Names and contents of the files in O(checks). The action plugin sets this option.
     type: list
     elements: dict
     default: []
@@ -103,7 +103,7 @@ extends_documentation_fragment:
   - ansible.builtin.action_common_attributes
 attributes:
   check_mode:
-    description: Runs the same checks.
+    description: Check mode runs the same checks as a normal run.
     support: full
   diff_mode:
     support: none

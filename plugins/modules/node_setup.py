@@ -12,8 +12,8 @@ description:
   - Runs on the host. Runs the steps in order, except steps that have already succeeded on the host with the same content. If a step fails,
     the run ends, and the next run continues with the failed step.
   - The steps run in a systemd unit, so they continue if Ansible is interrupted. The next run of the module waits for them.
-  - The record of each step is in C(/var/lib/deeplearning-node-setup), and its log is in C(/var/log/deeplearning-node-setup). Both belong
-    to root.
+  - The record of each step is in C(/var/lib/deeplearning-node-setup), and its log is in C(/var/log/deeplearning-node-setup). Both
+    directories belong to root.
   - An action plugin of the same name checks all steps on the controller, reads the scripts, and runs the module only on hosts where a step
     has not succeeded.
 options:
@@ -41,7 +41,7 @@ options:
       sha256:
         description:
           - SHA-256 digest of a script from a URL. A file with a different digest is not run.
-          - If the digest is specified, it counts as content of the step instead of the URL.
+          - If the digest is specified, the step's content includes the digest instead of the URL.
         type: str
       arguments:
         description:
@@ -76,7 +76,7 @@ options:
       secrets:
         description:
           - Environment variables whose values are masked in the log and in messages.
-          - The values do not count as content, so a new value does not run the step again.
+          - Their values are not part of the step's content, so the step does not run again if a value changes.
         type: dict
         default: {}
       timeout:

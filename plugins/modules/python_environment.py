@@ -70,8 +70,8 @@ options:
     default: []
   build_variables:
     description:
-      - Environment variables for the installer, for packages that read their build options from variables. The values are part of the
-        environment's identity, so a changed value causes a new build.
+      - Environment variables for the installer, such as build options of packages. The values are part of the environment's identity,
+        so a changed value causes a new build.
       - The values are recorded in the environment's directory and shown by C(--diff), so they must not be secrets.
     type: dict
     default: {}

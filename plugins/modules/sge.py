@@ -26,8 +26,8 @@ options:
     required: true
   nodes:
     description:
-      - With O(component=controller), all nodes. The first node runs C(sge_qmaster).
-      - With O(component=node), an entry for the master, and an entry for this host.
+      - With O(component=controller), the list contains all nodes. The first node runs C(sge_qmaster).
+      - With O(component=node), the list contains an entry for the master and an entry for this host.
       - Required with O(state=present).
     type: list
     elements: dict

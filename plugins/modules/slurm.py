@@ -32,8 +32,8 @@ options:
     type: str
   nodes:
     description:
-      - With O(component=controller), all nodes. The first node runs C(slurmctld).
-      - With O(component=node), an entry for this host.
+      - With O(component=controller), the list contains all nodes. The first node runs C(slurmctld).
+      - With O(component=node), the list contains an entry for this host.
       - Required with O(state=present).
     type: list
     elements: dict

@@ -111,7 +111,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unsigned:
-  description: Certificates that have to be signed, by kind, with the reasons. The value is empty if the host needs no new certificate.
+  description: Certificates that have to be signed, keyed by kind. The value is empty if the host needs no new certificate.
   returned: success
   type: dict
   contains:

@@ -34,8 +34,8 @@ options:
       - V(checked) checks the job's options on the controller, without connecting to a host.
       - V(prepared) checks the host and, on the first host, copies the code to the job's directory, but starts no processes. The task fails
         if a job with this name has already run.
-      - V(printed) returns the processes on all hosts and their commands as scripts, one per host, and writes the scripts to O(dest). With
-        this state, the module runs on the controller and starts no processes. The scripts contain the names of the O(secrets), but not
+      - V(printed) returns the processes on all hosts, and one script per host with their commands. It also writes the scripts to O(dest).
+        With this state, the module runs on the controller and starts no processes. The scripts contain the names of the O(secrets), but not
         the values.
       - V(queued) keeps the job's parameters on this host, in a directory that only root can read, until O(queue) starts the job there.
       - V(started) starts this host's processes. A running job is not changed.
@@ -318,7 +318,7 @@ options:
     version_added: 0.2.0
   setup_digests:
     description:
-      - Digests of the host's own steps in O(setup_steps), with their descriptions. The action plugin sets this option.
+      - Descriptions of the host's own steps in O(setup_steps), keyed by the steps' digests. The action plugin sets this option.
     type: dict
     default: {}
     version_added: 0.2.0
@@ -329,9 +329,9 @@ options:
     type: str
   efa:
     description:
-      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. If a job runs on several such
-        hosts, its processes either use the adapters or fail, and never fall back to TCP. Variables in O(environment) can override this
-        behavior.
+      - Whether the host has Elastic Fabric Adapters. With V(true), O(state=prepared) verifies that the adapters can be used. If a job runs
+        on several hosts with adapters, its processes either use the adapters or fail, and never fall back to TCP. Variables in
+        O(environment) can override this behavior.
       - The default is the value of C(deeplearning_has_efa) in the inventory.
     type: bool
   health_check:
@@ -535,7 +535,7 @@ processes:
       description: Index of the process in the job.
       type: int
     name:
-      description: Name of the process, its log and its record.
+      description: Name of the process, which is also the name of its log and of its record.
       type: str
       sample: rank0
     argv:

@@ -9,9 +9,9 @@ module: training_job_cleanup
 version_added: 0.2.0
 short_description: Deletes the directories of old training jobs
 description:
-  - Deletes the directories of jobs that ended more than O(days) days ago, with their checkpoints, logs and code. Run the task on a single
+  - Deletes the directories of jobs that ended more than O(days) days ago, including checkpoints, logs and code. Run the task on a single
     host.
-  - Keeps running jobs, the O(keep) newest jobs, and jobs whose checkpoints a kept job uses.
+  - Keeps jobs that are running, the O(keep) newest jobs, and jobs whose checkpoints a kept job uses.
   - If the module is interrupted, the next run deletes the remaining files.
 options:
   directory:

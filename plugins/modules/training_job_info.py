@@ -249,7 +249,7 @@ jobs:
             prefix.
           type: str
         name:
-          description: Name of the process, its log and its record.
+          description: Name of the process, which is also the name of its log and of its record.
           type: str
           sample: rank0
         part:
@@ -386,7 +386,7 @@ jobs:
           type: dict
           contains: &buckets
             training:
-              description: Time in which the job trained.
+              description: Time spent on training.
               type: float
             recomputed:
               description: Time for steps that an earlier attempt had already reported.
@@ -422,7 +422,7 @@ jobs:
               type: dict
               contains: *buckets
     step_times:
-      description: The time that each host needs for a step, slowest first. The list is empty if the script does not report
+      description: The time that each host needs for a step, slowest host first. The list is empty if the script does not report
         C(rank_seconds).
       returned: as specified by O(goodput)
       type: list
@@ -435,7 +435,7 @@ jobs:
           description: Step time of the host's slowest rank in seconds, which is the median of the rank's last 101 reported times.
           type: float
         slow:
-          description: Whether the host needs more than 1.2 times the median of all hosts.
+          description: Whether the host's step time is more than 1.2 times the median of all hosts.
           type: bool
     progress:
       description: Progress that the script reported.

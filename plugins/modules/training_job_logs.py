@@ -36,8 +36,8 @@ options:
     default: 100
   follow:
     description:
-      - Whether to also show new lines until the job is over. On a terminal, Ctrl-C ends the task without an error. The job continues after
-        Ctrl-C and if Ansible is interrupted.
+      - Whether to also show new lines until the job is over. On a terminal, Ctrl-C ends the task without an error. Neither Ctrl-C nor an
+        interruption of Ansible stops the job.
     type: bool
     default: false
 author:

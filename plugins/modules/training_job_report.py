@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: training_job_report
 version_added: 0.1.0
-short_description: Writes a report on a training job that shows its curves, processes, events and files
+short_description: Writes a report on the curves, processes, events and files of a training job
 description:
   - Writes a self-contained HTML file that needs neither network access nor scripts.
   - The report contains the start parameters, the result of each process, the events with their times, and the locations of the code,

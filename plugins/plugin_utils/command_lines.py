@@ -17,7 +17,7 @@ UNCHANGED = ("arguments", "command")
 
 
 def is_one_string(value: Any, *, unchanged: bool) -> bool:
-    """Return whether a value is a string that Ansible would convert to a list, which is probably not the list that the user intended."""
+    """Return whether a value is a string that Ansible would split into a list, probably not as the user intended."""
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 

@@ -135,7 +135,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def definition_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return an error message for each variable of the cluster's definition that has the wrong type or is not one of its choices.
+    """Return an error message for each variable of the definition whose value has the wrong type or is not one of the choices.
 
     The modules themselves report invalid keys in dictionaries.
     """
@@ -174,7 +174,7 @@ def node_count(controller: NodeVariables) -> int | None:
 
 
 def definition_count(controller: NodeVariables, name: str) -> int | None:
-    """Return the value of an option of the definition that is a number, or None if the controller does not know it."""
+    """Return the value of a numeric option of the definition, or None if the controller does not know it."""
     count = str(definition_value(controller, name))
     return int(count) if count.isdecimal() else None
 
@@ -197,7 +197,8 @@ def spare_errors(controller: NodeVariables) -> Iterator[str]:
 def own_disk_errors(controller: NodeVariables) -> Iterator[str]:
     """Return error messages about a job that needs shared storage, if the definition has none.
 
-    Without shared storage, jobs are stored on the master's own disk. The hosts themselves check a job on chosen hosts.
+    Without shared storage, jobs are stored on the master's own disk. If `training_job_hosts` is set, the hosts themselves check whether the
+    job needs shared storage.
     """
     switches, ids = ([definition_value(controller, name) for name in names] for names in (SWITCHES, FILE_SYSTEM_IDS))
     if UNKNOWN in (*switches, *ids) or any(boolean(switch, strict=False) for switch in switches) or any(ids):
@@ -276,7 +277,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return a list that contains the prefix and the message of the check's exception, or an empty list if the check succeeds."""
+    """Return a list with one error message, which is the prefix and the text of the check's exception, or an empty list."""
     try:
         check()
     except REFUSALS as error:

@@ -4,7 +4,7 @@
 """Corrects the status of an ended job if some of its hosts have left the cluster or are unreachable.
 
 In this file, such hosts are called gone. A gone host cannot report its own loss. Processes that lose their connection to a gone host fail,
-and would be reported as the cause.
+and would otherwise be reported as the cause.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def similar(path: str, paths: Iterable[str]) -> list[str]:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the names of a folder's entries, or nothing if the folder cannot be read."""
+    """Return the names of a folder's entries, or an empty list if the folder cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError:

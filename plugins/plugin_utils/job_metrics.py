@@ -3,8 +3,8 @@
 
 """Writes the metrics of a job to a text file that the textfile collector of node_exporter reads for Prometheus.
 
-The controller writes the file, because a training script could forge a file on the shared storage, including the metrics of other jobs.
-Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
+The controller writes the file, because a training script could forge files on the shared storage, including the metrics files of other
+jobs. Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEP_TIMES_LIMIT = 1 << 10
 
 
 class Metric(NamedTuple):
-    """A metric of a job: its name, its meaning, and its values, each with its labels in addition to the job's labels."""
+    """A metric of a job: its name, its meaning and its values. Each value can have labels in addition to the job's labels."""
 
     name: str
     meaning: str

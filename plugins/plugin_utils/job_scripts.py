@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the commands of a job's processes as shell scripts, one per host, to read, edit and run by hand."""
+"""Writes the commands of a job's processes as shell scripts, one per host, that users can read, edit and run by hand."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
-    """Return the script that starts the processes of one host in the background, with the environment and the logs of a job.
+    """Return the script that starts the processes of one host in the background.
 
-    The script takes the values of secrets from its own environment. The script uses SSH instead of the remote shell that a job's
-    supervisors provide.
+    The processes have the same environment and logs as in a job. The script takes the values of secrets from its own environment. The
+    script uses SSH instead of the remote shell that a job's supervisors provide.
     """
     first = specs[0]
     environments = [environment(spec) for spec in specs]

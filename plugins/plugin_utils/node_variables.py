@@ -30,8 +30,8 @@ HOST_PREFIXES = ("ansible_", "inventory_hostname")
 class NodeVariables:
     """The values of variables. `evaluate` returns a template's value, or raises AnsibleError if the template cannot be evaluated.
 
-    `differing` contains the variables whose values differ between nodes. If `of_host` is false, values may depend on the host whose
-    variables are in `raw`.
+    `differing` contains the variables whose values differ between nodes. If `of_host` is true, a value is unknown if it depends on
+    host-specific variables.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 
 
 def refuse_failed_inventory(variables: Mapping[str, Any]) -> None:
-    """Raise AnsibleActionFail if the inventory plugin failed. Ansible continues without hosts, as if the cluster had no nodes."""
+    """Raise AnsibleActionFail if the inventory plugin failed. Ansible itself continues without hosts, as if the cluster had no nodes."""
     error = variables.get("deeplearning_inventory_error")
     if error:
         raise AnsibleActionFail(f"The inventory cannot be read. {error}")

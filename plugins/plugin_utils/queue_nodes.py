@@ -16,7 +16,7 @@ def with_hardware(
     results: Mapping[str, Mapping[str, Any]],
     hardware_of: Callable[[Mapping[str, Any]], dict[str, Any] | None],
 ) -> list[dict[str, Any]]:
-    """Return `{name, address}` for each worker, and its hardware, if known. The results are those of the hosts by name.
+    """Return `{name, address}` for each worker, and its hardware, if known. `results` contains the results of the hosts, keyed by name.
 
     `hardware_of` returns the hardware in a result, or None if it is implausible. The values that a host reports are untrusted.
     """

@@ -205,7 +205,7 @@ def _variables(value: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _secrets(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment variables of a step whose values are masked. Raises _WrongError if a value is too short to be masked."""
+    """Return the secret environment variables of a step. Raises _WrongError if a value is too short to be masked."""
     secrets = _variables(value, "secrets")
     for name, secret in secrets.items():
         if 0 < len(secret) < SHORTEST_SECRET:

@@ -135,14 +135,14 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
         Finding(
             "variable_names",
             Level.WARNING,
-            f"'{name}' is not a variable of this collection, which ignores it. Correct the name, or remove it.",
+            f"'{name}' is not a variable of this collection and has no effect. Correct the name, or remove it.",
         )
         for name in unused
     ]
 
 
 def without_effect(variables: Mapping[str, Any], extra: Iterable[str]) -> list[str]:
-    """Return the command-line variables that look like this collection's, but that neither the collection nor any of its variables uses."""
+    """Return the command-line variables that look like variables of this collection but have no effect."""
     known = known_variables() | former_names().keys()
     suspects = sorted(name for name in extra if name.startswith((PREFIX, "training_job_")) and name not in known)
     return [name for name in suspects if not _is_referred_to(name, variables)]
@@ -176,7 +176,10 @@ def inventory_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables with former names, each with its new name. Variables whose new variable has the same value are omitted."""
+    """Return the variables with former names, each with its new name.
+
+    A former variable that has the same value as the new variable is omitted.
+    """
     missing = object()
     return {
         name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)

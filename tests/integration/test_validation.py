@@ -174,7 +174,7 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     misspelled = " ".join(validate({"cost_center": "research"}, worker_cuont=3, spot=True).split())
     assert "Unknown variable 'deeplearning_worker_cuont'. Did you mean 'deeplearning_worker_count'?" in misspelled
     assert "cost_center" not in misspelled, "a variable without a prefix of the collection belongs to the user"
-    assert "'deeplearning_spot' is not a variable of this collection, which ignores it" in misspelled
+    assert "'deeplearning_spot' is not a variable of this collection and has no effect" in misspelled
     assert "can be provisioned" not in misspelled
     allowed = {"deeplearning_allow_unknown_variables": True}
     assert "No errors and 1 warning" in " ".join(validate(allowed, worker_cuont=3).split())

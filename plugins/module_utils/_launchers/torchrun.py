@@ -97,7 +97,7 @@ def _static(run: str, hosts: Sequence[Host], index: int) -> list[str]:
 
 
 def _dynamic(run: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
-    """Return the arguments of an agent that joins a rendezvous on the first host, at the start and after each restart of the workers."""
+    """Return the arguments of an agent that joins a rendezvous on the first host at the start and after each restart of the workers."""
     # Without `is_host` and `--local-addr`, agents would derive these values from name resolution.
     settings = {**RENDEZVOUS, "is_host": int(not index)}
     return [

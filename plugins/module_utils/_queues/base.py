@@ -44,13 +44,13 @@ class Request(NamedTuple):
 
     `excluded` contains all hosts of the queue that are not in `hosts`. `hold` is the command that runs the job's processes on one host and
     keeps the host allocated until they have ended. When `hold` has ended on all hosts, `finish` runs on the first host. The last argument
-    of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words that a shell does not expand. Slurm and
-    SGE end the job after `minutes`. YARN does not, because its limit would include the time in which the job waits. If `minutes` is 0, the
-    job has no time limit.
+    of `finish` is the highest exit status, or CANCELLED. Both commands are lists of words. No shell expands them. Slurm and SGE end the job
+    after `minutes`. YARN does not, because its limit would include the time in which the job waits. If `minutes` is 0, the job has no time
+    limit.
 
     `lead` is for queues that start one program on the first host only. This program runs `hold` on all hosts, and then finishes the job.
-    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts can read,
-    for queues to which other users can submit jobs.
+    `answers` contains the output of each of the queue's `questions`. `nonce` is a random string that only root on the job's hosts can read.
+    Queues to which other users can submit jobs need it.
     """
 
     job: str
@@ -78,17 +78,17 @@ class Entry(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """True while the job waits for hosts, and true while hosts are allocated to it."""
+        """True if the job waits for hosts, or if hosts are allocated to it."""
         return self.stage in (WAITING, ALLOCATED)
 
 
 class OneProgram(NamedTuple):
     """The functions of a queue that starts only one program, `lead`, on the first host of a job.
 
-    `mark_started` returns the command that marks an entry, by its ID, as the entry of a running job. `on_host` returns the command that
-    runs a command on one of the allocated hosts and passes its own standard input to that command. `environment` contains the names of
-    the variables that `allocation` and `identity` read there. `has_ended` returns whether an entry, by its ID, has ended, from the output
-    of `show_own`. `abandon` returns the command that another host runs if the first one is lost.
+    `mark_started` returns the command that marks the entry with a given ID as the entry of a running job. `on_host` returns the command
+    that runs a given command on one of the allocated hosts, with the same standard input. `environment` contains the names of the
+    environment variables that `allocation` and `identity` read. `has_ended` reads the output of `show_own`, and returns whether the entry
+    with a given ID has ended. `abandon` returns the command that another host runs if the first one is lost.
     """
 
     mark_started: Callable[[str, str], Command]
@@ -101,14 +101,14 @@ class OneProgram(NamedTuple):
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
-    `title` is the name of the queue in messages, and `setup` is the sentence that says how to add a host to the queue, without a full stop.
-    While its `service` runs on a host, `show_host` returns the command that shows the host's state, and `is_open` returns whether jobs can
-    start on a host in this state. `read_hosts` returns the names of the queue's hosts from the output of `show_hosts`.
+    `title` is the name of the queue in messages. `setup` is a sentence without a full stop that says how to add a host to the queue.
+    `show_host` returns the command that shows the state of a host on which `service` runs, and `is_open` returns whether jobs can start on
+    a host in this state. `read_hosts` returns the names of the queue's hosts from the output of `show_hosts`.
 
     `show_own` is the command that shows the entries of USER, and `show_waiting` is the command that shows the waiting entries of all users.
     `allocation` returns the command that shows the allocated hosts, and `identity` returns the ID of the entry. Both functions read the
     environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. If that
-    host is lost, another one runs `cancel`. Queues that start only one program have `one_program`.
+    host is lost, another one runs `cancel`. `one_program` is set only for queues that start a single program.
 
     If `is_http` is true, the queue only reserves hosts. Its commands, except `allocation`, are HTTP requests (a method, a path, and a body
     if there is one). The queue has its own names for the hosts. A unit on each host waits until the queue has allocated the hosts. Other
@@ -139,12 +139,12 @@ class Queue(NamedTuple):
 
 
 def unit_name(job: str) -> str:
-    """Return the name of the unit that holds a host for a job, in queues that do not run `hold` themselves."""
+    """Return the name of the unit that holds a host for a job. Only queues that do not run `hold` themselves need this unit."""
     return f"deeplearning_hold-{job}.service"
 
 
 def read_id(output: str) -> str:
-    """Return the ID of the job's entry from the output of the command that submits a job. Raises QueueError."""
+    """Read the ID of the job's entry from the output of the command that submits a job. Raises QueueError."""
     found = re.match(rf"({APPLICATION_ID}|{ID})(?:;\S*)?\s*$", output)
     if not found:
         raise QueueError(f"the queue returned {output.strip()[:REASON_LIMIT]!r} instead of the job's ID. Check the queue.")

@@ -73,7 +73,7 @@ def submit(request: Request) -> Command:
 
 
 def read_entries(own: str, waiting: str) -> dict[str, Entry]:
-    """Return the training jobs in the queue, by name, from the output of the two commands that show jobs.
+    """Return the training jobs in the queue, keyed by name, from the output of the two commands that show jobs.
 
     If several entries have the same name, only the newest is returned.
     """
@@ -94,7 +94,7 @@ def read_entries(own: str, waiting: str) -> dict[str, Entry]:
 
 
 def stage(state: str, prefix: str) -> str:
-    """Return the stage of an entry with this state and this prefix of its name."""
+    """Return the stage of an entry, which depends on its state and on the prefix of its name."""
     if "w" in state:
         return WAITING
     if state != "z":
@@ -115,7 +115,7 @@ def cancel(ids: Sequence[str]) -> Command:
 
 
 def abandon(identity: str) -> Command:
-    """Return the command that removes an entry whose first host is lost. Otherwise, SGE would wait for this host."""
+    """Return the command that removes an entry whose first host is lost. Without this command, SGE waits for the lost host."""
     return ["qdel", "-f", identity]
 
 
@@ -125,7 +125,7 @@ def mark_started(identity: str, job: str) -> Command:
 
 
 def on_host(host: str, hosts: Sequence[str], command: Sequence[str]) -> Command:
-    """Return the command that runs a command on one of the allocated hosts and passes its own standard input to that command."""
+    """Return the command that runs a given command on one of the allocated hosts, with the same standard input."""
     return ["qrsh", "-inherit", "-v", f"{PATH},{HOSTS}={':'.join(hosts)}", host, *command]
 
 
@@ -144,7 +144,7 @@ def identity(environment: Mapping[str, str]) -> str:
 def has_ended(own: str, identity: str) -> bool:
     """Return whether an entry has ended, from the output of the command that shows entries.
 
-    The state d says nothing, because SGE itself cancels an entry that has lost its first host.
+    An entry in the state d (being deleted) has not necessarily ended, because SGE itself cancels entries that have lost their first host.
     """
     return not any(found[1] == identity and "z" not in found[3] for found in filter(None, map(ENTRY.match, own.splitlines())))
 

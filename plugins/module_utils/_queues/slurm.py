@@ -96,7 +96,7 @@ def read_entries(own: str, waiting: str) -> dict[str, Entry]:
 
 
 def stage(state: str, hosts: str) -> str:
-    """Return the stage of a queue entry that has this state and these allocated hosts."""
+    """Return the stage of an entry, which depends on its state and on its allocated hosts."""
     if state == PENDING:
         return WAITING
     if state not in FINAL:

@@ -3,7 +3,7 @@
 
 """YARN: the requests to the ResourceManager's REST API that submit, show and cancel jobs.
 
-YARN cannot start programs as root. Therefore, a job is an application of YARN's distributed shell, whose containers only keep the hosts
+YARN cannot start programs as root. Therefore, a job is an application of YARN's distributed shell. Its containers only keep the hosts
 allocated: each container lives as long as the unit that holds its host (see reservation.py in `_hosts/training_job`).
 
 Sources: Hadoop's pages "ResourceManager REST API's" and "YARN: The REST APIs"; ApplicationMaster.java of the distributed shell;
@@ -72,7 +72,7 @@ def read_nodes(output: str) -> list[dict[str, Any]]:
 def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
     """Return the objects in a response.
 
-    YARN may return the object itself for a list with one object, and null for an empty list. Raises QueueError.
+    YARN may return the object itself instead of a list with one object, and null instead of an empty list. Raises QueueError.
     """
     try:
         document = json.loads(output)
@@ -114,7 +114,7 @@ def submit(request: Request) -> Command:
 
 
 def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the memory in MB and the number of cores of a container that needs an entire host. Raises QueueError."""
+    """Return the size of a container that reserves an entire host: its memory in MB and its number of cores. Raises QueueError."""
     totals = [int(node["usedMemoryMB"]) + int(node["availMemoryMB"]) for node in nodes]
     memory = min(totals) - MASTER_MEMORY
     if memory <= 0 or 2 * memory <= max(totals):
@@ -145,7 +145,7 @@ def submission(request: Request, identity: str, memory: int, cores: int) -> dict
 
 
 def proof(nonce: str, identity: str, job: str, count: int) -> str:
-    """Return the tag of the application with this ID that holds this number of hosts for a job.
+    """Return the tag of a job's application, which depends on the nonce, the application's ID, the job's name and number of hosts.
 
     Every user can read the tag, but only root on the job's hosts can read the nonce. Therefore, no other user can create such a tag for an
     ID that YARN assigns to another application. YARN limits tags to 100 ASCII characters, and converts them to lowercase.
@@ -174,8 +174,8 @@ def has_id(ids: Mapping[str, str]) -> Filter:
 def master_command(job: str, count: int, memory: int, cores: int) -> str:
     """Return the command of the ApplicationMaster.
 
-    The ApplicationMaster reads the containers' command from a file in the format of Java's DataInput.readUTF: two bytes with the length,
-    and the text. YARN runs this command between double quotes, and replaces {{NAME}} and <LOG_DIR>.
+    The ApplicationMaster reads the containers' command from a file in the format of Java's DataInput.readUTF: the length in two bytes,
+    followed by the text. YARN runs this command between double quotes, and replaces {{NAME}} and <LOG_DIR>.
     """
     text = container_command(job)
     high, low = divmod(len(text), 256)
@@ -216,7 +216,7 @@ def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[s
 
 
 def number(identity: str) -> tuple[int, ...]:
-    """Return the numbers in the ID of an application, by which applications are sorted."""
+    """Return the numbers in an application's ID. Applications are sorted by these numbers."""
     return tuple(int(each) for each in identity.split("_")[1:] if each.isdigit())
 
 
@@ -278,12 +278,12 @@ def final_status(application: Mapping[str, Any]) -> str:
 
 
 def show_attempts(identity: str) -> Command:
-    """Return the request that shows the attempts to run an ApplicationMaster."""
+    """Return the request that shows the attempts of an application."""
     return ["GET", f"{API}/apps/{identity}/appattempts"]
 
 
 def show_containers(identity: str, attempts: str) -> Command:
-    """Return the request that shows the containers of the last of these attempts."""
+    """Return the request that shows the containers of an application's last attempt."""
     last = max((integer(attempt.get("id")) or 1 for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
     return ["GET", f"{API}/apps/{identity}/appattempts/{identity.replace('application', 'appattempt')}_{last:06d}/containers"]
 

@@ -134,7 +134,7 @@ def _terminated(change: Change) -> list[Any]:
 
 
 def _tells(value: Any) -> bool:
-    """Return whether a property of a new resource is worth showing: a number, an enabled switch, or a short text."""
+    """Return whether to show a property of a new resource: only numbers, enabled switches and short texts are shown."""
     text = _value(value)
     return bool(value) and not isinstance(value, Mapping) and KNOWN_AFTER_APPLY not in text and len(text) <= VALUE_LIMIT
 

@@ -20,7 +20,7 @@ class Folded:
         self._hosts: dict[str, list[str]] = {}
 
     def add(self, text: str, host: str, aliases: Iterable[str] = ()) -> None:
-        """Add a message from a host. Messages that differ only in the `aliases` (the host's names and addresses) count as the same."""
+        """Add a message from a host. Messages that differ only in the `aliases` (the host's names and addresses) are grouped."""
         key = without_names(text, aliases)
         self._texts.setdefault(key, text)
         hosts = self._hosts.setdefault(key, [])

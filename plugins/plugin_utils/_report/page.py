@@ -311,7 +311,7 @@ def check(report: Mapping[str, Any]) -> None:
 
 
 def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
-    """Return the template's values about goodput: the non-empty time buckets of a job, and the seconds of each host in each bucket."""
+    """Return the goodput values for the template: the non-empty time buckets of a job, and the seconds of each host in each bucket."""
     found = job.get("goodput")
     if not found or not found["nodes"]:
         return None

@@ -50,7 +50,7 @@ OPTIONS = (
         {"type": "dict", "default": {}},
         COMPONENTS,
         in_place(
-            "except for root volumes, network interfaces and Spot requests, which are tagged only at launch",
+            "but root volumes, network interfaces and Spot requests are tagged only at launch",
             "If you remove a tag from this option, existing resources keep the tag. Remove the tag from those resources yourself",
         ),
         (

@@ -333,8 +333,8 @@ OPTIONS = (
         (
             "Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For example, a database"
             " can then allow connections from these groups. A run never changes or deletes these groups.",
-            "These groups must be in O(vpc_id), which this option requires. By default, AWS allows 5 security groups per network interface."
-            " The cluster's own groups use up to 2 of them.",
+            "This option requires O(vpc_id), and these groups must be in that VPC. By default, AWS allows 5 security groups per network"
+            " interface. The cluster's own groups use up to 2 of them.",
         ),
     ),
     Option(

@@ -174,7 +174,7 @@ def test_unknown_variables_from_the_command_line_are_named(monkeypatch):
     monkeypatch.setattr(variable_names, "load_extra_vars", lambda loader: given)
     found = variable_names.name_findings({**given, "training_job_script": "{{ deeplearning_own }}.py"})
     assert [finding.message for finding in found] == [
-        f"'{name}' is not a variable of this collection, which ignores it. Correct the name, or remove it."
+        f"'{name}' is not a variable of this collection and has no effect. Correct the name, or remove it."
         for name in ("deeplearning_spot", "training_job_epochs")
     ]
     assert not variable_names.name_findings({**given, "deeplearning_own": "{{ x }}", variable_names.ALLOWED: True})

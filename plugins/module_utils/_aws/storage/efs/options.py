@@ -27,7 +27,7 @@ OPTIONS = (
         SWITCH,
         {"type": "bool", "default": True},
         (MODULE,),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have the file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while the file system is mounted on running nodes"),
         (
             "Whether the nodes share an EFS file system.",
             "With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and are stored in"
@@ -38,7 +38,7 @@ OPTIONS = (
         "file_system_id",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
         (
             "ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing mount targets in"
             " the cluster's zones. The added mount targets are deleted together with the cluster. If the file system has mount targets in"

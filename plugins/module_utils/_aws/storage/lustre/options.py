@@ -32,7 +32,7 @@ OPTIONS = (
         (NETWORK, MODULE),
         Update(
             Policy.REPLACES_NODES,
-            advice="To disable this option while running nodes have the file system mounted, delete the cluster (the data is kept) and"
+            advice="To disable this option while the file system is mounted on running nodes, delete the cluster (the data is kept) and"
             " create it again",
         ),
         (
@@ -45,7 +45,7 @@ OPTIONS = (
         "lustre_file_system_id",
         {"type": "str"},
         (NETWORK, MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes have a different file system mounted"),
+        forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
         (
             "ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
             " a different VPC, there must be a route to the file system, and nodes mount the file system by its address.",
