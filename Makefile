@@ -28,7 +28,7 @@ LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
 # Runs two test files at a time. Each test file has its own account and hosts.
-TWO_FILES := --numprocesses=2 --dist=loadfile
+PYTEST_TWO := time pytest -m "not exhaustive and not frameworks" --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
 export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
 
 # Recipes, and the programs that they start, use the tools of the virtual environment.
@@ -120,7 +120,7 @@ units: test-setup ## Test individual functions
 
 .PHONY: integration
 integration: test-setup ## Test modules and inventory against the local cloud's API
-	$(PYTEST) $(TWO_FILES) tests/integration
+	$(PYTEST_TWO) tests/integration
 
 .PHONY: local-cloud
 local-cloud: test-setup ## Test the local cloud: its API and its hosts
@@ -132,7 +132,7 @@ security: test-setup ## Simulate attacks by hostile nodes, neighbors and operato
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
-	$(PYTEST) $(TWO_FILES) tests/hosts
+	$(PYTEST_TWO) tests/hosts
 
 # CHAOS is the number of jobs, and SEED is the random seed for the schedule. By default, the time limits have slack for busy machines. On an
 # otherwise idle machine, CHAOS_ARGS="--slack 1" removes this slack.

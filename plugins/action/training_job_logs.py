@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -55,13 +57,20 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 def follow(poll: Poll, arguments: Mapping[str, Any]) -> JobStatus:
-    """Show the logs until the job is over, or until the user presses Ctrl-C. Return the last status of the job."""
+    """Show the logs until the job is over, or until the user presses Ctrl-C. Return the last status of the job.
+
+    If the user presses Ctrl-C again, because the host does not respond, interrupt Ansible.
+    """
     pressed = threading.Event()
 
     def leave() -> None:
-        if not pressed.is_set():
+        if pressed.is_set():
+            os.kill(os.getppid(), signal.SIGINT)
+        else:
             pressed.set()
-            display.display(f"{arguments['name']}: the job continues, and this run ends within {POLL_SECONDS} s")
+            display.display(
+                f"{arguments['name']}: the job continues, and this run ends within {POLL_SECONDS} s; press Ctrl-C again to end it at once"
+            )
 
     with interrupts(leave) as listening:
         hint = "press Ctrl-C to end this run; the job continues" if listening else "the job continues if Ansible is interrupted"

@@ -101,12 +101,15 @@ class JobWatch:
         timeout = self._arguments["heartbeat_timeout"]
         share = HOLD_SHARE if self._arguments.get("log_lines") is None else 0.0
         began = seen = time.monotonic()
+        found: JobStatus | None = None
         while True:
             now = time.monotonic()
             try:
                 found = self.poll(POLL_SECONDS, min(POLL_SECONDS, int(share * (now - began))))
                 seen = now
             except AnsibleConnectionFailure as error:
+                if found and left():
+                    return found
                 if now - seen > timeout:
                     # The controller itself may have lost its network connection. A job runs without the controller, so it is not stopped.
                     raise AnsibleActionFail(

@@ -20,10 +20,10 @@ POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
-    """Return a file descriptor for the terminal if Ansible runs in its foreground, otherwise None (for example, in a service)."""
+    """Return a file descriptor for the terminal if Ansible alone uses it, otherwise None (for example, in a service or a pipe to `less`)."""
     try:
         descriptor = sys.stdin.fileno()
-        if os.getpgrp() == os.tcgetpgrp(descriptor):
+        if sys.stdout.isatty() and os.getpgrp() == os.tcgetpgrp(descriptor):
             return os.dup(descriptor)
     except (AttributeError, OSError, ValueError):
         pass

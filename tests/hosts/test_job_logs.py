@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_run_that_follows_logs_without_an_error(cluster):
     terminal = Terminal([*command, "-e", "follow=true"], cluster.folder)
     terminal.read("press Ctrl-C to end this run; the job continues")
     terminal.type("\x03")
-    terminal.read("watched: the job continues, and this run ends within 10 s")
+    terminal.read("watched: the job continues, and this run ends within 10 s; press Ctrl-C again to end it at once")
     terminal.read("watched running for")
     assert terminal.end() == 0
     assert len(cluster.members("watched")) >= 2

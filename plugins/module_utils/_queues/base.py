@@ -85,16 +85,17 @@ class Entry(NamedTuple):
 class OneProgram(NamedTuple):
     """The functions of a queue that starts only one program, `lead`, on the first host of a job.
 
-    `mark_started` returns the command that marks the entry with a given ID as the entry of a running job. `on_host` returns the command
-    that runs a given command on one of the allocated hosts, with the same standard input. `environment` contains the names of the
-    environment variables that `allocation` and `identity` read. `has_ended` reads the output of `show_own`, and returns whether the entry
-    with a given ID has ended. `abandon` returns the command that another host runs if the first one is lost.
+    `mark_started` returns the command that marks an entry, by its ID, as the entry of a running job. `on_host` returns the command that
+    runs a command on one of the allocated hosts and passes its own standard input to that command. `environment` contains the names of
+    the variables that `allocation` and `identity` read there. `entry_state` returns ENDED or CANCELLED if the entry with the ID is in
+    that state, otherwise an empty string, from the output of `show_own`. `abandon` returns the command that another host runs if the
+    first one is lost.
     """
 
     mark_started: Callable[[str, str], Command]
     on_host: Callable[[str, Sequence[str], Sequence[str]], Command]
     environment: Sequence[str]
-    has_ended: Callable[[str, str], bool]
+    entry_state: Callable[[str, str], str]
     abandon: Callable[[str], Command]
 
 

@@ -141,12 +141,15 @@ def identity(environment: Mapping[str, str]) -> str:
     return environment.get("JOB_ID", "")
 
 
-def has_ended(own: str, identity: str) -> bool:
-    """Return whether an entry has ended, from the output of the command that shows entries.
+def entry_state(own: str, identity: str) -> str:
+    """Return ENDED or CANCELLED (state d) for such an entry, otherwise an empty string, from the output of the command that shows entries.
 
-    An entry in the state d (being deleted) has not necessarily ended, because SGE itself cancels entries that have lost their first host.
+    SGE itself cancels an entry that has lost its first host.
     """
-    return not any(found[1] == identity and "z" not in found[3] for found in filter(None, map(ENTRY.match, own.splitlines())))
+    states = [found[3] for found in filter(None, map(ENTRY.match, own.splitlines())) if found[1] == identity]
+    if not states or "z" in states[0]:
+        return ENDED
+    return CANCELLED if "d" in states[0] else ""
 
 
 QUEUE = Queue(
@@ -168,7 +171,7 @@ QUEUE = Queue(
         mark_started=mark_started,
         on_host=on_host,
         environment=("JOB_ID", HOSTS),
-        has_ended=has_ended,
+        entry_state=entry_state,
         abandon=abandon,
     ),
 )

@@ -34,7 +34,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, OneProgram, Queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 HELD = "/var/lib/deeplearning-queue"
@@ -117,10 +117,10 @@ def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int
     return run(["timeout", COMMAND_TIMEOUT, *command])
 
 
-def has_ended(queue: Queue, program: OneProgram) -> bool:
-    """Return whether the queue reports that it has ended the job. If the queue does not respond, return False."""
+def entry_state(queue: Queue, program: OneProgram) -> str:
+    """Return ENDED or CANCELLED if the queue reports that it has ended or cancelled the job, otherwise an empty string."""
     status, output, _error = ask(queue, queue.show_own)
-    return status == 0 and program.has_ended(output, queue.identity(os.environ))
+    return "" if status else program.entry_state(output, queue.identity(os.environ))
 
 
 def own_name() -> str:
@@ -138,6 +138,7 @@ class Holder:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.cancelled = threading.Event()
+        self.alone_since: float | None = None
 
     def run(self) -> int:
         for number in SIGNALS:
@@ -199,10 +200,27 @@ class Holder:
             warn(str(error))
 
     def check_entry(self) -> None:
-        """Ask the queue whether it has ended the job, but only if `attach`, which stops this program on request, has itself ended."""
+        """Ask the queue whether it has ended the job, but only if `attach`, which stops this program on request, has itself ended.
+
+        That the queue has cancelled the entry counts only while the job runs on the first host, because the queue itself cancels an entry
+        that has lost its first host.
+        """
         queue, client = QUEUES[self.job.queue], os.environ.get(CLIENT)
-        if queue.one_program and client and not os.path.exists(f"/proc/{client}") and has_ended(queue, queue.one_program):
+        if not queue.one_program or not client or os.path.exists(f"/proc/{client}"):
+            return
+        self.alone_since = self.alone_since or time.monotonic()
+        entry = entry_state(queue, queue.one_program)
+        is_old = time.monotonic() > self.alone_since + self.job.parameters["heartbeat_timeout"]
+        if entry == ENDED or (entry == CANCELLED and is_old and self.runs_on_first_host()):
             self.cancelled.set()
+
+    def runs_on_first_host(self) -> bool:
+        """Return whether processes of the job are running on the job's first host. If this is unknown, return False."""
+        try:
+            return RUNNING in self.states_of_first_host()
+        except ERRORS as error:
+            warn(str(error))
+            return False
 
     def first_host(self) -> str:
         """Return the name of the host on which `finish` runs, or an empty string if it is not known."""

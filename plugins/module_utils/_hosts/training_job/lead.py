@@ -20,7 +20,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, reservation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
@@ -41,6 +40,7 @@ class Lead:
 
     def __init__(self, job: hold.Job, program: OneProgram) -> None:
         self.job, self.queue, self.program = job, QUEUES[job.queue], program
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.cancelled = False
         self.status = 0
 
@@ -51,28 +51,43 @@ class Lead:
         identity = self.queue.identity(os.environ)
         self.ask(self.program.mark_started(identity, self.job.name))
         try:
-            running = self.start()
+            self.start()
         except (RefusalError, OSError) as error:
             hold.warn(str(error))
-            return hold.finish(self.job, "1")
-        self.wait(running, identity)
+            self.status = 1
+            self.stop()
+        self.wait(identity)
         return hold.finish(self.job, CANCELLED if self.cancelled and not self.status else str(self.status))
 
     def cancel(self, *_signal: object) -> None:
+        """Stop the job on all hosts at once, because the queue soon kills this program."""
         self.cancelled = True
+        self.stop()
 
-    def start(self) -> dict[str, subprocess.Popen[bytes]]:
-        """Run `hold` on all hosts, and return the commands that wait for it, keyed by host. Raises RefusalError or OSError."""
+    def start(self) -> None:
+        """Run `hold` on all hosts unless the job is cancelled. Raises RefusalError or OSError."""
         hosts = [str(host["name"]) for host in hold.allocated_hosts(self.job)]
         command = hold.command(self.job.name, "attach")
-        return {host: start(self.program.on_host(host, hosts, command), subprocess.PIPE) for host in hosts}
+        for host in hosts:
+            if not self.cancelled:
+                self.running[host] = start(self.program.on_host(host, hosts, command), subprocess.PIPE)
+        if self.cancelled:  # perhaps while a command started
+            self.stop()
 
-    def wait(self, running: dict[str, subprocess.Popen[bytes]], identity: str) -> None:
+    def stop(self) -> None:
+        """Make `attach` on each host stop the job."""
+        for process in list(self.running.values()):
+            try:
+                if process.stdin:
+                    os.write(process.stdin.fileno(), b"stop\n")
+            except (OSError, ValueError):  # the command has ended
+                pass
+
+    def wait(self, identity: str) -> None:
         """Wait until `hold` has ended on all hosts that are not lost."""
+        running = self.running
         last = time.monotonic()
         while running:
-            if self.cancelled:
-                stop(running.values())
             for host, process in list(running.items()):
                 if process.poll() is None:
                     continue
@@ -81,8 +96,8 @@ class Lead:
                 if process.returncode and not self.status and not self.cancelled:
                     hold.warn(f"{host}: the job ended with exit status {process.returncode}, so it is stopped on all hosts.")
                     self.status = process.returncode
+                    self.stop()
                     self.ask(self.queue.cancel([identity]))
-                    stop(running.values())
             if (
                 running
                 and time.monotonic() > last + self.job.parameters["stop_timeout"] + PATIENCE
@@ -116,33 +131,24 @@ def start(command: list[str], stdin: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(patient, stdin=stdin, start_new_session=True)
 
 
-def stop(running: Iterable[subprocess.Popen[bytes]]) -> None:
-    """Make `attach` on each host stop the job."""
-    for process in running:
-        if process.stdin and not process.stdin.closed:
-            try:
-                process.stdin.write(b"stop\n")
-                process.stdin.close()
-            except OSError:  # the command has ended
-                pass
-
-
 def attach(job: hold.Job, program: OneProgram) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
     unit = unit_name(job.name)
-
-    def follow() -> None:
-        if os.read(sys.stdin.fileno(), 1):  # nothing is left to read if the first host is lost
-            hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])
-
     options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
     passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in program.environment if name in os.environ}}
     for number in (*hold.SIGNALS, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=follow, daemon=True).start()
     variables = [f"--setenv={name}={value}" for name, value in passed.items()]
     command = ["systemd-run", *options, "--property=KillMode=process", *variables, "/bin/sh", f"{job.directory}/hold", "hold"]
-    return start(command, subprocess.DEVNULL).wait()
+    running = start(command, subprocess.DEVNULL)
+
+    def follow() -> None:
+        asked = os.read(sys.stdin.fileno(), 1)  # empty if the first host is lost
+        while asked and running.poll() is None and hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])[0]:
+            time.sleep(INTERVAL)  # the unit is only starting
+
+    threading.Thread(target=follow, daemon=True).start()
+    return running.wait()
 
 
 def main(arguments: list[str]) -> int:

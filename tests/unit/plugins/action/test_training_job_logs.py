@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from unittest.mock import MagicMock
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_logs
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
@@ -40,7 +43,7 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
     def poll(*_arguments, **_options):
         state = "running"
         if action._execute_module.call_count == 2:
-            for press in keys * 2:  # the user may press it twice
+            for press in keys:
                 press()
         if action._execute_module.call_count == 3:
             state = "succeeded"
@@ -55,6 +58,40 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
     assert not result.get("failed")
     assert shown == [
         f"digits: 1 processes, logs in /efs/jobs/digits/logs; {hint}",
-        "digits: the job continues, and this run ends within 10 s",
+        "digits: the job continues, and this run ends within 10 s; press Ctrl-C again to end it at once",
         "digits running",
     ]
+
+
+@pytest.mark.parametrize("has_answered", [True, False])
+def test_ctrl_c_also_works_while_the_host_does_not_respond(monkeypatch, shown, has_answered):
+    """If the job's status is unknown, only the second Ctrl-C ends the run, because it interrupts Ansible."""
+    sent = []
+    monkeypatch.setattr(training_job_logs.os, "kill", lambda process, number: sent.append((process, number)))
+    keys = []
+
+    @contextlib.contextmanager
+    def interrupts(notice):
+        keys.append(notice)
+        yield True
+
+    def poll(*_arguments, **_options):
+        calls = action._execute_module.call_count
+        if has_answered and calls == 1:
+            return {"jobs": [{**JOB, "lines": ["digits running"], "progress": [], "progress_offset": 0}]}
+        keys[0]()
+        if sent:
+            raise KeyboardInterrupt
+        raise AnsibleConnectionFailure("no route to host")
+
+    monkeypatch.setattr(training_job_logs, "interrupts", interrupts)
+    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs", "follow": True}, check_mode=False, async_val=0)
+    action = training_job_logs.ActionModule(task, *[MagicMock()] * 5)
+    action._execute_module = MagicMock(side_effect=poll)
+    if has_answered:
+        assert action.run(task_vars={})["job"]["state"] == "running"
+        assert sent == []
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            action.run(task_vars={})
+        assert sent == [(os.getppid(), signal.SIGINT)]

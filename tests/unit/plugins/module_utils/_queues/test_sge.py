@@ -84,11 +84,12 @@ def test_a_job_that_sge_could_not_start_says_so():
 
 
 @pytest.mark.parametrize(
-    ("state", "ended"), [("qw", False), ("r", False), ("t", False), ("dr", False), ("dt", False), ("z", True), (None, True)]
+    ("state", "shown_state"),
+    [("qw", ""), ("r", ""), ("t", ""), ("dr", CANCELLED), ("dt", CANCELLED), ("z", ENDED), (None, ENDED)],
 )
-def test_an_entry_has_ended_if_it_is_gone(state, ended):
+def test_an_entry_that_is_gone_has_ended(state, shown_state):
     own = HEADER + shown(5, "r", "training-other") + (shown(7, state, "training-digits") if state else "")
-    assert sge.has_ended(own, "7") == ended
+    assert sge.entry_state(own, "7") == shown_state
 
 
 ROW = "trainers@w1         BIP   0/0/2          6.70     lx-amd64      "

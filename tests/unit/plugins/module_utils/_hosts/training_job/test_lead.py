@@ -64,11 +64,37 @@ def test_a_job_runs_on_all_of_its_hosts_and_is_finished(queue, finished, job, tm
     assert not (tmp_path / "cancelled").exists()
 
 
-def test_a_job_that_one_host_refuses_is_cancelled_on_all(queue, finished, job, tmp_path):
-    queue.update({HOSTS[0]: f"until [ -e {tmp_path}/cancelled ]; do sleep 0.05; done; exit 1", HOSTS[1]: "exit 3"})
+def test_a_job_that_one_host_refuses_is_stopped_on_all_and_cancelled(queue, finished, job, tmp_path):
+    queue.update({HOSTS[0]: f"read order; echo $order >{tmp_path}/order; exit 1", HOSTS[1]: "exit 3"})
     run(job)
     assert finished == ["3"]
+    assert (tmp_path / "order").read_text() == "stop\n"
     assert (tmp_path / "cancelled").read_text() == "7\n"
+
+
+def test_a_job_that_is_cancelled_before_it_starts_is_not_started(queue, finished, job, tmp_path, monkeypatch):
+    queue.update(dict.fromkeys(HOSTS, f"touch {tmp_path}/ran"))
+    simulated = QUEUES["sge"].one_program._replace(mark_started=lambda *_: ["sh", "-c", f"kill -USR2 {os.getpid()}"])
+    monkeypatch.setitem(QUEUES, "sge", QUEUES["sge"]._replace(one_program=simulated))
+    run(job)
+    assert finished == ["cancelled"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_job_that_cannot_start_on_one_host_is_stopped_on_the_others(queue, finished, job, tmp_path, monkeypatch):
+    queue[HOSTS[0]] = f"read order; echo $order >{tmp_path}/order"
+    real = lead.start
+
+    def start(command, stdin):
+        if HOSTS[1] in queue and queue[HOSTS[1]] in command:
+            raise OSError("no memory")
+        return real(command, stdin)
+
+    queue[HOSTS[1]] = "exit 9"
+    monkeypatch.setattr(lead, "start", start)
+    run(job)
+    assert finished == ["1"]
+    assert (tmp_path / "order").read_text() == "stop\n"
 
 
 def test_a_job_that_the_queue_cancels_waits_for_its_hosts(queue, finished, job, tmp_path):
@@ -104,13 +130,16 @@ def test_a_queue_that_starts_each_program_itself_is_refused(job, tmp_path, monke
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped by the first host", "first host lost"])
 def test_the_host_is_held_by_a_unit_that_only_the_first_host_stops(job, tmp_path, monkeypatch, is_stopped):
     """SGE sends the same signal if it cancels the job and if the first host is lost."""
-    (tmp_path / "systemd-run").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/arguments\nkill -USR2 $PPID\nsleep 0.3\nexit 5\n")
-    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/signalled\n')
+    (tmp_path / "systemd-run").write_text(
+        f"#!/bin/sh\nsleep 0.2\nprintf '%s\\n' \"$@\" >{tmp_path}/arguments\nkill -USR2 $PPID\nsleep 0.5\nexit 5\n"
+    )
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\n[ -e {tmp_path}/arguments ] && echo "$@" >{tmp_path}/signalled\n')
     for name in ("systemd-run", "systemctl"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("JOB_ID", "7")
     monkeypatch.delenv("DEEPLEARNING_QUEUE_HOSTS", raising=False)
+    monkeypatch.setattr(lead, "INTERVAL", 0.05)
     reading, writing = os.pipe()
     os.write(writing, b"stop\n" if is_stopped else b"")
     os.close(writing)
@@ -147,5 +176,29 @@ def test_a_host_that_has_lost_the_first_one_asks_the_queue(job, tmp_path, monkey
     monkeypatch.setenv(hold.CLIENT, str(os.getpid()) if client_lives else gone)
     monkeypatch.setenv("JOB_ID", "7")
     holder = hold.Holder(job)
+    holder.check_entry()
+    assert holder.cancelled.is_set() == cancelled
+
+
+@pytest.mark.parametrize(
+    ("states", "timeout", "cancelled"),
+    [(["running"], 0, True), (["running"], 60, False), (["lost"], 0, False), (["failed"], 0, False), (OSError("stale"), 0, False)],
+)
+def test_a_cancelled_job_whose_first_host_does_not_stop_it_is_stopped_on_the_others(job, tmp_path, monkeypatch, states, timeout, cancelled):
+    """SGE also cancels the entry if the first host is lost. The records of that host show the difference."""
+    (tmp_path / "qstat").write_text("#!/bin/sh\necho '      7 0.5 training-d root dr 11/25/2026'\n")
+    (tmp_path / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    monkeypatch.setenv(hold.CLIENT, gone)
+    monkeypatch.setenv("JOB_ID", "7")
+    holder = hold.Holder(job._replace(parameters={**job.parameters, "heartbeat_timeout": timeout}))
+
+    def states_of_first_host():
+        if isinstance(states, OSError):
+            raise states
+        return states
+
+    monkeypatch.setattr(holder, "states_of_first_host", states_of_first_host)
     holder.check_entry()
     assert holder.cancelled.is_set() == cancelled
