@@ -70,7 +70,7 @@ class Node:
 
 @dataclasses.dataclass
 class Container:
-    """A container. Number 1 runs the ApplicationMaster."""
+    """A container. Container number 1 runs the ApplicationMaster."""
 
     identity: str
     node: Node
@@ -326,7 +326,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def launch_script(command: str, environment: dict[str, str], logs: str) -> str:
-    """Return the script that a NodeManager writes for a command. The script contains the values of placeholders in the command."""
+    """Return the script that a NodeManager writes for a command.
+
+    In the script, the placeholders of the command are replaced with their values.
+    """
     for word, value in {"<LOG_DIR>": logs, "{{JAVA_HOME}}": "$JAVA_HOME", "{{HADOOP_YARN_HOME}}": "$HADOOP_YARN_HOME"}.items():
         command = command.replace(word, value)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())

@@ -8,7 +8,8 @@ judge reads:
   each attempt
 - `result.json`: the parameters after the last step
 
-CHAOS_BUG specifies a bug in the script: `KIND STEP`, on rank 1 in every attempt, or `KIND STEP once`, in the first attempt.
+CHAOS_BUG specifies a bug in the script: `KIND STEP` for a bug in every attempt, or `KIND STEP once` for a bug in the first attempt. Only
+rank 1 has the bug.
 """
 
 from __future__ import annotations

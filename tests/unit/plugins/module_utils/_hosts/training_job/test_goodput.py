@@ -1,4 +1,4 @@
-"""Tests that determine from a job's files how the job's hosts spent their time."""
+"""Tests that check how goodput is calculated from a job's files."""
 
 from __future__ import annotations
 
