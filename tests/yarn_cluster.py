@@ -381,7 +381,10 @@ def remote_node(name: str, host: str, user: str, memory: int = 12288, cores: int
 
 
 def main(path: str) -> None:
-    """Run the stand-in on a host until it is killed. The file contains `address`, `user`, and `nodes` with their hosts."""
+    """Run the stand-in on a host until it is killed.
+
+    The JSON file contains `address`, `user` and `nodes`. `nodes` maps the names of nodes to hosts.
+    """
     settings = json.loads(Path(path).read_text())
     nodes = [remote_node(name, host, settings["user"]) for name, host in settings["nodes"].items()]
     with YarnCluster(nodes, address=(settings["address"], 8088)):

@@ -7,7 +7,7 @@ modules that the play runs on one of the hosts. The CPU time of the controller d
 other processes use when the script is started by hand. It fails if the supervisors use a larger percentage of one core of each host than
 the goal.
 
-Until the job starts: the role training_job starts a script with health checks, restarts and checks for hangs, and without them. The time
+Until the job starts: the role training_job starts a script with and without health checks, restarts and checks for hangs. The time
 runs from the start of ansible-playbook to the first line of the script. The benchmark fails if the median difference is more than the goal.
 """
 

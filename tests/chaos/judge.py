@@ -208,9 +208,7 @@ def judge_goodput(seen: Evidence) -> Iterator[str]:
 
 
 def judge_health(fault: HealthFault, findings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the complaints about the findings on a host with this fault: an expected finding that is missing or wrong, and every
-    unexpected finding.
-    """
+    """Return the complaints about the findings on a host with this fault: complaints about missing, wrong and unexpected findings."""
     complaints, left = [], dict(fault.expected)
     for finding in findings:
         severity, message = left.pop(finding["check"], ("", ""))
