@@ -49,19 +49,19 @@ def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[d
 
 
 def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[str] = ()) -> dict[str, str]:
-    """Return an environment in which AWS tools access the local cloud with the identity of the operator of a playbook for a cluster."""
+    """Return the environment of an operator who has only the playbook's policies for the cluster."""
     name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
     return cloud.operator(name, *policies(playbook, cluster, adopted))
 
 
 class Operators:
-    """Users, each with one playbook's policies for the clusters of one test."""
+    """Users who each have one playbook's policies for the clusters of one test."""
 
     def __init__(self, cloud: LocalCloud, cluster: str, patch: pytest.MonkeyPatch) -> None:
         self._cloud, self._cluster, self._patch = cloud, cluster, patch
 
     def be(self, playbook: str) -> None:
-        """Set the environment so that later AWS calls in this process are made as the operator of a playbook."""
+        """Set the environment so that later AWS calls in this process are made by a user who has only the playbook's policies."""
         for name, value in operator(self._cloud, playbook, f"{self._cluster}*").items():
             if name.startswith("AWS_"):
                 self._patch.setenv(name, value)

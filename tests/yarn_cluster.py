@@ -70,7 +70,7 @@ class Node:
 
 @dataclasses.dataclass
 class Container:
-    """A container. Number 1 runs the ApplicationMaster."""
+    """A container. Container number 1 runs the ApplicationMaster."""
 
     identity: str
     node: Node
@@ -326,7 +326,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def launch_script(command: str, environment: dict[str, str], logs: str) -> str:
-    """Return the script that a NodeManager writes for a command. The script contains the values of placeholders in the command."""
+    """Return the script that a NodeManager writes for a command.
+
+    In the script, the placeholders of the command are replaced with their values.
+    """
     for word, value in {"<LOG_DIR>": logs, "{{JAVA_HOME}}": "$JAVA_HOME", "{{HADOOP_YARN_HOME}}": "$HADOOP_YARN_HOME"}.items():
         command = command.replace(word, value)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
@@ -378,7 +381,10 @@ def remote_node(name: str, host: str, user: str, memory: int = 12288, cores: int
 
 
 def main(path: str) -> None:
-    """Run the stand-in on a host until it is killed. The file contains `address`, `user`, and `nodes` with their hosts."""
+    """Run the stand-in on a host until it is killed.
+
+    The JSON file contains `address`, `user` and `nodes`. `nodes` maps the names of nodes to hosts.
+    """
     settings = json.loads(Path(path).read_text())
     nodes = [remote_node(name, host, settings["user"]) for name, host in settings["nodes"].items()]
     with YarnCluster(nodes, address=(settings["address"], 8088)):

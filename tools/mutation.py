@@ -1,4 +1,4 @@
-"""Shows how many faults in the pure code the unit tests detect. mutmut creates one fault at a time, and runs the function's tests.
+"""Shows how many faults the unit tests detect in the pure code. mutmut creates one fault at a time, and runs the function's tests.
 
 `python tools/mutation.py` tests all files, and `python tools/mutation.py records planning` tests the files with these names.
 pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that do not change behavior, with reasons.

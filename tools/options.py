@@ -1,7 +1,8 @@
 """Writes the documentation of the provisioning options from their declarations.
 
 `python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster`, and the table of
-docs/changes.md from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
+docs/changes.md. The options are declared in the list in `plugins/module_utils/_aws/options/registry.py`. The program prints the names of
+the files that it has changed.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def documentation(option: Option, *, prefix: str = "", known: Collection[str] = 
 
 
 def fragment() -> str:
-    """Return the doc fragment, which contains the options that all modules share and the other options of each module."""
+    """Return the doc fragment: the options that all modules share, and the additional options of each module."""
     shared = [option for option in OPTIONS if option.components == COMPONENTS]
     names = {option.name for option in shared}
     result = FRAGMENT_HEAD + section("DOCUMENTATION", shared, names, ATTRIBUTES)

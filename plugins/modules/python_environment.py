@@ -63,7 +63,7 @@ options:
     type: str
   find_links:
     description:
-      - Directories on the hosts, or URLs, with packages in addition to those in the index. To use only these packages, add C(--no-index)
+      - Directories on the hosts, or URLs, that contain additional packages. To use only these packages, add C(--no-index)
         to O(requirements).
     type: list
     elements: str

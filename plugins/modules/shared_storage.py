@@ -57,7 +57,8 @@ options:
   encrypt_in_transit:
     description:
       - Whether EFS is mounted over TLS, with C(amazon-efs-utils).
-      - By default, hosts with this package use TLS, and other hosts use plain NFS. An existing mount is kept, with or without TLS.
+      - By default, hosts with this package use TLS, and other hosts use plain NFS. An existing mount does not change, whether or not it
+        uses TLS.
     type: bool
   lustre_source:
     description:

@@ -101,7 +101,7 @@ options:
     type: str
   arguments:
     description:
-      - Arguments of the script, which are passed unchanged, without a shell.
+      - Arguments that are passed to the script unchanged, without a shell.
     type: list
     elements: str
     default: []

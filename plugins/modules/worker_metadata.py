@@ -67,8 +67,8 @@ options:
     default: /opt/deeplearning
   workers_content:
     description:
-      - What each line of the list of workers contains. V(names) are the aliases C(deeplearning-worker<number>), which stay the same when a
-        node is replaced. V(addresses) are the private addresses, for programs that bind to the address in the line, such as MXNet's
+      - What each line of the list of workers contains. V(names) writes the aliases C(deeplearning-worker<number>), which stay the same when
+        a node is replaced. V(addresses) writes private addresses, for programs that bind to the address in the line, such as MXNet's
         C(launch.py).
     type: str
     choices:

@@ -1,6 +1,6 @@
 """Compares the time that this collection and tasks of amazon.aws and community.aws take to provision the same resources.
 
-Both collections run as complete `ansible-playbook` processes against one AWS API on this machine, without hosts. Each round uses a new
+For both collections, complete `ansible-playbook` processes run against one AWS API on this machine, without hosts. Each round uses a new
 cluster: the first run creates the cluster, and the second run has nothing to change. This collection also reads and refreshes its
 inventory, as it does in normal use. The benchmark prints the medians and the speedups. The benchmark fails if the two collections do not
 create the same number of resources of each kind, or if the speedups miss the goals.

@@ -1,10 +1,10 @@
 """Compares the time that a job takes to start on a converged cluster of three hosts with the time to start the same ranks by hand.
 
-This collection runs a complete `ansible-playbook playbooks/train.yml`, which inspects the account, configures and checks the hosts and
-copies the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host
-runs the command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the
-script prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than
-the goal.
+With this collection, a complete `ansible-playbook playbooks/train.yml` inspects the account, configures and checks the hosts, and copies
+the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host runs the
+command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the script
+prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than the
+goal.
 """
 
 from __future__ import annotations

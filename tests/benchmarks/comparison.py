@@ -1,4 +1,4 @@
-"""Compares the times of pairs of measurements."""
+"""Compares pairs of measured times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 def report(pairs: Sequence[tuple[float, float]], ours: str, theirs: str, goal: float) -> bool:
     """Print the median times in seconds until the script prints its first line. Return whether the median difference meets the goal.
 
-    Each pair contains the times with `ours` and with `theirs`, which are also the titles of the columns.
+    Each pair contains a time for `ours` and a time for `theirs`. These names are also the titles of the columns.
     """
     medians = [statistics.median(each) for each in zip(*pairs, strict=True)]
     more = statistics.median(each - other for each, other in pairs)

@@ -1,13 +1,13 @@
-"""Measures what the supervision of a job costs if nothing goes wrong: time while the job runs, and time until the job starts.
+"""Measures the cost of supervising a job in which nothing goes wrong: CPU time while the job runs, and time until the job starts.
 
 While the job runs: A script with a fixed amount of work keeps one core of each host busy and reports its steps. The script runs in three
 ways: started by hand with ssh; as a job that no play watches; and as a job that a play watches until its end, as playbooks/train.yml does.
-On each host, the script measures the seconds that the work takes, and the CPU time of all other processes on the host: supervisors, and
-the modules that the play runs on one of the hosts. The CPU time of the controller does not count. The benchmark fails if the supervisors
-use more CPU time than the goal, in percent of one core of each host, in addition to what other processes use when the script is started by
-hand.
+On each host, the script measures the seconds that the work takes, and the CPU time of all other processes on the host: supervisors, and the
+modules that the play runs on one of the hosts. The CPU time of the controller does not count. The benchmark subtracts the CPU time that
+other processes use when the script is started by hand. It fails if the supervisors use a larger percentage of one core of each host than
+the goal.
 
-Until the job starts: the role training_job starts a script with health checks, restarts and checks for hangs, and without them. The time
+Until the job starts: the role training_job starts a script with and without health checks, restarts and checks for hangs. The time
 runs from the start of ansible-playbook to the first line of the script. The benchmark fails if the median difference is more than the goal.
 """
 
@@ -76,7 +76,7 @@ FIRST_LINE = "import time\nprint(time.time(), flush=True)\n"
 
 
 class Cost(NamedTuple):
-    """The mean seconds that the work took on a host, and the CPU time of other processes in percent of this time."""
+    """The mean seconds that the work took on a host, and the CPU time of other processes as a percentage of this time."""
 
     seconds: float
     percent: float
@@ -142,7 +142,7 @@ def cost(outputs: Sequence[str]) -> Cost:
 
 
 def measure_costs(bench: Bench, rounds: int) -> list[dict[str, Cost]]:
-    """Return the costs of each round by the way in which the script runs. The order alternates between rounds."""
+    """For each round, return the cost of each way to run the script. The order alternates between rounds."""
     ways = {HAND: bench.by_hand, UNWATCHED: lambda: bench.as_job(wait=False), WATCHED: lambda: bench.as_job(wait=True)}
     costs = []
     for number in range(1, rounds + 1):

@@ -27,9 +27,9 @@ class JobFault:
     """A fault that affects a running job.
 
     `causes` contains regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions
-    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. `why` is a regular expression for the
-    reason that the collection reports for the end of a job that cannot succeed. `ranks` is the number of ranks with which the job ends. If
-    `replaced` is true, a spare takes the place of the host at which the fault was aimed.
+    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. If the job cannot succeed, `why` is a
+    regular expression for the reason that the collection must report. `ranks` is the number of ranks with which the job ends. If `replaced`
+    is true, a spare takes the place of the host at which the fault was aimed.
     """
 
     name: str
@@ -67,7 +67,7 @@ class JobFault:
 
 @dataclass(frozen=True)
 class HealthFault:
-    """A fault on a host, which the health check must find.
+    """A fault that affects a host and that the health check must find.
 
     `expected` contains, for each check with a finding, the severity and a regular expression for the message.
     """

@@ -18,7 +18,7 @@ EVERY = 100
 
 
 def check(cluster):
-    """Return the findings on each host: the result of the module node_health, which runs over SSH."""
+    """Run the module node_health over SSH, and return the findings on each host."""
     arguments = [
         "trainers",
         "-i",
@@ -58,7 +58,7 @@ def prepare(cluster):
 
 
 def judge_faults(cluster, faults):
-    """Yield each fault with the judge's complaints about the findings on the host with the fault."""
+    """Inject the faults, and yield each fault and the judge's complaints about the findings on the faulty host."""
     prepare(cluster)
     with ThreadPoolExecutor(len(cluster.hosts)) as pool:
         for first in range(0, len(faults), len(cluster.hosts)):

@@ -137,7 +137,7 @@ class Job:
         return True
 
     def survivors(self):
-        """Return the job's processes that are running on hosts, found by their environment or their command line."""
+        """Return the job's processes that are running on hosts. The processes are identified by their environment or command line."""
         command = (
             f"sudo grep -lzx DEEPLEARNING_JOB={self.name} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 | xargs -r ps -o pid=,args= -p; "
             f"pgrep -fa '[/]jobs/{self.name}[-/]'"

@@ -1,6 +1,6 @@
 """The judge: pure code that compares what happened to a job with its row in the catalogue. The judge shares no code with the collection.
-The judge trusts the script's own records, process tables, the times of files, and the loss of an undisturbed run. The judge compares what
-the collection reports about the job with these sources and with the injected fault.
+The judge trusts the script's own records, process tables, the modification times of files, and the loss of an undisturbed run. The judge
+compares what the collection reports about the job with these sources and with the injected fault.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def judge_hosts(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about the hosts of the last step. Ranks connect to each other from the addresses of their hosts."""
+    """Yield complaints about the hosts that took part in the last step. Ranks connect to each other from the addresses of their hosts."""
     if not fault.survivable or fault.at_most or not seen.curve:
         return
     expected, spares = set(seen.addresses[: fault.began_with]), seen.addresses[fault.began_with :]
@@ -208,9 +208,7 @@ def judge_goodput(seen: Evidence) -> Iterator[str]:
 
 
 def judge_health(fault: HealthFault, findings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the complaints about the findings on a host with this fault: an expected finding that is missing or wrong, and every
-    unexpected finding.
-    """
+    """Return the complaints about the findings on a host with this fault: complaints about missing, wrong and unexpected findings."""
     complaints, left = [], dict(fault.expected)
     for finding in findings:
         severity, message = left.pop(finding["check"], ("", ""))

@@ -152,5 +152,5 @@ def undisturbed(steps, ranks=RANKS):
 
 
 def undisturbed_job(fault):
-    """Return the arguments of `undisturbed` for the job with this fault: its numbers of steps and ranks."""
+    """Return the arguments of `undisturbed` for the job with this fault: the number of steps and the number of ranks."""
     return int(fault.options.get("environment", {}).get("CHAOS_STEPS", 60)), fault.began_with

@@ -4,11 +4,12 @@ The script needs only Python's standard library. The process that the job starts
 does, and fails if the rank fails. The ranks exchange gradients over TCP and load the newest checkpoint. Rank 0 writes everything that the
 judge reads:
 
-- `curve.jsonl`: an entry per step with the attempt, the number of ranks, the addresses of their hosts and the loss, and one at the start of
-  each attempt
-- `result.json`: the parameters after the last step
+- `curve.jsonl`: an entry at the start of each attempt, and an entry per step with the attempt, the number of ranks, the
+  addresses of their hosts, and the loss.
+- `result.json`: the parameters after the last step.
 
-CHAOS_BUG specifies a bug in the script: `KIND STEP`, on rank 1 in every attempt, or `KIND STEP once`, in the first attempt.
+CHAOS_BUG specifies a bug in the script: `KIND STEP` for a bug in every attempt, or `KIND STEP once` for a bug in the first attempt. Only
+rank 1 has the bug.
 """
 
 from __future__ import annotations

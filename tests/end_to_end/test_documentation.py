@@ -181,7 +181,7 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
 def order(page: str) -> tuple[bool, bool, str]:
     """Return the sort key of a page.
 
-    The README is first, because it creates the cluster. docs/changes.md is last, because it destroys it.
+    The README is first, because its commands create the cluster. docs/changes.md is last, because its commands destroy the cluster.
     """
     return page != "README.md", page == "docs/changes.md", page
 

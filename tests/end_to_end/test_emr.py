@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An EMR cluster, from its definition to a trained model and to its termination. The tests build on each other."""
+"""An EMR cluster, from its definition to a trained model and its termination. The tests build on each other."""
 
 from __future__ import annotations
 

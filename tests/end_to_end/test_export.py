@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A cluster for one job, whose results are exported to S3 before the cluster is destroyed. The tests build on each other."""
+"""A cluster for one job: the job's results are exported to S3 before the cluster is destroyed. The tests build on each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_NAME = '(directory / "\\x01").touch()\n'
 
 @pytest.fixture(scope="module")
 def train(cloud, playbook, tmp_path_factory):
-    """Run a script on a cluster of one node, which is destroyed afterwards."""
+    """Run a script on a cluster of one node, and destroy the cluster afterwards."""
     folder = tmp_path_factory.mktemp("export")
     cloud.client("s3").create_bucket(Bucket=BUCKET)
 

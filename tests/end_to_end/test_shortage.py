@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Insufficient capacity for the desired nodes, with real hosts. The tests build on each other."""
+"""AWS has insufficient capacity for the desired nodes of a cluster with real hosts. The tests build on each other."""
 
 from __future__ import annotations
 

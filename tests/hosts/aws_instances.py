@@ -1,4 +1,4 @@
-"""Instances with an IAM role, which are launched through the API of the local cloud."""
+"""Instances that have an IAM role and are launched through the API of the local cloud."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REGION = "us-east-1"
 
 
 def launch(cloud, key, network, policy, count=1, **options):
-    """Launch instances whose role has the policy, and return their descriptions. `key` is the file of the private SSH key."""
+    """Launch instances whose role has the policy, and return their descriptions. `key` is the path of the private SSH key."""
     ec2, iam = cloud.client("ec2"), cloud.client("iam")
     iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))

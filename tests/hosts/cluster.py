@@ -1,4 +1,4 @@
-"""Hosts that can run jobs, without an AWS API. For speed, the class itself does most of what the host roles would do."""
+"""Hosts that run jobs and that are booted without an AWS API. For speed, the class itself does most of what the host roles would do."""
 
 from __future__ import annotations
 

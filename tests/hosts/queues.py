@@ -122,7 +122,7 @@ class QueueHosts(Project):
             self.wait_for_nodes()
 
     def replace(self, number: int) -> None:
-        """Boot a new host, which has a different address, in place of a removed one, and configure the new host."""
+        """Boot and configure a new host in place of a removed host. The new host has a different address."""
         former = self.hosts[number - 1]
         network, last = former.private_ip.rsplit(".", 1)
         host = dataclasses.replace(former, private_ip=f"{network}.{int(last) + len(self.hosts)}")
@@ -205,7 +205,10 @@ def add_gpus(host: BareHost) -> None:
 
 
 def check_turns(turns: list[str], places: int) -> None:
-    """Check that the intervals of each place do not overlap, and that there are `places` places. `turns` lists place, start and end."""
+    """Check that the intervals of each place do not overlap, and that the number of places is `places`.
+
+    `turns` lists the place, start and end of each interval.
+    """
     uses: dict[str, list[tuple[float, float]]] = {}
     for place, start, end in zip(turns[::3], turns[1::3], turns[2::3], strict=True):
         uses.setdefault(place, []).append((float(start), float(end)))
@@ -216,7 +219,7 @@ def check_turns(turns: list[str], places: int) -> None:
 
 
 def check_that_a_waiting_job_is_stopped(queue: QueueHosts, reason: str, *options: str) -> None:
-    """Stop a training job that waits behind another one. `options` give a user's job the name of the training job."""
+    """Stop a training job that waits behind another one. With `options`, a user's job has the same name as the training job."""
     queue.train("first", UNTIL_GO)
     queue.train("second", "exit 1")
     wait(lambda: queue.entries() == {"first": queue.running, "second": queue.waiting})
@@ -282,7 +285,7 @@ def check_that_a_job_continues_on_the_other_host(queue: QueueHosts, name: str, *
 
 
 def check_the_script_of_the_documentation(queue: QueueHosts, edit: Callable[[str], str] = str) -> None:
-    """Run the script, which starts torchrun, with one process on each host."""
+    """Run the script of the documentation page, in which torchrun starts one process on each host."""
     page = (DOCS / f"{queue.role}.md").read_text()
     script = re.findall(r"^```bash\n#!/bin/bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
     queue.master.ssh(

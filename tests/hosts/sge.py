@@ -11,7 +11,7 @@ QUEUE = f"/efs/sge-{CLUSTER}"
 
 
 class Sge(QueueHosts):
-    """The hosts as nodes of an SGE cluster."""
+    """Hosts that are nodes of an SGE cluster."""
 
     role, title = "sge", "SGE"
     # After some seconds without a response, the state of a node is unknown, and SGE starts the node's jobs elsewhere.

@@ -13,7 +13,7 @@ SLURMD_TIMEOUT = 20
 
 
 class Slurm(QueueHosts):
-    """The hosts as nodes of a Slurm cluster."""
+    """Hosts that are nodes of a Slurm cluster."""
 
     role, title = "slurm", "Slurm"
     parameters = {"slurm_parameters": {"SlurmdTimeout": SLURMD_TIMEOUT}}
@@ -48,7 +48,8 @@ class Slurm(QueueHosts):
     def wait_until_saved(self, held: str) -> None:
         """Wait until slurmctld has saved the current state of all jobs, which happens at most 5 s after a change.
 
-        `held` is the ID of a job that is on hold. This method changes the job's comment and waits until the file contains the comment.
+        `held` is the ID of a job that is on hold. This method changes the job's comment and waits until slurmctld's state file contains the
+        comment.
         """
         mark = f"saved-{held}"
         self.master.ssh(f"scontrol update jobid={held} comment={mark}")

@@ -164,7 +164,7 @@ def test_shell_lines_of_the_contract(cluster: Project, options: str) -> None:
 
 
 def test_commands_without_a_login_shell_have_the_variables_and_copies_work(cluster: Project) -> None:
-    """Programs such as sftp fail if a shell prints anything when it starts, so the variables do not come from a shell."""
+    """Programs such as sftp fail if a shell prints anything when it starts, so PAM sets the variables instead of a shell."""
     variables = "env | grep -E '^(DEEPLEARNING_WORKERS_(COUNT|PATH)|EFS_MOUNT)=' | sort"
     expected = ["DEEPLEARNING_WORKERS_COUNT=2", "DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers", "EFS_MOUNT=/efs"]
     master = cluster.hosts[0]

@@ -37,7 +37,7 @@ def cluster(tmp_path_factory):
 
 
 def talker(name, **variables):
-    """Return arguments that describe a job that prints to its logs, for Cluster.train and similar methods."""
+    """Return the arguments of Cluster.train and similar methods for a job that prints to its logs."""
     return (name, TALKER), {"launcher": "command", "command": ["python3", f"{name}.py"], **variables}
 
 

@@ -54,7 +54,7 @@ def test_twenty_jobs_never_share_a_gpu(queue: QueueHosts) -> None:
 
 
 def test_a_host_dies_while_jobs_run_and_wait(queue: QueueHosts) -> None:
-    """The jobs of the other hosts continue. Jobs that need the host wait until it is replaced."""
+    """Jobs on the other hosts continue. Jobs that need the lost host wait until it is replaced."""
     workers = ("--limit", ",".join(queue.names[1:]))
     script = "[ $DEEPLEARNING_ATTEMPT != 1 ] || sleep 600"
     queue.train("runs", script, *workers, restarts=1, min_hosts=2, heartbeat_timeout=30, stop_timeout=5)

@@ -1,4 +1,4 @@
-"""Jobs that are restarted on real hosts, one of which is lost. Each test loses a host, so each test has its own hosts."""
+"""Jobs on real hosts are restarted after a host is lost. Each test removes a host, so each test has its own hosts."""
 
 from __future__ import annotations
 

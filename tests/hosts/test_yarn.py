@@ -25,7 +25,7 @@ def node_name(address: str) -> str:
 
 
 class Yarn(QueueHosts):
-    """The hosts as nodes of a YARN cluster. Containers run as the user `yarn`, who has no special permissions."""
+    """Hosts that are nodes of a YARN cluster. Containers run as the user `yarn`, who has no special permissions."""
 
     role: str = "yarn"
     parameters: dict[str, object] = {}

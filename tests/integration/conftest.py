@@ -57,9 +57,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Cache service models. Each module run has its own boto3 session, which would otherwise spend most of its time reading the same
-    models.
+    """Cache service models.
 
+    Each module run has its own boto3 session. Without the cache, the session would spend most of its time reading the same models.
     The model of S3 is read each time, because S3 clients change the paths in the model, and a local cloud in this process routes S3 calls
     by these paths.
     """

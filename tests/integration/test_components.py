@@ -256,7 +256,7 @@ def authority(cloud, name):
 
 
 def test_the_authority_is_encrypted_with_the_key_that_is_named(cloud, run, name):
-    """If the KMS key of an existing authority changes, the authority's private key stays, so its certificates remain valid."""
+    """If the KMS key of an existing authority changes, the authority's private key does not change, so its certificates remain valid."""
     first = run("ssh_authority", cluster=name)
     assert authority(cloud, name)["KeyId"] == "alias/aws/ssm"
     keys = [cloud.client("kms").create_key()["KeyMetadata"] for _number in range(2)]

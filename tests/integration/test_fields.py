@@ -396,7 +396,7 @@ class Tour:
         self._cloud, self._run, self._modules = cloud, run, modules
 
     def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each module that has all changed options, with the values of the options that the module has."""
+        """Yield each module that has all changed options, and the values of the module's options."""
         for module, own in self._modules:
             if changed.keys() <= SPECS[module].keys():
                 everything = {**options, **changed, **own}

@@ -21,7 +21,7 @@ SAMPLE = 20  # test every 20th call, except in make test-all
 
 
 def census(cloud, name):
-    """Return how many tagged resources of each kind the cluster has, and its node numbers."""
+    """Return the number of the cluster's tagged resources of each kind, and the cluster's node numbers."""
     tagged = (
         cloud.client("resourcegroupstaggingapi")
         .get_paginator("get_resources")

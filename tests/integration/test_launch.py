@@ -72,7 +72,10 @@ def test_the_address_follows_the_master(cloud, run, fast, name):
 
 
 def test_a_new_master_gets_its_address_before_the_workers_are_in_service(cloud, run, fast, name):
-    """The master has several network interfaces, so its only public address is an Elastic IP address. Its boot script installs packages."""
+    """The master has several network interfaces, so its only public address is an Elastic IP address.
+
+    The master's boot script installs packages.
+    """
     fast |= {"capacity_timeout": 3, "suppress_validators": ["vcpu_quota"]}
     filters = [{"Name": "instance-type", "Values": [P4D]}, {"Name": "instance-state-name", "Values": ["running", "shutting-down"]}]
     in_use = len(cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])

@@ -3,8 +3,8 @@
 
 """Every permission in the shipped policies is necessary, and the policies are sufficient.
 
-Operators with only a playbook's policy run everything that the playbook can do. The tests compare the actions that AWS checked with those
-that the policies allow, and the request parameters with those that the local cloud reads.
+Operators who have only a playbook's policies can use all features of the playbook. The tests compare the actions that AWS checked with
+those that the policies allow, and the request parameters with those that the local cloud reads.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ class Witness:
         cloud.control.record_parameters()
 
     def become(self, playbook, **account):
-        """From now on, run modules in this process as a playbook's operator. The clients of `cloud` still have the permissions of the
-        administrator.
+        """From now on, run modules in this process as an operator who has only this playbook's policies.
+
+        The clients of `cloud` still have the permissions of the administrator.
         """
         self.note()
         self.adopted[playbook] = account.get("adopted", ())

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators that check the account, the module that runs all validators, and the documentation page about validators."""
+"""The module that runs all validators, the validators that check the account, and the documentation page about validators."""
 
 from __future__ import annotations
 

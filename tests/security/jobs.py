@@ -28,7 +28,7 @@ COMPLETE = functools.partial(queue.complete, hold.run)
 
 
 class Jobs:
-    """A directory of jobs, which `list` reads in the same way as the module training_job_info."""
+    """A directory of jobs. The method `list` reads it in the same way as the module training_job_info."""
 
     def __init__(self, directory):
         self.directory = directory

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""An operator with a playbook's policies for one cluster tries to gain more permissions, or to access other people's resources."""
+"""An operator who has a playbook's policies for one cluster tries to gain more permissions, or to access other people's resources."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def account(cloud):
 
 @pytest.fixture(scope="module")
 def call(cloud):
-    """Call AWS as the operator of a playbook."""
+    """Call AWS as an operator who has only one playbook's policies."""
     environment = functools.cache(lambda playbook: permissions.operator(cloud, playbook, MINE))
 
     session = boto3.Session(region_name=REGION)

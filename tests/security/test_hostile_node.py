@@ -187,7 +187,10 @@ ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 @pytest.mark.parametrize("playbook", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.exhaustive) for name in PLAYBOOKS])
 def test_facts_in_answers_change_nothing(hostile, playbook):
-    """Each result contains variables. Before configure.yml, the certificates are removed, so that the controller signs new certificates."""
+    """The results of hostile nodes contain variables.
+
+    Before configure.yml, the certificates are removed, so that the controller signs new certificates.
+    """
     lie(hostile, facts(hostile))
     for host in HOSTILE if playbook == "configure.yml" else ():
         hostile.on(host, REMOVE_CERTIFICATES)

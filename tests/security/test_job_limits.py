@@ -109,7 +109,7 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     ids=["stopped", "long"],
 )
 def test_a_user_cannot_keep_root_waiting(monkeypatch, work, words):
-    """A job's user can stop the child process that does root's work under that uid."""
+    """A job's user can stop the child process in which root works under this user's UID."""
     monkeypatch.setattr(users, "PATIENCE", 0.4)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(20)

@@ -284,7 +284,10 @@ def test_a_user_that_cannot_be_used_is_refused(cluster, user, message):
 
 @pytest.mark.exhaustive
 def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
-    """A running job replaces the specification of its process, which root reads (L2 and L3 of the security review)."""
+    """A job replaces the file that specifies its process.
+
+    Root must not read this file when another job starts (L3 of the security review).
+    """
     script = """
         import fcntl, glob, os, pathlib, time
         spec, = glob.glob("/run/deeplearning/jobs/breaks-*/spec.json")

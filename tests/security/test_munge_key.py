@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the source of a cluster's MUNGE key when nodes lie about their keys."""
+"""Tests that check which node's MUNGE key a cluster uses if nodes lie about their keys."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ NOTES = "1790000001.000 100\n1790000005.000 300\n"
 
 @pytest.fixture
 def jobs(tmp_path):
-    """A directory with a valid job and one whose files a test damages."""
+    """A directory that contains a valid job and another job, whose files a test damages."""
     contents = {
         "job.json": json.dumps(DESCRIPTION),
         "status/agent0.json": json.dumps(RECORD),
@@ -348,7 +348,7 @@ def instance(number: int) -> dict:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_instances_with_other_tags(seed):
-    """Tag keys and values are arbitrary text. Only AWS sets tags that begin with `aws:`."""
+    """Tag keys and values are arbitrary text. Only AWS can set tags that begin with `aws:`."""
     noise = random.Random(seed)
     instances = [instance(number) for number in (1, 2, 3)]
     for tag in noise.sample(instances[2]["Tags"][1:], noise.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""Trust through SSH certificates when hosts lie, leave, are removed or come back late, with real ssh on real hosts."""
+"""SSH certificates, tested with real ssh on real hosts that lie, leave, are removed or come back late."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
 
 @pytest.mark.exhaustive
 def test_a_host_that_has_the_client_mounts_through_tls(hosts):
-    """The other host has no EFS client and uses plain NFS. Existing mounts stay when the EFS client is installed, because jobs may use
+    """The other host has no EFS client and uses plain NFS. Existing mounts are kept when the EFS client is installed, because jobs may use
     them.
     """
     host = hosts.hosts[0]

@@ -106,7 +106,7 @@ def test_packages_do_not_import_each_other():
 def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
     """The tests of `plugins/a/b.py` are in `tests/unit/plugins/a/test_b.py`, and those of role `c` in `tests/unit/roles/test_c.py`.
 
-    Playbooks have the ending `yml`.
+    The tests of `playbooks/a.yml` are in `tests/unit/playbooks/test_a.py`.
     """
     subject = test.with_name(test.name.removeprefix("test_"))
     if subject.parts[0] == "roles":

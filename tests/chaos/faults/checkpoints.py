@@ -1,4 +1,4 @@
-"""Faults in checkpoints, which a job finds when it continues."""
+"""Faults in the checkpoints from which a job continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults on the controller, which starts and watches a job, and errors in the script of the job."""
+"""Faults on the controller that watches a job, and errors in the script of the job."""
 
 from __future__ import annotations
 

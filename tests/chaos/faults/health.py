@@ -1,7 +1,7 @@
-"""Faults that a health check must find: recorded output of NVIDIA's and Amazon's tools, lines of the kernel log, and the state of a host.
+"""Faults that a health check must find: in the output of NVIDIA's and Amazon's tools, in the kernel log, and in the state of a host.
 
-Hosts have no GPUs. Programs in a directory that comes first in PATH replay what the tools of a host with eight GPUs and four Elastic Fabric
-Adapters print, and a fault changes this output. Each function changes one host, and `restore` undoes all changes.
+The hosts of the local cloud have no GPUs. Instead, programs in a directory that comes first in PATH replay the output of a host with eight
+GPUs and four Elastic Fabric Adapters. A fault changes this output. Each function changes one host, and `restore` undoes all changes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def on_own_disk(name):
 
 
 def fill(job, place, stays=False):
-    """Fill a file system. Free the space when the job has failed or, with `stays`, only when the job has ended."""
+    """Fill a file system. Free the space when the attempt has failed or, if `stays` is true, when the job has ended."""
     job.wait_for_step()
     job.undo.callback(job.cluster.hosts[0].ssh, f"sudo rm -f {place}/fill")
     job.strike(job.cluster.hosts[0], f"dd if=/dev/zero of={place}/fill bs=64k 2>/dev/null || true")
@@ -55,7 +55,7 @@ def forbid(job):
 def small_disk(path, megabytes):
     """Mount a file system of this size at a path.
 
-    A file next to the path contains the file system. Yield False on a machine without loop devices.
+    The file system is stored in a file next to the path. Yield False on a machine without loop devices.
     """
     image = path.with_name(f"{path.name}.image")
     path.mkdir(parents=True)

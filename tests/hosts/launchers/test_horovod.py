@@ -133,7 +133,7 @@ def test_without_mpirun_nothing_goes_on(cluster):
 
 
 def test_mpirun_runs_by_hand_as_in_the_script_of_the_former_stack(cluster):
-    """The login user can connect to all hosts by name over SSH, with the options of `run.sh`."""
+    """The login user can connect to all hosts by name over SSH, with the options that `run.sh` specifies."""
     cluster.trust()
     master = cluster.hosts[0]
     master.ssh(f"mkdir /efs/by-hand && cd /efs/by-hand && cat >once.py <<'END'\n{ONCE}END\ncat >run.sh <<'END'\n{BY_HAND}END")

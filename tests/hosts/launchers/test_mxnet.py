@@ -146,7 +146,7 @@ def write_workers(cluster, content):
 
 @pytest.fixture(scope="module")
 def trusted(cluster):
-    """The cluster, whose hosts trust each other, with a corrected copy of MXNet's tracker in `/efs/by-hand`.
+    """A cluster whose hosts trust each other, and whose directory `/efs/by-hand` contains a corrected copy of MXNet's tracker.
 
     MXNet's last release calls a method of `threading.Thread` that Python 3.9 removed.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of Ctrl-C while logs are followed. tests/hosts/test_job_logs.py follows logs of hosts."""
+"""Tests of Ctrl-C while the action follows logs. tests/hosts/test_job_logs.py tests Ctrl-C on real hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that wait for a job and check the output, and how waiting ends after an interruption or when the host is unreachable."""
+"""Tests that wait for a job: they check the output, and how the wait ends after an interruption or if the host is unreachable."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def process(rank, host, state, moment, **more):
 
 
 def blamed(process, how, lines=()):
-    """Return the failure in the format of the module, which contains only part of the process's record."""
+    """Return the failure as the module returns it, with only part of the process's record."""
     return {**{key: process[key] for key in ("name", "host", "state", "log")}, "how": how, "lines": list(lines)}
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of running a module: the thread that shows its progress, and its memory."""
+"""Tests of the thread that shows a module's progress, and of signals and garbage collections while the module runs."""
 
 from __future__ import annotations
 

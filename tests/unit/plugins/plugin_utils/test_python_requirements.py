@@ -1,4 +1,4 @@
-"""Tests that read requirements on the controller."""
+"""Tests that check how the controller reads requirements files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that parse set-up steps, that check the messages about errors in them, and that recognize identical steps."""
+"""Tests that check how set-up steps are parsed, how errors in them are described, and which steps count as identical."""
 
 from __future__ import annotations
 

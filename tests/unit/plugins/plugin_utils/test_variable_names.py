@@ -1,4 +1,4 @@
-"""Tests that find misspelled variables. Variables of the collection and users' own variables do not count as misspelled."""
+"""Tests that misspelled variables are found. Variables of the collection and users' own variables do not count as misspelled."""
 
 from __future__ import annotations
 

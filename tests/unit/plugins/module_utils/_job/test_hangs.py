@@ -1,4 +1,4 @@
-"""Tests that detect hangs, and that identify the rank that causes a hang."""
+"""Tests that hangs are detected, and that the rank that causes a hang is identified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the states of jobs, in the schemas of files and in the documentation."""
+"""Tests that the states of jobs match the schemas of files and the documentation."""
 
 from __future__ import annotations
 

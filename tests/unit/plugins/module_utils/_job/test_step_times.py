@@ -1,4 +1,4 @@
-"""Tests that find hosts that are slower than the other hosts."""
+"""Tests that check which hosts count as slower than the other hosts."""
 
 from __future__ import annotations
 

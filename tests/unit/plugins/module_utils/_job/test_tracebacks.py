@@ -1,4 +1,4 @@
-"""Tests that find a script's error in the script's log."""
+"""Tests that a script's error is found in the script's log."""
 
 from __future__ import annotations
 

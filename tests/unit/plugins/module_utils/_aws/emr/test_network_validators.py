@@ -1,4 +1,4 @@
-"""Tests that check to which security group rules the block public access setting of EMR applies."""
+"""Tests that check which security group rules EMR's block public access setting forbids."""
 
 from __future__ import annotations
 

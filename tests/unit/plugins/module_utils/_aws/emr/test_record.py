@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr impo
 
 
 class Store:
-    """A stub of Parameter Store with one parameter, whose values are listed from oldest to newest."""
+    """A stub of Parameter Store with one parameter. `values` lists the parameter's values from oldest to newest."""
 
     cluster = "bert"
 

@@ -1,4 +1,4 @@
-"""Tests that read descriptions of clusters."""
+"""Tests that the descriptions of clusters are read correctly."""
 
 from __future__ import annotations
 

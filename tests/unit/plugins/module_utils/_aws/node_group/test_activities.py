@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that read the reasons for failed launches from the activities of a group."""
+"""Tests that the reasons for failed launches are read from the activities of a group."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that read host keys from the console output of an instance."""
+"""Tests that host keys are read from the console output of an instance."""
 
 from __future__ import annotations
 

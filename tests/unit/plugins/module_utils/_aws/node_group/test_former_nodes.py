@@ -34,7 +34,7 @@ def test_instances_that_left(description, left):
 
 
 def test_what_runs_has_not_left():
-    """Only the launch activity names an instance that the group did not terminate, no matter how old the activity is."""
+    """If the group did not terminate an instance, only the launch activity names the instance, no matter how old this activity is."""
     launched = [activity(f"Launching a new EC2 instance: i-0000000{number}", days=-20) for number in (1, 2)]
     assert former_instances(launched, SINCE, {"i-00000001"}) == {"i-00000002"}
     terminating = [*launched, activity("Terminating EC2 instance: i-00000001")]

@@ -1,4 +1,4 @@
-"""Tests that read the public key from a private key file without a passphrase, in every format that ssh-keygen writes."""
+"""Tests that the public key is read from a private key file without a passphrase, in every format that ssh-keygen writes."""
 
 from __future__ import annotations
 

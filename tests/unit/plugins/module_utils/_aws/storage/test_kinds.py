@@ -1,4 +1,4 @@
-"""Tests that read the mounts of nodes from their tags."""
+"""Tests that the mounts of nodes are read from their tags."""
 
 from __future__ import annotations
 

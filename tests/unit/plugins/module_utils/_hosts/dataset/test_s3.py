@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that read progress and errors from the output of the AWS CLI."""
+"""Tests that progress and errors are read from the output of the AWS CLI."""
 
 from __future__ import annotations
 

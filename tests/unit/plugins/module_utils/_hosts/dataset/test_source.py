@@ -1,4 +1,4 @@
-"""Tests that parse the source of a data set, and that select the objects to stage."""
+"""Tests that check how the source of a data set is parsed, and which objects are staged."""
 
 from __future__ import annotations
 

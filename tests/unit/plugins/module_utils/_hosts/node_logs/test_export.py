@@ -13,9 +13,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_l
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host with two logs, a set-up log and the kernel's journal.
+    """A host that has a boot log, a set-up log and the kernel's journal, and that lacks another log.
 
-    The value is a function that exports the logs, and the uploaded files.
+    The values are a function that exports the logs, the uploaded files by path, and the folder of the test.
     """
     logs = tmp_path / "setup-logs"
     logs.mkdir()

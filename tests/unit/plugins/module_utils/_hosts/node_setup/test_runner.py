@@ -1,4 +1,4 @@
-"""Tests of the output, results and time limits of steps, which run as this user in temporary folders."""
+"""Tests of the output, results and time limits of steps. The steps run as this user in temporary folders."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ class ExitError(Exception):
 class Module:
     """Records commands and the files that they read.
 
-    `answers` contains the output, or the exit status and the error, of commands. Other commands succeed without output.
+    For each command, `answers` contains the output, or the exit status and the error. Commands that are not in `answers` succeed without
+    output.
     """
 
     def __init__(self, answers=None, *, check_mode=False, **params):

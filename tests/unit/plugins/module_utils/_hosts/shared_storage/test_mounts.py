@@ -1,4 +1,4 @@
-"""Tests of the fstab entry, and tests that read mount tables."""
+"""Tests that check the contents of the fstab entry, and how mount tables are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that write slurm.conf, gres.conf and cgroup.conf for a list of nodes, and read them."""
+"""Tests that write slurm.conf, gres.conf and cgroup.conf for a list of nodes, and read these files."""
 
 from __future__ import annotations
 

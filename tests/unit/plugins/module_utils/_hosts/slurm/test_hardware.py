@@ -1,4 +1,4 @@
-"""Tests that read the hardware of a host."""
+"""Tests that check which hardware is detected on a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that determine from a job's files how the job's hosts spent their time."""
+"""Tests that check how goodput is calculated from a job's files."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_lost_host_is_detected_from_its_last_heartbeat_and_then_idle(job):
 
 
 def test_a_spare_is_idle_until_it_takes_the_place_of_a_lost_host(job):
-    """The host d stays a spare. Until d has a record of the second attempt, the decision shows that d is a spare."""
+    """Host `d` remains a spare. Until `d` has a record of the second attempt, the decision shows that `d` is a spare."""
     failure = job.record("b", "lost", heartbeat=30)
     spares = [job.record(host, "stopped", ended=46, part="standby") for host in "cd"]
     job.add(1, job.record("a", "stopped", ended=45), job.record("b", heartbeat=30), *spares)

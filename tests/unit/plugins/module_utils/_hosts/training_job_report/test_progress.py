@@ -1,4 +1,4 @@
-"""Tests that check what a report reads from the progress of a job: curves, times and throughput."""
+"""Tests that check what a report derives from the progress of a job: curves, times and throughput."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ START = 1_790_000_000.0
 
 @pytest.fixture
 def read(tmp_path):
-    """Return a function that writes a job's progress file and returns what the report reads from this file."""
+    """Return a function that writes a job's progress file and returns what the report derives from this file."""
 
     def read_it(*lines, notes=(), seconds=100.0):
         path = tmp_path / "progress.jsonl"

@@ -1,4 +1,4 @@
-"""Tests that check for which states of EFS file systems the code waits."""
+"""Tests that check which states of EFS file systems the code waits for."""
 
 from __future__ import annotations
 
