@@ -29,7 +29,10 @@ class Background:
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Start the work in a separate process unless it is already running. Store `attempt` for later calls of `attempt()`."""
+        """Start the work in a separate process unless it is already running.
+
+        Store `attempt`, so that later calls to `attempt()` return it.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:

@@ -92,19 +92,17 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """The path of a marker file, which exists once everything has been downloaded and checked."""
+        """The path of the marker file that exists once everything has been downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property
     def prepared(self) -> str:
-        """The path of a marker file, which exists once this source has been unpacked (only for a data set with several sources)."""
+        """The path of the marker file that exists once this source has been unpacked (only for a data set with several sources)."""
         return os.path.join(self.partial, "prepared")
 
     @property
     def added(self) -> str:
-        """The path of a marker file, which exists once this source has been added to the data set (only for a data set with several
-        sources).
-        """
+        """The path of the marker file that exists once this source has been added to the data set (only if there are several sources)."""
         return os.path.join(self.partial, "added")
 
     @property

@@ -107,7 +107,7 @@ def digest(path: str, algorithm: str) -> str:
 
 
 def unpack(archive: str, folder: str, shown: str) -> None:
-    """Unpack an archive into a new folder, which replaces any existing one, and check the contents. Raises DataError or OSError.
+    """Unpack an archive into a new folder that replaces any existing one, and check the contents. Raises DataError or OSError.
 
     `shown` is the name of the archive in messages. The unpacked files are neither setuid nor setgid, and links stay inside the folder.
     If the archive is rejected, the folder is deleted.

@@ -7,7 +7,7 @@ Source: NVIDIA's Xid catalog (https://docs.nvidia.com/deploy/xid-errors/analyzin
 
 - `RESTART_APP`: `restart` while the process that the message names is running, and `monitor` after it has ended.
 - `RESET_GPU`, `RESTART_VM` and the workflows of Xid 48 and 74: `reboot`, which also resets the GPU.
-- `RESTART_BM` (Xid 79), and a memory row that cannot be remapped (Xid 64): `replace`. After a reboot, an instance has the same hardware.
+- `RESTART_BM` (Xid 79), and a memory row that cannot be remapped (Xid 64): `replace`. A reboot does not change an instance's hardware.
 - `IGNORE`, codes that the catalog does not use, and unknown codes: `monitor`.
 """
 
@@ -155,7 +155,10 @@ def severity_of(event: Event) -> str:
 
 
 def decide(events: list[Event], _node: Node) -> list[Problem]:
-    """Return a problem for each device and code, worst first, with the number of events. The last event determines the severity."""
+    """Return one problem for each combination of device and code, worst first.
+
+    If there are several events, the problem states their number. The last event determines the severity.
+    """
     last: dict[tuple[str, int], Event] = {}
     counts: dict[tuple[str, int], int] = {}
     for event in events:

@@ -187,7 +187,10 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, or an empty list if there is none. A policy whose `Id` is not `POLICY_ID` counts as adopted."""
+    """Return the policy of a file system, or an empty list if there is none.
+
+    A policy whose `Id` is not `POLICY_ID` is treated as adopted.
+    """
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
