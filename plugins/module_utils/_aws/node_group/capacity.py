@@ -48,7 +48,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return the candidates for this run: all candidates for a new cluster, and the current candidate for a cluster with nodes."""
+    """Return the candidates for this run: all candidates for a new cluster, and only the current candidate for a cluster that has nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every

@@ -55,7 +55,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield one entry with the numbered nodes for each group, even if the Auto Scaling group does not exist."""
+    """For each group, yield one entry with its numbered nodes, even if the Auto Scaling group does not exist."""
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
     running = [item for item in instances if item["State"]["Name"] == "running"]

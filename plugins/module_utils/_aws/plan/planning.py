@@ -121,7 +121,7 @@ class Change:
 def make_plan(
     wanted: Iterable[Wanted], found: Iterable[Found], kinds: Mapping[str, Kind], keep: Callable[[Found], bool] = lambda _found: False
 ) -> list[Change]:
-    """Return the changes from `found` to `wanted`, in an order in which they can be applied.
+    """Return the changes that lead from `found` to `wanted`, in an order in which they can be applied.
 
     A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, or
     DuplicateResources.

@@ -184,7 +184,7 @@ def _deletion(run: Run) -> str:
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about groups that launch nodes even after the run has ended, or an empty string if there are none."""
+    """Return a sentence about Auto Scaling groups that launch nodes even after the run has ended, or an empty string if there are none."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
     return f" AWS continues to launch nodes in {' and '.join(names)}, and these nodes cost money." if names else ""

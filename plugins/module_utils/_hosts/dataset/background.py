@@ -52,7 +52,7 @@ class Background:
         return _read(os.path.join(self._folder, "attempt.json"))
 
     def state(self) -> dict[str, Any]:
-        """Return the progress that the work has written, or an empty dictionary if there is none."""
+        """Return the recorded progress of the work, or an empty dictionary if there is none."""
         return _read(self.progress) or {}
 
     def seconds(self) -> int:

@@ -419,7 +419,7 @@ def _compare(plan: Plan, where: Places) -> None:
 
 
 def walk(folder: str) -> list[File]:
-    """Return the paths and sizes of the files below a folder, sorted by path, without the files that describe a data set."""
+    """Return the paths and sizes of the files below a folder, sorted by path, excluding the files that describe a data set."""
     found = []
     for parent, folders, names in os.walk(folder):
         if parent == folder:

@@ -68,9 +68,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
     if code:
         raise DataError(f"dataset_source: {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
-        raise DataError(
-            f"dataset_source {source.shown}: the file has {size} bytes, but {_size(path)} were downloaded. Run the playbook again."
-        )
+        raise DataError(f"dataset_source: {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run the playbook again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
