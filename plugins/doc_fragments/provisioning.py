@@ -483,8 +483,8 @@ options:
     default: 0
   market:
     description:
-      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
-        Block for ML.'
+      - Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity
+        Block for ML.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
@@ -1404,8 +1404,8 @@ options:
     default: 0
   market:
     description:
-      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
-        Block for ML.'
+      - Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity
+        Block for ML.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]

@@ -41,7 +41,7 @@ def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """Return the image that the user selected. Raises ClusterError if the image does not exist.
 
-    An image from an earlier lookup is kept, so that a new image release does not cause a replacement of nodes. This function does not check
+    An image from an earlier lookup is kept, so that a new image release does not cause nodes to be replaced. This function does not check
     whether such an image still exists.
     """
     options = request.options

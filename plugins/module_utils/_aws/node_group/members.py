@@ -123,7 +123,7 @@ def wait_for_instances(
 def _time_of_aws(cloud: AwsClient, name: str) -> datetime:
     """Return the current time according to AWS.
 
-    It can be compared with the start times of activities even if the controller's clock is wrong.
+    The result can be compared with the start times of activities even if the controller's clock is wrong.
     """
     answer = cloud.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")

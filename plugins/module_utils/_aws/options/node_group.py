@@ -81,7 +81,7 @@ OPTIONS = (
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity Block for ML.",),
+        ("Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity Block for ML.",),
     ),
     Option(
         "spot_max_price",

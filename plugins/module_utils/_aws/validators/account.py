@@ -69,7 +69,7 @@ def families(name: str, market: str) -> tuple[str, ...]:
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
     """Return the vCPU quota of an instance type.
 
-    The longest matching prefix applies, so that the quota for Trn applies to `trn1`, and not the quota for T.
+    The longest matching prefix determines the quota. For example, the quota for Trn, and not the quota for T, applies to `trn1`.
     """
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
