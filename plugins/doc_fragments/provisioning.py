@@ -225,7 +225,7 @@ options:
     description:
       - Whether the nodes share an EFS file system.
       - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
-        are stored in O(mount_point) on the master's own disk. They are lost when the master is terminated.
+        are stored in O(mount_point) on the master's own disk. The jobs are lost when the master is terminated.
       - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool
@@ -477,14 +477,14 @@ options:
       - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
         configured and checked in the same way as workers, and cost the same.
       - A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.
-      - Spares count as workers for O(worker_minimum). By default, all spares are required.
+      - Spares count toward O(worker_minimum). By default, all spares are required.
       - This option can be changed in place, in the same way as the number of workers.
     type: int
     default: 0
   market:
     description:
-      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
-        Block for ML.'
+      - Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity
+        Block for ML.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
@@ -940,7 +940,7 @@ options:
     description:
       - Whether the nodes share an EFS file system.
       - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
-        are stored in O(ignore:mount_point) on the master's own disk. They are lost when the master is terminated.
+        are stored in O(ignore:mount_point) on the master's own disk. The jobs are lost when the master is terminated.
       - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool
@@ -1398,14 +1398,14 @@ options:
       - Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered,
         configured and checked in the same way as workers, and cost the same.
       - A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.
-      - Spares count as workers for O(worker_minimum). By default, all spares are required.
+      - Spares count toward O(worker_minimum). By default, all spares are required.
       - This option can be changed in place, in the same way as the number of workers.
     type: int
     default: 0
   market:
     description:
-      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
-        Block for ML.'
+      - Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity
+        Block for ML.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]

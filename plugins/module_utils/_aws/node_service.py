@@ -34,7 +34,7 @@ class NodeService:
 
     `instances(reader)` returns the running instances that are nodes of the cluster.
     `group_of(cluster, instance)` returns the group of an instance, `master` or `workers`, or None if the instance is not a node.
-    `launcher(cluster, group)` returns the name of the Auto Scaling group or EMR cluster that launches the nodes of a group, for messages.
+    `launcher(cluster, group)` returns the name that messages use for the Auto Scaling group or EMR cluster of a group's nodes.
     `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` for each instance that left the cluster at or
     after the time `since`, in the order in which the instances left. `current` contains the IDs of instances that are in the cluster now.
     """

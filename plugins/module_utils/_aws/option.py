@@ -100,9 +100,9 @@ class Suboption:
 class Option:
     """An option of the provisioning modules, and a variable of the role `provision`.
 
-    `spec` is the option's part of the argument spec, without `suboptions`. Each string in `description` is a paragraph, in which `O(x)`
-    refers to another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the
-    modules `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
+    `spec` is the option's part of the argument spec, without `suboptions`. Each string in `description` is a paragraph. `O(x)` refers to
+    another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the modules
+    `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
     `former_variables` contains former names of the option's variable. `provision_<name>` is another former name, unless one of
     `former_variables` has the prefix `provision_`.
     """

@@ -135,7 +135,7 @@ def _name(lookup: Callable[[int], Any], number: int) -> str:
 
 
 def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Bring the files to their desired state in the given order, and return the diffs. Check mode writes nothing."""
+    """Bring the files to their desired state in the given order, and return the diffs. In check mode, nothing is written."""
     differences = []
     for file in files:
         change = difference(file)

@@ -28,8 +28,9 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
     """Return the adopted resources. Each adopted resource has the `Address` that the cluster's own resource would have.
 
-    Resources that do not exist are omitted, and so are additional subnets in a zone. Validators report both problems. If the definition
-    does not specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
+    Resources that do not exist are omitted, and so are additional subnets in a zone. Validators report such resources and subnets. If the
+    definition does not specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is
+    used.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -98,7 +99,7 @@ def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
-    """Return the endpoints of a VPC that are usable, or may become usable, in at least one subnet."""
+    """Return the VPC's endpoints that are usable, or may become usable, in at least one subnet."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
@@ -106,8 +107,8 @@ def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
     """Return the route table of a subnet: the table that is associated with the subnet or, if there is none, the main table of the VPC.
 
-    Every table has at least the local route. A table without routes represents a table that this account cannot read, for example because
-    another account owns the VPC.
+    Every table has at least the local route. If this account cannot read the table, for example because another account owns the VPC, the
+    result has no routes.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
@@ -149,7 +150,7 @@ def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
-    """Return whether the ID of a route's target has one of these prefixes. Gateway endpoints, which route to prefix lists, do not count."""
+    """Return whether the ID of a route's target has one of these prefixes. If the target is a gateway endpoint, return False."""
     gateway = str(route.get("GatewayId", ""))
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 

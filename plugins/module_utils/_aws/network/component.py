@@ -73,7 +73,10 @@ def _nat_subnet(found: Sequence[Found]) -> str | None:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a subnet with nodes. AWS would reject the deletion only after the nodes have lost access to their file system."""
+    """Refuse to delete a subnet that contains nodes.
+
+    AWS would reject the deletion only after the nodes have lost access to their file system.
+    """
     if not request.present:
         return
     _refuse_lost_zones(request, found)
@@ -91,7 +94,10 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
 
 
 def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
-    """Refuse to remove a zone with nodes. An adopted subnet would be kept, but the mount target in that subnet would be deleted."""
+    """Refuse to remove a zone that contains nodes.
+
+    An adopted subnet would be kept, but the mount target in that subnet would be deleted.
+    """
     if not request.options["vpc_id"]:
         return
     inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}

@@ -93,7 +93,10 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
 
 
 def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint is permanently unusable. The states `partial` and `pendingAcceptance` do not count as unusable."""
+    """Return whether an endpoint is permanently unusable.
+
+    In the states `partial` and `pendingAcceptance`, an endpoint is not permanently unusable.
+    """
     return _endpoint_state(endpoint) in ENDPOINTS_GONE
 
 

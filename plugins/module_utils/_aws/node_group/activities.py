@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Determines from scaling activities why an Auto Scaling group launches too few nodes. Performs no I/O."""
+"""Uses scaling activities to determine why an Auto Scaling group launches too few nodes. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
-    """Advice for one reason why AWS launches no nodes. `texts` contains error codes or parts of AWS messages that identify the reason.
+    """Advice for one reason why AWS does not launch nodes. `texts` contains error codes or parts of AWS messages that identify the reason.
 
     If `may_pass` is true, the problem can disappear without any action by the user. If `frees` is true, the problem can also disappear when
     a node is terminated, for example during a replacement.
@@ -130,8 +130,8 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("security groups per interface", "SecurityGroupsPerInterface"),
-        "The nodes have more security groups than the account's quota allows for a network interface. Shorten "
-        "additional_security_group_ids, or request an increase in Service Quotas.",
+        "The nodes have more security groups than the account's quota allows for a network interface. Remove groups "
+        "from additional_security_group_ids, or request an increase in Service Quotas.",
         False,
     ),
     Advice(
@@ -146,7 +146,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """The progress of an Auto Scaling group in launching nodes after the time `since`. Activities with IDs in `past` are ignored."""
+    """The progress of an Auto Scaling group's launches after the time `since`. Activities with IDs in `past` are ignored."""
 
     since: datetime
     wanted: int
@@ -161,7 +161,7 @@ class Launches:
     replacing: bool = False
 
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
-        """Record the number of ready nodes, the group's newest activities, and whether terminating nodes will free capacity."""
+        """Record the number of ready nodes, the group's newest activities, and whether the termination of nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried to launch instances shortly before `since`
         failed = [

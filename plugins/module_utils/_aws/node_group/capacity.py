@@ -48,7 +48,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return the candidates for this run: all candidates for a new cluster, and the current candidate for a cluster with nodes."""
+    """Return the candidates for this run: all candidates for a new cluster, and only the current candidate for a cluster that has nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every
@@ -61,7 +61,7 @@ def has_nodes(found: Sequence[Found]) -> bool:
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch nodes according to this candidate. Subnets that the cluster no longer has are ignored."""
+    """Return whether the groups launch nodes with the settings of this candidate. Subnets that the cluster no longer has are ignored."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
@@ -93,7 +93,7 @@ def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
 
 
 def launches_nodes(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether this run launches nodes. Nodes of an unfinished run count as missing."""
+    """Return whether this run launches nodes. Nodes of an unfinished run are treated as missing."""
     if request.options["worker_count"] is None or may_replace_nodes(request, found):
         return True
     existing = {item.address: len(item.properties["numbers"]) for item in found if item.address.kind == "nodes"}
@@ -119,7 +119,7 @@ def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None
 
 
 def activity_ids(cloud: AwsClient) -> frozenset[str]:
-    """Return the IDs of the newest scaling activities, which the next attempt ignores."""
+    """Return the IDs of the newest scaling activities. The next attempt ignores these activities."""
     return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
 
 

@@ -116,7 +116,7 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 
 
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse a plan that changes nodes if the nodes cannot be identified.
+    """If the nodes cannot be identified, refuse a plan that changes nodes.
 
     If the run deletes the cluster, the plan is not refused, because nodes are deleted with their groups.
     """

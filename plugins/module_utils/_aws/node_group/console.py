@@ -15,7 +15,7 @@ KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/
 def host_keys(output: str) -> list[str]:
     """Return the public host keys in the output as `type base64`. If the output contains no complete block of keys, the result is empty.
 
-    cloud-init prints only one block in the lifetime of an instance, but any process with access to the console can print another block.
+    cloud-init prints only one block during the lifetime of an instance, but any process with access to the console can print another block.
     Raises ValueError if the blocks differ.
     """
     found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]

@@ -32,9 +32,9 @@ Properties = Mapping[str, Any]
 def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wait: bool, numbered: bool) -> Wanted:
     """Return the Elastic IP address. If `wait` is false, a later run associates the address with the master.
 
-    A new master gets the address as soon as it runs, because its boot script needs the internet. The master gets its number only when
-    all workers are in service, which can take `capacity_timeout`. If the master has a number, this run may replace the master, so the run
-    associates the address after the replacement.
+    A new master gets the address as soon as it runs, because its boot script needs the internet. The master gets its number only when all
+    workers are in service. This can take as long as `capacity_timeout`. If the master has a number, this run may replace the master, so the
+    run associates the address after the replacement.
     """
     own_tags = tags(MASTER_ADDRESS)
     if not wait:

@@ -63,7 +63,7 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
 
     `cause` is the cause that AWS reports, or an empty string if no scaling activity records the termination. `replacement` is a running
     instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
-    replacement. Instances whose departure the group has not recorded yet come last.
+    replacement. Instances come last if the group has not recorded their departure yet.
     """
     launches, leaves = dict[str, datetime](), dict[str, tuple[datetime, str]]()
     for activity in found:

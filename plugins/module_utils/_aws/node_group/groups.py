@@ -130,7 +130,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
 def _template(properties: Properties) -> dict[str, str]:
     """Return the launch template and its version number.
 
-    The version is never `$Latest`, for which AWS would not check permissions for newer versions.
+    The version is never `$Latest`, because AWS would then not check permissions for newer versions.
     """
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
@@ -188,7 +188,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Change the tags of a group that new nodes inherit. If `inherited` is false, change the tags that new nodes do not inherit."""
+    """Change the group tags that new nodes inherit. If `inherited` is false, change the tags that new nodes do not inherit."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )

@@ -41,7 +41,7 @@ def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """Return the image that the user selected. Raises ClusterError if the image does not exist.
 
-    An image from an earlier lookup is kept, so that a new image release does not cause a replacement of nodes. This function does not check
+    An image from an earlier lookup is kept, so that a new image release does not cause nodes to be replaced. This function does not check
     whether such an image still exists.
     """
     options = request.options
@@ -107,8 +107,8 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
     """Return the Deep Learning AMI with the newest version of a framework, and the operating system of that AMI.
 
-    If `system` is not set, the AMI is for the newest Ubuntu version that is available for this framework version. Raises ClusterError,
-    which lists the available images, if no image matches.
+    If `system` is not set, the AMI is for the newest Ubuntu version that is available for this framework version. Raises ClusterError with
+    a list of the available images if no image matches.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.retrieve_once("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
@@ -133,7 +133,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return the image IDs in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
+    """Return the image IDs in public parameters, keyed by framework and version (`pytorch-2.7`, `base`) and by operating system.
 
     The key omits the name of the open-source NVIDIA driver, but contains the name of any other driver.
     """

@@ -29,7 +29,10 @@ ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 
 @dataclass(frozen=True)
 class InstanceType:
-    """The launch properties of an instance type. `most_adapters` is the maximum number of EFA adapters, or 0 without EFA support."""
+    """The properties of an instance type that determine how nodes are launched.
+
+    `most_adapters` is the maximum number of EFA adapters, or 0 without EFA support.
+    """
 
     name: str
     architectures: frozenset[str]

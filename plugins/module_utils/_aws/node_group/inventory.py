@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 @dataclass(frozen=True)
 class Node:
-    """A live node. `name` is the node's name in the inventory. `hostname` is the name of the node on the other hosts of the cluster."""
+    """A live node. `name` is the node's name in the inventory. The cluster's hosts use `hostname` as the node's name."""
 
     name: str
     hostname: str
@@ -51,7 +51,7 @@ class Node:
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the node's fields, with the mounts and the storage variables in place of the tags."""
+        """Return the node's fields, but replace the tags with the mounts and the storage variables."""
         own = {name: value for name, value in asdict(self).items() if name != "tags"}
         return {**own, **self.storage, "mounts": self.mounts}
 
@@ -59,8 +59,8 @@ class Node:
 def nodes(cluster: str, instances: Iterable[Instance], service: NodeService) -> list[Node]:
     """Return the nodes among the running instances, sorted by number.
 
-    Nodes without numbers get free numbers, starting with the oldest node. Only instances that the service launched for the cluster count as
-    nodes. Raises MembershipError.
+    Nodes without numbers get free numbers, starting with the oldest node. Instances that the service did not launch for the cluster are
+    omitted. Raises MembershipError.
     """
     instances = list(instances)
     check(cluster, instances, service)

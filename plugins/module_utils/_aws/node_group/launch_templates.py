@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Launch templates, from which the groups launch instances."""
+"""Launch templates, from which Auto Scaling groups launch instances."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 
 
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
-    """Return `found` with unknown versions for the templates that the plan changes.
+    """Return `found`, but mark the versions of the templates that the plan changes as unknown.
 
     If `replacing` is false, changes that would replace nodes are deferred, and no template version is created for them.
     """
@@ -208,10 +208,10 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 
 
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
-    """Return the numbers of outdated nodes, which are the nodes whose settings differ from the current launch template.
+    """Return the numbers of outdated nodes, that is, of nodes whose settings differ from the current launch template.
 
-    `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
-    that can change without replacing nodes, the nodes are not outdated.
+    `launched_from` contains each node's launch template specification, as reported by its Auto Scaling group. If versions differ only in
+    properties that can change without replacing nodes, the nodes are not outdated.
     """
     current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}

@@ -55,7 +55,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield one entry with the numbered nodes for each group, even if the Auto Scaling group does not exist."""
+    """For each group, yield one entry with its numbered nodes, even if the Auto Scaling group does not exist."""
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
     running = [item for item in instances if item["State"]["Name"] == "running"]
@@ -111,7 +111,7 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def wait_for_instances(
     cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until `wanted` instances of a group are in service, in the same way as `_in_service`.
+    """Wait until `wanted` instances of a group are in service. The result is the same as that of `_in_service`.
 
     `properties` contains `launch_parameters`.
     """
@@ -121,7 +121,10 @@ def wait_for_instances(
 
 
 def _time_of_aws(cloud: AwsClient, name: str) -> datetime:
-    """Return the current time according to AWS, which determines the start times of activities. The controller's clock may be wrong."""
+    """Return the current time according to AWS.
+
+    The result can be compared with the start times of activities even if the controller's clock is wrong.
+    """
     answer = cloud.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     # Times in HTTP are always in GMT
@@ -196,7 +199,7 @@ def active_members(cloud: AwsClient, name: str) -> set[str]:
 
 
 def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **settings: Any) -> None:
-    """Terminate the first instances in `order`, which lists all active members of a group, so that `size` instances remain.
+    """Terminate the first instances in `order`, so that `size` instances remain. `order` lists all active members of a group.
 
     The group does not launch missing instances. The group's desired capacity is never lower than the number of members, because AWS would
     otherwise terminate instances of its own choice. `settings` contains additional settings to change in the group.
@@ -229,7 +232,7 @@ def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bo
 
 
 def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the IDs of unhealthy instances in a group that have stopped or that never received a node number."""
+    """Return the IDs of a group's unhealthy instances that have stopped or that never received a node number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
         instance_id

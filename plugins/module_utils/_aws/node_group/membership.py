@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes and of the services that launched them.
+"""Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes, Auto Scaling groups and EMR clusters.
 
 Performs no I/O.
 """
@@ -72,8 +72,8 @@ def problems(cluster: str, instances: Iterable[Instance], service: NodeService) 
         if len(holders) > 1:
             found.append(
                 f"Instances {' and '.join(sorted(holders))}: each has the number {number} in its tag {NUMBER_TAG}. "
-                f"Find out who changed the tag. Delete the tag from the instance that is not worker {number}, "
-                f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision the cluster again."
+                f"Find out who changed the tag. Run {_delete(NUMBER_TAG, 'INSTANCE')} "
+                f"for the instance that is not worker {number}, and provision the cluster again."
             )
     return found
 
@@ -100,7 +100,7 @@ def _storage_problems(cluster: str, instances: Iterable[Instance], service: Node
                 if tag.key in tags:
                     tag.check(tags[tag.key])
             except ValueError as error:
-                yield f"{launcher}, tag {tag.key}: {error}. Find out who changed the tag, and correct it."
+                yield f"{launcher}, tag {tag.key}: {error}. Find out who changed the tag, and correct its value."
 
 
 def _tag_problems(cluster: str, launcher: str, group: str, instance: Instance) -> Iterator[str]:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements `NodeService` for clusters whose nodes Auto Scaling groups launch."""
+"""Implements `NodeService` for clusters whose nodes are launched by Auto Scaling groups."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def public_part(line: str) -> str:
 
 
 def openssh_public_key(text: str) -> str:
-    """Return the public key from a file in OpenSSH format, where the public key is not encrypted.
+    """Return the public key from a file in OpenSSH format. In such a file, the public key is never encrypted.
 
     Raises ValueError or struct.error if the content is invalid.
     """

@@ -51,7 +51,7 @@ def findings(options: Mapping[str, Any]) -> Iterator[str]:
     if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
         yield (
             f"root_volume_throughput: {throughput} MiB/s requires at least {throughput * THROUGHPUT_SHARE} IOPS. "
-            "Set root_volume_iops to that number or more."
+            "Set root_volume_iops to that number or higher."
         )
 
 

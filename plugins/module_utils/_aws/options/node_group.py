@@ -73,7 +73,7 @@ OPTIONS = (
             "Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered, configured"
             " and checked in the same way as workers, and cost the same.",
             "A job on all nodes keeps the spares on standby. If the job loses a node, it continues on a spare.",
-            "Spares count as workers for O(worker_minimum). By default, all spares are required.",
+            "Spares count toward O(worker_minimum). By default, all spares are required.",
         ),
     ),
     Option(
@@ -81,7 +81,7 @@ OPTIONS = (
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity Block for ML.",),
+        ("Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity Block for ML.",),
     ),
     Option(
         "spot_max_price",

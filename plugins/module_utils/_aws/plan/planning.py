@@ -94,7 +94,7 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """The effect of an update: on the resource itself (`IN_PLACE`), or only on new nodes (`REPLACE`)."""
+    """Whether an update affects the resource itself (`IN_PLACE`), or only new nodes (`REPLACE`)."""
 
     def applied(self, known: Mapping[Address, Found]) -> Change:
         """Return the applied change with the values that were not known before. `known` contains the resulting resources."""
@@ -121,7 +121,7 @@ class Change:
 def make_plan(
     wanted: Iterable[Wanted], found: Iterable[Found], kinds: Mapping[str, Kind], keep: Callable[[Found], bool] = lambda _found: False
 ) -> list[Change]:
-    """Return the changes from `found` to `wanted`, in an order in which they can be applied.
+    """Return the changes that lead from `found` to `wanted`, in an order in which they can be applied.
 
     A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes, or
     DuplicateResources.
@@ -222,9 +222,9 @@ def _refuse_duplicates(found: Iterable[Found]) -> None:
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return all changes with their prerequisites.
+    """Return all changes, with `prerequisites` set.
 
-    Creations and updates come after the changes on which they depend. Deletions come last.
+    The prerequisites of a creation or update are the changes on which it depends. Deletions come last.
     """
     result = []
     for change in changes.values():

@@ -63,15 +63,15 @@ class Wanted:
     after: tuple[Address, ...] = ()
     """Prerequisites in addition to the references in the properties."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Additional arguments for `create` and `update`, which are never compared."""
+    """Additional arguments for `create` and `update` that the plan does not compare."""
 
 
 @dataclass(frozen=True)
 class Found:
     """A resource as it exists in AWS.
 
-    `properties` can be compared with the properties of `Wanted`. References read `attributes`. An adopted resource does not belong to the
-    cluster: other resources may refer to it, but the plan never changes or deletes it.
+    `properties` can be compared with the properties of `Wanted`. `attributes` contains the values to which references of other resources
+    refer. An adopted resource does not belong to the cluster: other resources may refer to it, but the plan never changes or deletes it.
     """
 
     address: Address

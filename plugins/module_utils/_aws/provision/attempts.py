@@ -71,7 +71,7 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 
 
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
-    """Return the reason for refusing the run if it leaves outdated nodes and the options do not allow them.
+    """If the run leaves outdated nodes although the options do not allow them, return the reason for refusing the run.
 
     Otherwise, return an empty string.
     """

@@ -23,7 +23,7 @@ BILLED = {
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-"""The names of the resource kinds that cost money as long as they exist, even if no node uses them."""
+"""The names of resources that cost money even while no node uses them, keyed by resource kind."""
 
 
 def register(*components: Component) -> None:

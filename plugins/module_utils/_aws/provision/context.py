@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 @dataclass
 class Run:
-    """One run of a module, with the request, the resources that existed at the start, and the applied changes."""
+    """One run of a module: its request, the resources that existed at the start, and the applied changes."""
 
     module: AnsibleAWSModule
     components: Sequence[Component]
@@ -37,7 +37,7 @@ class Run:
 
 
 def make_run(module: AnsibleAWSModule, components: Sequence[Component], validators: Sequence[Validator]) -> Run:
-    """Return the run of a module that provisions `components` and adds its own `validators`.
+    """Return a run that provisions `components`. `validators` contains the validators of components that only this module manages.
 
     Raises ClusterError for an invalid cluster name.
     """

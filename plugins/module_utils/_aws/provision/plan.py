@@ -92,7 +92,7 @@ def _keeps(run: Run, item: Found) -> bool:
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
     """Raise ClusterError if resources refer to resources that do not exist.
 
-    In check mode, raise no error, because other modules only predict the resources that they would create.
+    In check mode, raise no error, because the modules that create these resources only predict them.
     """
     known = {item.address for item in wanted} | {item.address for item in found}
     missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})

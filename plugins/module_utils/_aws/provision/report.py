@@ -161,7 +161,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> str:
-    """Return a difference between nodes and definition as part of a sentence. Only short values of simple types are included."""
+    """Return a phrase that describes a difference between the nodes and the definition. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
     return f"{name} is {after!r}, but the nodes have {before!r}" if simple else name
 
@@ -173,7 +173,7 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences about the costs that continue after an incomplete run, with advice, or an empty string if there are none."""
+    """Return sentences about costs that continue after an incomplete run, including advice. Return an empty string if there are none."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if run.request.present and costs else ""
 
@@ -184,7 +184,7 @@ def _deletion(run: Run) -> str:
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about groups that launch nodes even after the run has ended, or an empty string if there are none."""
+    """Return a sentence about Auto Scaling groups that launch nodes even after the run has ended, or an empty string if there are none."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
     return f" AWS continues to launch nodes in {' and '.join(names)}, and these nodes cost money." if names else ""

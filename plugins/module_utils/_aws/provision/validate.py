@@ -54,8 +54,8 @@ def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
 def _changes_launch_template(request: Request, found: Sequence[Found]) -> bool:
     """Return True if the definition of new nodes has changed or cannot be determined.
 
-    If the definition has changed, the resources that new nodes need must exist even if the run does not launch nodes, because AWS performs
-    a test launch with the changed template.
+    If the definition has changed, the resources that new nodes need must exist even if the run does not launch nodes. AWS then performs a
+    test launch with the changed template.
     """
     try:
         wanted = [*NODE_GROUP.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)]

@@ -194,7 +194,7 @@ def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> No
 
 
 def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Delete the private key, unless nodes that a different service launched use the key. Exit the module."""
+    """Delete the private key unless it is used by nodes that a different service launched. Exit the module."""
     nodes = nodes_of_others(cloud, module.params["node_service"])
     if nodes:
         module.warn(
@@ -211,9 +211,9 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
-    """Return the IDs of the cluster's live instances that other services launched. Tags that AWS sets identify these instances.
+    """Return the IDs of the cluster's live instances that other services launched.
 
-    An EC2 cluster and an EMR cluster with the same name use the same authority.
+    These instances are identified by tags that AWS sets. An EC2 cluster and an EMR cluster with the same name use the same authority.
     """
     states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
     of_emr = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cloud.cluster]}, {"Name": "tag-key", "Values": [JOB_FLOW_TAG]}]

@@ -53,7 +53,7 @@ def alias(cluster: str) -> str:
 
 
 def description(cluster: str) -> str:
-    """Return the description that identifies a KMS key as created by the collection for this cluster."""
+    """Return the description by which a run recognizes the KMS key that the collection created for this cluster."""
     return f"SSH certificate authority of the training cluster {cluster}"
 
 
@@ -203,7 +203,7 @@ def create(cloud: AwsClient) -> str:
 def _discard(cloud: AwsClient, arn: str) -> str:
     """Schedule the deletion of a key without an alias, because no later run would find it.
 
-    Return a message that tells the user what happened.
+    Return a message that tells the user whether the deletion was scheduled.
     """
     try:
         _schedule_deletion(cloud, arn)

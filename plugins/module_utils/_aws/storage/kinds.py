@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All kinds of storage that nodes can mount, with their tags and options, in the order in which nodes mount them. Performs no I/O.
+"""The tags and options of all kinds of storage that nodes can mount, in the order in which nodes mount the storage. Performs no I/O.
 
 The components that provision storage are in `registry.py`.
 """
@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
 
 KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
-"""The tags of each kind. A node mounts a kind of storage if the node has the first tag of that kind."""
+"""The tags of each kind of storage. A node mounts a kind of storage if the node has the first tag of that kind."""
 TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 MODULES = (efs_options.MODULE, lustre_options.MODULE)

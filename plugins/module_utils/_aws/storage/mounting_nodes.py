@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds nodes by the tags that show which file system they mount."""
+"""Finds nodes by the tags that show which file system each node mounts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The components and validators of all kinds of storage, in the order in which nodes mount them."""
+"""The components and validators of all kinds of storage, in the order in which nodes mount the storage."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ def _any(_text: str) -> None:
 
 
 class StorageTag(NamedTuple):
-    """One property of a mount, whose value is stored in a tag on the nodes and their group.
+    """One property of a mount. A tag on the nodes and their group contains the property's value.
 
-    `argument` is the argument of the module `shared_storage` for this property. `variable` is the inventory variable, if there is one.
-    `check` raises ValueError for an invalid value. `values` maps tag values to property values. Tag values without a property value are
-    ignored.
+    `argument` is the name of the corresponding argument of the module `shared_storage`. `variable` is the name of the corresponding
+    inventory variable, if there is one. `check` raises ValueError for an invalid value. `values` maps tag values to property values. Tag
+    values without a property value are ignored.
     """
 
     key: str

@@ -67,7 +67,10 @@ def families(name: str, market: str) -> tuple[str, ...]:
 
 
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
-    """Return the vCPU quota of an instance type. The longest matching prefix applies, so that `trn1` counts as Trn and not as T."""
+    """Return the vCPU quota of an instance type.
+
+    The longest matching prefix determines the quota. For example, the quota for Trn, and not the quota for T, applies to `trn1`.
+    """
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
 
@@ -131,7 +134,7 @@ class QuotaValidator(Validator):
         raise NotImplementedError
 
     def _exceeded(self, cloud: AwsClient, code: str, used: int, needed: int) -> str | None:
-        """Return the usage of the quota as part of a sentence, or None if the quota is sufficient."""
+        """Return a clause that describes the usage of the quota, or None if the quota is sufficient."""
         quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
         if not quota or used + needed <= quota.value:
             return None

@@ -360,7 +360,10 @@ class InterfaceEndpoints(Validator):
 
     @staticmethod
     def _taken(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        """Check for existing endpoints. A VPC can have only one endpoint with private DNS names for each service."""
+        """Check that the VPC has no other endpoints for the requested services.
+
+        A VPC can have only one endpoint with private DNS names for each service.
+        """
         if not request.options["vpc_id"]:
             return
         own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
@@ -462,7 +465,7 @@ def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
 
 
 def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
-    """Return how many of the addresses that `_demand` counts are already in use by the cluster."""
+    """Return how many of the addresses counted by `_demand` are already in use by the cluster."""
     node = _addresses_of_a_node(request)
     nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
     kinds = [item.address.kind for item in found]

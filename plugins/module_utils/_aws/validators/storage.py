@@ -43,7 +43,7 @@ class SharedStorage(Validator):
 
 
 def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
-    """Check the mount points of all options except `mount_point`, which the `nodes` validator checks."""
+    """Check the mount points that the options set, except `mount_point`. Another validator checks that option."""
     for mount in mounts:
         try:
             if mount.option != MOUNT_POINT:
@@ -68,7 +68,7 @@ def _check_directory_of_jobs(request: Request, shared: Sequence[Mount]) -> Itera
 
 
 def _switches() -> str:
-    """Return the settings that give a cluster shared storage, for messages."""
+    """Return the settings that give a cluster shared storage, as text for messages."""
     return " or ".join(f"{option}: true" for option in kinds.SWITCHES)
 
 
@@ -128,7 +128,7 @@ class StoragePorts(Validator):
 
 
 def _private_cidrs(found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the private subnets, in which nodes run."""
+    """Return the address ranges of the nodes' private subnets."""
     subnets = [item for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 

@@ -29,7 +29,10 @@ class Background:
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Start the work in a separate process unless it is already running. Store `attempt` for later calls of `attempt()`."""
+        """Start the work in a separate process unless it is already running.
+
+        Store `attempt`, so that later calls to `attempt()` return it.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:
@@ -49,7 +52,7 @@ class Background:
         return _read(os.path.join(self._folder, "attempt.json"))
 
     def state(self) -> dict[str, Any]:
-        """Return the progress that the work has written, or an empty dictionary if there is none."""
+        """Return the recorded progress of the work, or an empty dictionary if there is none."""
         return _read(self.progress) or {}
 
     def seconds(self) -> int:

@@ -92,7 +92,7 @@ def copy(access: Access, source: str, target: str, report: Report, *options: str
 
 
 def completed_bytes(text: str) -> tuple[int, int] | None:
-    """Return the number of bytes moved and the total from a progress line of the AWS CLI, or None for any other line."""
+    """For a progress line of the AWS CLI, return the number of bytes moved and the total number. For any other line, return None."""
     found = COMPLETED.search(text)
     if not found:
         return None

@@ -108,7 +108,7 @@ def all_sources(spec: Mapping[str, Any]) -> Source:
 
 
 def parts_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return, for each of several sources, the source's own options combined with the options of the data set."""
+    """Return the options of each source: the source's own options combined with the options of the data set."""
     return [{**spec, **each} for each in spec["sources"]]
 
 
@@ -193,9 +193,9 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return a sorted list of (path, size, ETag) tuples for the objects of a source, and whether the source is a single object.
 
-    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`, with one JSON list per object. If the source's
-    own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder. Keys
-    outside the folder do not belong to the source, even if they begin with the source's key.
+    `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`. It contains one JSON list for each object. If the
+    source's own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder.
+    Keys outside the folder do not belong to the source, even if they begin with the source's key.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []

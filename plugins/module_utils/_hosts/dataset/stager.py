@@ -92,19 +92,17 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """The path of a marker file, which exists once everything has been downloaded and checked."""
+        """The path of the marker file that exists once everything has been downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property
     def prepared(self) -> str:
-        """The path of a marker file, which exists once this source has been unpacked (only for a data set with several sources)."""
+        """The path of the marker file that exists once this source has been unpacked (only for a data set with several sources)."""
         return os.path.join(self.partial, "prepared")
 
     @property
     def added(self) -> str:
-        """The path of a marker file, which exists once this source has been added to the data set (only for a data set with several
-        sources).
-        """
+        """The path of the marker file that exists once this source has been added to the data set (only if there are several sources)."""
         return os.path.join(self.partial, "added")
 
     @property
@@ -421,7 +419,7 @@ def _compare(plan: Plan, where: Places) -> None:
 
 
 def walk(folder: str) -> list[File]:
-    """Return the paths and sizes of the files below a folder, sorted by path, without the files that describe a data set."""
+    """Return the paths and sizes of the files below a folder, sorted by path, excluding the files that describe a data set."""
     found = []
     for parent, folders, names in os.walk(folder):
         if parent == folder:

@@ -68,9 +68,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
     if code:
         raise DataError(f"dataset_source: {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
-        raise DataError(
-            f"dataset_source {source.shown}: the file has {size} bytes, but {_size(path)} were downloaded. Run the playbook again."
-        )
+        raise DataError(f"dataset_source: {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run the playbook again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
@@ -107,7 +105,7 @@ def digest(path: str, algorithm: str) -> str:
 
 
 def unpack(archive: str, folder: str, shown: str) -> None:
-    """Unpack an archive into a new folder, which replaces any existing one, and check the contents. Raises DataError or OSError.
+    """Unpack an archive into a new folder that replaces any existing one, and check the contents. Raises DataError or OSError.
 
     `shown` is the name of the archive in messages. The unpacked files are neither setuid nor setgid, and links stay inside the folder.
     If the archive is rejected, the folder is deleted.

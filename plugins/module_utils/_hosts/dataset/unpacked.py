@@ -82,7 +82,10 @@ def drop_description(folder: str) -> None:
 
 
 def make_folder(root: str, path: str) -> str:
-    """Create a folder of a data set and its missing parents, and return its path. Follows no links. Raises DataError or OSError."""
+    """Create a folder of a data set, including missing parents, and return the folder's path.
+
+    Follows no links. Raises DataError or OSError.
+    """
     parts, found = path.split("/") if path else [], root
     for count in range(len(parts) + 1):
         found = os.path.join(root, *parts[:count])

@@ -48,7 +48,7 @@ def read_key(path: str = PATH) -> bytes | None:
 
 
 def digest(key: bytes | None) -> str:
-    """Return a digest that identifies a key, as twelve hexadecimal digits, or an empty string if there is no key."""
+    """Return twelve hexadecimal digits that identify a key, or an empty string if there is no key."""
     return hashlib.sha256(key).hexdigest()[:12] if key else ""
 
 

@@ -51,7 +51,7 @@ class Check:
     """One row of the table of health checks.
 
     `read(node)` reads the state of the host, and `decide(state, node)` returns the problems in this state without reading anything else.
-    Checks with the same `read` share one reading. A check that only the controller can decide has no `read`.
+    Checks with the same `read` share one reading. A check without `read` runs on the controller.
     """
 
     name: str

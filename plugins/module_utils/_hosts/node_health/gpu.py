@@ -81,7 +81,7 @@ class Gpus(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The number of active NVLinks and the total number of NVLinks of a GPU."""
+    """The NVLinks of a GPU: the number of active links and the total number."""
 
     gpu: str
     active: int
@@ -186,11 +186,11 @@ def _errors(gpu: Gpu) -> list[Problem]:
     conditions = [
         (gpu.remap_failed, REPLACE, "a memory row could not be remapped."),
         (gpu.threshold_exceeded, REPLACE, "the number of uncorrectable SRAM errors exceeds NVIDIA's threshold."),
-        (gpu.uncorrectable > 0, REBOOT, f"{gpu.uncorrectable} uncorrectable memory errors since the driver was loaded."),
+        (gpu.uncorrectable > 0, REBOOT, f"has had {gpu.uncorrectable} uncorrectable memory errors since the driver was loaded."),
         (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
         (gpu.recovery in RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
-        (bool(gpu.fabric_error), REBOOT, f"not connected to the NVLink fabric: {gpu.fabric_error}. Check nvidia-fabricmanager."),
+        (bool(gpu.fabric_error), REBOOT, f"is not connected to the NVLink fabric: {gpu.fabric_error}. Check nvidia-fabricmanager."),
     ]
     return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
 

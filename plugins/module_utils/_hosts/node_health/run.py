@@ -140,7 +140,7 @@ def _wait(readings: Sequence[_Reading]) -> None:
 
 
 def _read_and_exit(checks: Sequence[Check], node: Node, writer: int) -> NoReturn:
-    """Read the state of the host, write the problems that each check finds to the pipe, and exit."""
+    """Read the state of the host, write the problems from each check to the pipe, and exit."""
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)

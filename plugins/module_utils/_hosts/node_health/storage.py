@@ -85,7 +85,7 @@ def read_of_peer(place: Place, node: Node) -> str:
     return (
         ""
         if found == f"{node.peer}\n"
-        else f"the file that worker {node.peer} has written has different contents on this node. Check the storage."
+        else f"the file that worker {node.peer} wrote has different contents on this node. Check the storage."
     )
 
 
@@ -100,5 +100,5 @@ def _remove(path: str) -> None:
 
 
 def decide(place: Place, problem: str, _node: Node) -> list[Problem]:
-    """Return the problem that `write` or `read_of_peer` has returned."""
+    """Return a problem if `write` or `read_of_peer` has described one."""
     return [(RESTART, f"{place.path}: {problem}")] if problem else []

@@ -3,12 +3,12 @@
 
 """Xid errors from NVIDIA's driver in the kernel log, and what NVIDIA recommends for each of them.
 
-Source: NVIDIA's Xid catalog (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), column "Immediate Action":
-
-- `RESTART_APP`: `restart` while the process that the message names is running, and `monitor` after it has ended.
-- `RESET_GPU`, `RESTART_VM` and the workflows of Xid 48 and 74: `reboot`, which also resets the GPU.
-- `RESTART_BM` (Xid 79), and a memory row that cannot be remapped (Xid 64): `replace`. After a reboot, an instance has the same hardware.
-- `IGNORE`, codes that the catalog does not use, and unknown codes: `monitor`.
+The severities are based on the column "Immediate Action" in NVIDIA's Xid catalog
+(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html). `RESTART_APP` corresponds to `restart` while the process that the
+message names is running, and to `monitor` after it has ended. `RESET_GPU`, `RESTART_VM` and the workflows of Xid 48 and 74 correspond to
+`reboot`, which also resets the GPU. `RESTART_BM` (Xid 79), and a memory row that cannot be remapped (Xid 64), correspond to `replace`,
+because a reboot does not change an instance's hardware. `IGNORE`, codes that the catalog does not use, and unknown codes correspond to
+`monitor`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,10 @@ def severity_of(event: Event) -> str:
 
 
 def decide(events: list[Event], _node: Node) -> list[Problem]:
-    """Return a problem for each device and code, worst first, with the number of events. The last event determines the severity."""
+    """Return one problem for each combination of device and code, worst first.
+
+    If there are several events, the problem states their number. The last event determines the severity.
+    """
     last: dict[tuple[str, int], Event] = {}
     counts: dict[tuple[str, int], int] = {}
     for event in events:

@@ -31,7 +31,7 @@ OPTIONS = (
         (
             "Whether the nodes share an EFS file system.",
             "With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and are stored in"
-            " O(mount_point) on the master's own disk. They are lost when the master is terminated.",
+            " O(mount_point) on the master's own disk. The jobs are lost when the master is terminated.",
         ),
     ),
     Option(

@@ -63,12 +63,11 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     """Return the cluster's own or adopted file system, the mount targets that the cluster uses, and its leftover mount targets.
 
     Mount targets have no tags, so mount targets with the cluster's own security group belong to the cluster. If the file system is the
-    cluster's own, mount targets with an adopted security group also belong to the cluster. The file system has these attributes:
+    cluster's own, mount targets with an adopted security group also belong to the cluster.
 
-    - `address`: the address that hosts use instead of the DNS name, or an empty string
-    - `vpc`: the VPC of the mount targets, or None if there are none
-    - `addresses`: the addresses of the mount targets, by zone
-    - `one_zone`: the zone of a One Zone file system, or None
+    The file system has four attributes. `address` is the address that hosts use instead of the DNS name, or an empty string. `vpc` is the
+    VPC of the mount targets, or None if there are none. `addresses` maps zones to the addresses of the mount targets. `one_zone` is the
+    zone of a One Zone file system, and None for other file systems.
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -187,7 +186,10 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, or an empty list if there is none. A policy whose `Id` is not `POLICY_ID` counts as adopted."""
+    """Return the policy of a file system, or an empty list if there is none.
+
+    A policy whose `Id` is not `POLICY_ID` is treated as adopted.
+    """
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:

@@ -13,7 +13,7 @@ FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that c
 FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount the file system with TLS. The value is a key of `TLS`
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
 TLS = {"true": True, "false": False, "preferred": None}
-"""Maps the value of the tag to the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS."""
+"""Maps tag values to values of the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS."""
 
 TAGS = (
     StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),
@@ -24,5 +24,5 @@ TAGS = (
 
 
 def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """Return the value of the tag for a value of the option `encrypt_in_transit`."""
+    """Return the tag value that represents a value of the option `encrypt_in_transit`."""
     return next(text for text, option in TLS.items() if option is encrypt_in_transit)

@@ -115,7 +115,7 @@ class LustreGroups(Validator):
 
 
 def _check_ports(group: Found, name: str, peers: AbstractSet[str], who: str, ranges: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each direction in which the security group blocks Lustre.
+    """Yield a message for each direction in which the security group blocks Lustre traffic.
 
     Lustre servers and clients open connections to each other.
     """
