@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
-    """Return a file descriptor for the terminal if Ansible alone uses it, otherwise None (for example, in a service or a pipe to `less`)."""
+    """Return a file descriptor for the terminal if only Ansible uses it, otherwise None (for example, with a pipe to `less`)."""
     try:
         descriptor = sys.stdin.fileno()
         if sys.stdout.isatty() and os.getpgrp() == os.tcgetpgrp(descriptor):
