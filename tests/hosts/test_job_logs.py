@@ -70,7 +70,7 @@ class Terminal:
             self.output += data.decode("utf-8", "replace")
 
     def read(self, text, typing=""):
-        """Wait until a text appears, and discard the output up to the end of the text.
+        """Wait until the given text appears, and discard the output up to the end of the text.
 
         Until the text appears, type `typing` every 5 s, because Ansible discards input that arrives right after its prompt.
         """

@@ -1,4 +1,4 @@
-"""Tools for watching a job and its results: TensorBoard through a tunnel, and the report."""
+"""Tests of access to TensorBoard through a tunnel, and of the report on a job."""
 
 from __future__ import annotations
 

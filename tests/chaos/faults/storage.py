@@ -55,7 +55,7 @@ def forbid(job):
 def small_disk(path, megabytes):
     """Mount a file system of this size at a path.
 
-    The file system is stored in a file next to the path. Yield False on a machine without loop devices.
+    A file beside `path` contains the file system. Yield False on a machine without loop devices.
     """
     image = path.with_name(f"{path.name}.image")
     path.mkdir(parents=True)

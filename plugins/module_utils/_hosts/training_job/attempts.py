@@ -3,7 +3,8 @@
 
 """What a supervisor does between two attempts.
 
-A supervisor finds out why an attempt failed, ends the remaining processes, and decides what follows or waits for the decision.
+A supervisor finds out why an attempt failed, and ends the remaining processes. It then decides what follows, or waits for the decision of
+another supervisor.
 
 The supervisors decide without the controller. The supervisor of the first process that responds decides for all supervisors, so a job
 survives the loss of any host.

@@ -390,7 +390,7 @@ class Terminal:
         self._terminal, self.output = ours, ""
 
     def read(self, until=None):
-        """Read until a text appears or the output ends."""
+        """Read until the given text appears or the output ends."""
         deadline = time.monotonic() + 300
         while until is None or until not in self.output:
             assert time.monotonic() < deadline, self.output

@@ -1,4 +1,4 @@
-"""Starts and stops the hosts of instances in the background, and tracks their state."""
+"""Starts and stops the hosts that stand in for EC2 instances in the background, and tracks their state."""
 
 from __future__ import annotations
 
