@@ -35,7 +35,10 @@ class HostSpec:
 
 
 class HostInterface(Protocol):
-    """Starts and stops the hosts that stand in for EC2 instances. Several threads call the methods, but never while they hold the lock of the AWS API."""
+    """Starts and stops the hosts that stand in for EC2 instances.
+
+    Several threads call the methods, but never while they hold the lock of the AWS API.
+    """
 
     def start(self, spec: HostSpec) -> None:
         """Create the host, or start the existing one. Raises `RuntimeError`."""
