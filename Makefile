@@ -72,9 +72,9 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# Most of these tests wait for hosts and for the simulated AWS, so four targets in parallel, the longest of which run two test files at a
-# time, keep two cores busy. The longest targets start first.
-TESTS := hosts integration security end-to-end local-cloud sanity lint units chaos-short
+# Most of these tests wait for hosts and for the simulated AWS, so four targets in parallel, two of which run two test files at a time, keep
+# two cores busy. The longest targets start first. The last ones, sanity and lint, do not wait.
+TESTS := hosts integration security end-to-end local-cloud units chaos-short sanity lint
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
