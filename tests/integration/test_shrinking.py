@@ -183,7 +183,7 @@ def test_destroy_asks_on_a_terminal(cloud, run, definition, name, command, repos
     status, words = on_terminal(command("destroy"), cloud, repository, "no")
     assert status == 2, words
     assert f"running nodes {name}-master, {name}-worker2, {name}-worker3" in words
-    assert "\r\n- Auto Scaling group workers\r\n" in words
+    assert "- auto scaling group workers" in words
     assert f"to keep {file_system}, with all data" in words
     assert f"Delete cluster {name}? Type yes" in words
     assert "Nothing was changed because the answer was 'no'" in words
@@ -191,7 +191,7 @@ def test_destroy_asks_on_a_terminal(cloud, run, definition, name, command, repos
     status, words = on_terminal(command("destroy", deeplearning_delete_data=True), cloud, repository, "yes")
     assert status == 0, words
     assert f"Delete cluster {name}, with all its data? Type yes" in words
-    assert "- EFS file system main" in words
+    assert "- file system main" in words
     assert numbers(cloud, name) == {}
 
 
