@@ -27,8 +27,6 @@ NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
-# Runs two test files at a time. Each test file has its own account and hosts.
-PYTEST_TWO := time pytest -m "not exhaustive and not frameworks" --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
 export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
 
 # Recipes, and the programs that they start, use the tools of the virtual environment.
@@ -72,14 +70,14 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# Most of these tests wait for hosts and for the simulated AWS, so four targets in parallel, two of which run two test files at a time, keep
-# two cores busy. The longest targets start first. The last ones, sanity and lint, do not wait.
-TESTS := hosts integration security end-to-end local-cloud units chaos-short sanity lint
+# Most of these targets wait for hosts and for the simulated AWS, so five targets in parallel keep two cores busy. The longest ones start
+# first.
+TESTS := hosts integration security end-to-end local-cloud sanity lint units chaos-short
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
 test: test-setup ## Run, in parallel, all checks that must pass before a change is merged, and show the output of each check in one piece
-	$(MAKE) --jobs=4 --output-sync=target --keep-going $(TESTS)
+	$(MAKE) --jobs=5 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
@@ -120,7 +118,7 @@ units: test-setup ## Test individual functions
 
 .PHONY: integration
 integration: test-setup ## Test modules and inventory against the local cloud's API
-	$(PYTEST_TWO) tests/integration
+	$(PYTEST) tests/integration
 
 .PHONY: local-cloud
 local-cloud: test-setup ## Test the local cloud: its API and its hosts
@@ -132,7 +130,7 @@ security: test-setup ## Simulate attacks by hostile nodes, neighbors and operato
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
-	$(PYTEST_TWO) tests/hosts
+	$(PYTEST) tests/hosts
 
 # CHAOS is the number of jobs, and SEED is the random seed for the schedule. By default, the time limits have slack for busy machines. On an
 # otherwise idle machine, CHAOS_ARGS="--slack 1" removes this slack.
