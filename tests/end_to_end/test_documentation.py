@@ -186,10 +186,6 @@ def order(page: str) -> tuple[bool, bool, str]:
     return page != "README.md", page == "docs/changes.md", page
 
 
-def test_the_template_of_a_project_is_that_of_the_readme() -> None:
-    assert (REPOSITORY / "examples" / "project" / "ansible.cfg").read_text() == shown("README.md", "ansible.cfg")
-
-
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks()}, key=order))
 def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) -> None:
     terminal = replace(project(page))
