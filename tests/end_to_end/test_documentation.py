@@ -35,6 +35,7 @@ ELSEWHERE = {
     "make chaos": "it takes an hour: tests/chaos/test_chaos.py runs a part of it",
     "make shell": "test_the_commands_for_newcomers types the lines that follow it",
     "make train": "test_the_commands_for_newcomers runs it, and those of examples need frameworks: tests/hosts/launchers",
+    "training_job_queue=yarn": "it needs YARN: tests/hosts/test_yarn.py",
     "pip install": "tests/integration/test_collection_install.py installs the collection without its requirements",
     "fi_info": "it needs Elastic Fabric Adapters",
     "cifar10_mxnet": "it needs MXNet: tests/hosts/launchers/test_mxnet.py",
