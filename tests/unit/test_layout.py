@@ -1,11 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are."""
+"""Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are. Also: shared texts agree."""
 
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -133,3 +134,9 @@ def test_no_test_imports_from_a_test():
         if name.startswith("test_")
     ]
     assert importers == []
+
+
+def test_the_template_of_a_project_has_the_settings_of_the_readme():
+    shown = re.search(r"^`ansible\.cfg`.*?^```\w+\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert shown
+    assert (REPOSITORY / "examples" / "project" / "ansible.cfg").read_text() == shown[1]
