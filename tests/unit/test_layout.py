@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are. Also: shared texts agree."""
+"""Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are.
+
+The last test compares the template of a project with the README.
+"""
 
 from __future__ import annotations
 

@@ -28,17 +28,34 @@ def shown(monkeypatch):
     return lines
 
 
-@pytest.mark.parametrize(
-    ("has_terminal", "hint"),
-    [(True, "press Ctrl-C to end this run; the job continues"), (False, "the job continues if Ansible is interrupted")],
-)
-def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch, shown, has_terminal, hint):
+def listen(monkeypatch, has_terminal):
+    """Replace the keyboard, and return a list to which the function that Ctrl-C calls is added."""
     keys = []
 
     @contextlib.contextmanager
     def interrupts(notice):
         keys.append(notice)
         yield has_terminal
+
+    monkeypatch.setattr(training_job_logs, "interrupts", interrupts)
+    return keys
+
+
+def make_action():
+    """Return the action for a job whose logs are followed. Its results come from `_execute_module`."""
+    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs", "follow": True}, check_mode=False, async_val=0)
+    action = training_job_logs.ActionModule(task, *[MagicMock()] * 5)
+    action._execute_module = MagicMock()
+    return action
+
+
+@pytest.mark.parametrize(
+    ("has_terminal", "hint"),
+    [(True, "press Ctrl-C to end this run; the job continues"), (False, "the job continues if Ansible is interrupted")],
+)
+def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch, shown, has_terminal, hint):
+    keys = listen(monkeypatch, has_terminal)
+    action = make_action()
 
     def poll(*_arguments, **_options):
         state = "running"
@@ -49,10 +66,7 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
             state = "succeeded"
         return {"jobs": [{**JOB, "state": state, "lines": [f"digits {state}"], "progress": [], "progress_offset": 0}]}
 
-    monkeypatch.setattr(training_job_logs, "interrupts", interrupts)
-    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs", "follow": True}, check_mode=False, async_val=0)
-    action = training_job_logs.ActionModule(task, *[MagicMock()] * 5)
-    action._execute_module = MagicMock(side_effect=poll)
+    action._execute_module.side_effect = poll
     result = action.run(task_vars={})
     assert result["job"]["state"] == "running"
     assert not result.get("failed")
@@ -68,12 +82,8 @@ def test_ctrl_c_also_works_while_the_host_does_not_respond(monkeypatch, shown, h
     """If the job's status is unknown, only the second Ctrl-C ends the run, because it interrupts Ansible."""
     sent = []
     monkeypatch.setattr(training_job_logs.os, "kill", lambda process, number: sent.append((process, number)))
-    keys = []
-
-    @contextlib.contextmanager
-    def interrupts(notice):
-        keys.append(notice)
-        yield True
+    keys = listen(monkeypatch, True)
+    action = make_action()
 
     def poll(*_arguments, **_options):
         calls = action._execute_module.call_count
@@ -84,10 +94,7 @@ def test_ctrl_c_also_works_while_the_host_does_not_respond(monkeypatch, shown, h
             raise KeyboardInterrupt
         raise AnsibleConnectionFailure("no route to host")
 
-    monkeypatch.setattr(training_job_logs, "interrupts", interrupts)
-    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs", "follow": True}, check_mode=False, async_val=0)
-    action = training_job_logs.ActionModule(task, *[MagicMock()] * 5)
-    action._execute_module = MagicMock(side_effect=poll)
+    action._execute_module.side_effect = poll
     if has_answered:
         assert action.run(task_vars={})["job"]["state"] == "running"
         assert sent == []
