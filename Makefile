@@ -165,7 +165,7 @@ newest: test-setup ## Run unit and API tests with the newest ansible-core, 2.21,
 
 .PHONY: frameworks
 frameworks: test-setup ## Test every launcher with its real framework, including failures of its jobs
-	time pytest -m frameworks $(PYTEST_ARGS) tests/hosts
+	time pytest -m frameworks $(PYTEST_ARGS) tests/hosts tests/end_to_end
 
 .PHONY: molecule
 molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify

@@ -136,9 +136,11 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
+def lab(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("emr")
-    with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli", "mxnet"]) as cloud:
+    with_frameworks = any(item.get_closest_marker("frameworks") for item in request.session.items)
+    environments = ["aws-cli", "mxnet"] if with_frameworks else ["aws-cli"]
+    with unused_range() as network, LocalCloud(folder / "home", environments=environments) as cloud:
         yield Lab(cloud, network, folder)
 
 
@@ -232,6 +234,7 @@ def test_the_end_of_the_cluster(lab, trained):
 
 @pytest.mark.exhaustive
 def test_what_a_failed_bootstrap_action_printed_is_in_the_message(lab):
+    lab.play("emr", deeplearning_state="absent")
     lab.s3.put_object(Bucket=BUCKET, Key="failing.sh", Body=b"#!/bin/sh\necho the disk is full >&2\nexit 3\n")
     failed = lab.play("emr", status=2, deeplearning_emr_bootstrap_actions=[{"path": f"s3://{BUCKET}/failing.sh"}])
     message = " ".join(failed.split())
