@@ -26,8 +26,8 @@ class ActionModule(NormalAction):
         own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
         errors = [finding.message for finding in own if finding.level is Level.ERROR]
-        for finding in own:
-            if finding.level is Level.WARNING and not errors and not result.get("failed"):
+        if not errors and not result.get("failed"):
+            for finding in own:
                 Display().warning(finding.message)
         findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
         result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)

@@ -123,15 +123,20 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
     if kind == JOB:
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
-        found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
-        found += [Finding(kind, Level.ERROR, message) for message in host_errors(controller, variables)]
-        found += [Finding(kind, Level.ERROR, message) for message in spare_errors(controller)]
-        found += [Finding(kind, Level.ERROR, message) for message in own_disk_errors(controller)]
-        if nodes is not None:
-            found += [Finding(kind, Level.ERROR, message) for message in permission_errors(nodes, controller)]
-            found += [Finding(kind, Level.ERROR, message) for message in image_errors(nodes, controller)]
+        found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def _errors_of_job_run(controller: NodeVariables, nodes: NodeVariables | None, variables: Mapping[str, Any]) -> Iterator[str]:
+    """Return error messages about a run that provisions the cluster of a job. `nodes` is None if the nodes' variables are not known."""
+    yield from then_errors(controller)
+    yield from host_errors(controller, variables)
+    yield from spare_errors(controller)
+    yield from own_disk_errors(controller)
+    if nodes is not None:
+        yield from permission_errors(nodes, controller)
+        yield from image_errors(nodes, controller)
 
 
 def definition_errors(controller: NodeVariables) -> Iterator[str]:
@@ -305,12 +310,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         if options.get(option) and are_known(options, option):
             yield from refusal(prefix, partial(records.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
-        launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
-        wrong = refusal(prefix, lambda: find_launcher(launcher))
-        yield from wrong
-        if not wrong and are_known(options, "environment_by_task"):
-            environments = options.get("environment_by_task", {})
-            yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))
+        yield from _launcher_errors(prefix, options)
     if are_known(options, "queue", "host_count", "spares"):
         counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
         yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts))
@@ -318,6 +318,15 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
         yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
+
+
+def _launcher_errors(prefix: str, options: Mapping[str, Any]) -> Iterator[str]:
+    launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
+    wrong = refusal(prefix, lambda: find_launcher(launcher))
+    yield from wrong
+    if not wrong and are_known(options, "environment_by_task"):
+        environments = options.get("environment_by_task", {})
+        yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))
 
 
 def setup_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:

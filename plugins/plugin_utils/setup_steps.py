@@ -102,14 +102,9 @@ def _read_step(number: int, value: Any, bases: Sequence[str]) -> tuple[dict[str,
     """Return a step and error messages. The step is incomplete if there are error messages."""
     if not isinstance(value, Mapping):
         return {}, [f"the value is not a dictionary. Use a dictionary with one of {_listed(KINDS)}."]
-    errors = [f"unknown key '{clean_line(str(key))}'.{_suggestion(str(key))}" for key in value if key not in ALL_KEYS]
-    kinds = [kind for kind in KINDS if value.get(kind) is not None]
-    if len(kinds) != 1:
-        has = f"has both {kinds[0]} and {kinds[1]}" if kinds else f"has none of {_listed(KINDS)}"
-        return {}, [*errors, f"{has}. Specify one of them."]
-    kind = kinds[0]
-    others = [key for key in ALL_KEYS if key in value and key not in (kind, *COMMON, *KEYS[kind]) and key not in KINDS]
-    errors += [f"{key}: cannot be combined with {kind}. Remove it." for key in others]
+    kind, errors = _kind_of_step(value)
+    if kind is None:
+        return {}, errors
     step: dict[str, Any] = {"number": number, "kind": kind}
     readers: dict[str, Callable[[], Mapping[str, Any]]] = {
         "name": lambda: {"name": _name(value, kind)},
@@ -131,6 +126,17 @@ def _read_step(number: int, value: Any, bases: Sequence[str]) -> tuple[dict[str,
     if twice:
         return {}, [f"secrets: {twice[0]!r} is also in environment. Remove one of the two."]
     return _completed(step), []
+
+
+def _kind_of_step(value: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """Return the kind of a step, or None if it is not known, and error messages about the step's keys."""
+    errors = [f"unknown key '{clean_line(str(key))}'.{_suggestion(str(key))}" for key in value if key not in ALL_KEYS]
+    kinds = [kind for kind in KINDS if value.get(kind) is not None]
+    if len(kinds) != 1:
+        has = f"has both {kinds[0]} and {kinds[1]}" if kinds else f"has none of {_listed(KINDS)}"
+        return None, [*errors, f"{has}. Specify one of them."]
+    others = [key for key in ALL_KEYS if key in value and key not in (kinds[0], *COMMON, *KEYS[kinds[0]]) and key not in KINDS]
+    return kinds[0], errors + [f"{key}: cannot be combined with {kinds[0]}. Remove it." for key in others]
 
 
 def _completed(step: dict[str, Any]) -> dict[str, Any]:

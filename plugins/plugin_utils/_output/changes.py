@@ -94,17 +94,27 @@ def _kind(kind: str, count: int = 1) -> str:
 
 
 def _description(change: Change, properties: bool) -> str:
-    before, after = change.get("before") or {}, change.get("after") or {}
     parts: list[str] = []
     if change["action"] == UPDATE:
-        parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
-        gone = _terminated(change)
-        parts += [f"terminates {'node' if len(gone) == 1 else 'nodes'} {_value(gone)}"] if gone else []
+        parts = _update(change)
     elif change["action"] == CREATE and properties:
-        told = {name: _rules(value) if name in RULES and value else value for name, value in after.items() if name not in UNINTERESTING}
-        parts = [f"{name} {_value(value)}" for name, value in told.items() if _tells(value)]
+        parts = _properties(change.get("after") or {})
     what = f"{_kind(str(change['kind']))} {change['key']}"
     return clean_line(f"{what}: {', '.join(parts)}" if parts else what)
+
+
+def _update(change: Change) -> list[str]:
+    """Return how the properties of an existing resource change."""
+    before, after = change.get("before") or {}, change.get("after") or {}
+    parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
+    gone = _terminated(change)
+    return [*parts, f"terminates {'node' if len(gone) == 1 else 'nodes'} {_value(gone)}"] if gone else parts
+
+
+def _properties(after: Mapping[str, Any]) -> list[str]:
+    """Return the properties of a new resource."""
+    told = {name: _rules(value) if name in RULES and value else value for name, value in after.items() if name not in UNINTERESTING}
+    return [f"{name} {_value(value)}" for name, value in told.items() if _tells(value)]
 
 
 def _difference(name: str, before: Any, after: Any) -> list[str]:
@@ -113,9 +123,7 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
     For rules, return which rules are added and which are removed.
     """
     if name in RULES:
-        actual, desired = _rules(before or ()), _rules(after or ())
-        added = [f"{name} + {rule}" for rule in desired if rule not in actual]
-        return added + [f"{name} - {rule}" for rule in actual if rule not in desired]
+        return _rule_difference(name, _rules(before or ()), _rules(after or ()))
     if name in REPLACED:
         return [f"replacement of {name} {'node' if len(before) == 1 else 'nodes'} {_value(before)}"] if before else []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -125,6 +133,11 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
     if max(len(old), len(new)) > VALUE_LIMIT or old == new:
         return [f"{name} changes"]
     return [f"{name} {old} -> {new}"]
+
+
+def _rule_difference(name: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
+    added = [f"{name} + {rule}" for rule in after if rule not in before]
+    return added + [f"{name} - {rule}" for rule in before if rule not in after]
 
 
 def _terminated(change: Change) -> list[Any]:

@@ -44,17 +44,19 @@ class EmrNodes(Validator):
         types: list[instance_types.InstanceType] = []
         for option in ("emr_instance_type", "emr_core_instance_type", "emr_task_instance_type"):
             name = options[option]
-            offered = offering(cloud, name) if name else set()
-            if name and not offered:
+            if not name:
+                continue
+            offered = offering(cloud, name)
+            if not offered:
                 yield f"{option}: {name} is not offered in any zone of {cloud.region}. {name_advice(cloud, name)}"
-            elif name and zone and zone not in offered:
+            elif zone and zone not in offered:
                 yield f"{option}: {name} is not offered in {zone}, the zone of {options['emr_subnet_id']}. Choose another type or subnet."
-            elif name and supported is not None and name not in supported:
+            elif supported is not None and name not in supported:
                 yield (
                     f"{option}: EMR does not support {name} with {label} in {cloud.region}. Choose another type or release. "
                     f"To list the types, run aws emr list-supported-instance-types --release-label {label}."
                 )
-            elif name:
+            else:
                 types += filter(None, [instance_types.find(cloud, name)])
         yield from _check_image(request, types)
         yield from _check_key_pair(request)

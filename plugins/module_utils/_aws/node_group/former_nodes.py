@@ -58,13 +58,8 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
     return left | (launched - left_before - set(running))
 
 
-def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
-
-    `cause` is the cause that AWS reports, or an empty string if no scaling activity records the termination. `replacement` is a running
-    instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
-    replacement. Instances come last if the group has not recorded their departure yet.
-    """
+def _activities(found: Iterable[Mapping[str, Any]]) -> tuple[dict[str, datetime], dict[str, tuple[datetime, str]]]:
+    """Return launch times and departures, keyed by instance ID. A departure is a time and the cause that AWS reports."""
     launches, leaves = dict[str, datetime](), dict[str, tuple[datetime, str]]()
     for activity in found:
         description = activity.get("Description", "")
@@ -72,6 +67,17 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
             launches[match[1]] = activity["StartTime"]
         elif match := LEAVES.match(description):
             leaves[match[1]] = activity["StartTime"], activity.get("Cause", "")
+    return launches, leaves
+
+
+def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
+    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
+
+    `cause` is the cause that AWS reports, or an empty string if no scaling activity records the termination. `replacement` is a running
+    instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
+    replacement. Instances come last if the group has not recorded their departure yet.
+    """
+    launches, leaves = _activities(found)
     later = sorted((moment, each) for each, moment in launches.items() if each in running and each not in former)
     result = []
     for instance in sorted(leaves.keys() & former, key=lambda each: (leaves[each][0], each)):

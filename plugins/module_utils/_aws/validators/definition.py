@@ -97,8 +97,12 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
             parsed.append(ipaddress.ip_network(cidr))
         except ValueError:
             yield f"ssh_cidrs: '{cidr}' is not an address range. Specify {_range_of(cidr) or 'a range such as 203.0.113.0/24'}."
-    if allow_anywhere:
-        return
+    if not allow_anywhere:
+        yield from _check_public_ranges(parsed)
+
+
+def _check_public_ranges(parsed: Sequence[Any]) -> Iterator[str]:
+    """Check that the networks from which SSH is allowed do not contain too many public addresses."""
     advice = "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true."
     for version, widest in WIDEST_SSH_RANGE.items():
         public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]

@@ -106,16 +106,20 @@ def _problems(statement: Mapping[str, Any]) -> Iterator[str]:
     if not SID.fullmatch(str(statement.get("Sid", ""))):
         yield f"Sid {statement['Sid']!r} is not valid. Use letters and digits."
     yield from _problems_of_condition(statement.get("Condition", {}))
-    for key, pattern, example in (("Action", ACTION, "s3:GetObject"), ("Resource", RESOURCE, "arn:aws:s3:::my-bucket/*")):
-        given = [name for name in (key, f"Not{key}") if name in statement]
-        if len(given) != 1:
-            yield f"{' and '.join(given) or key} {'exclude each other' if given else 'is missing'}. Specify either {key} or Not{key}."
-            continue
-        values = statement[given[0]]
-        wrong = [value for value in (values if isinstance(values, list) else [values]) if not pattern.fullmatch(str(value))]
-        if wrong or values == []:
-            shown = f"{wrong[0]!r} is not valid" if wrong else "is empty"
-            yield f"{given[0]} {shown}. Specify a value such as {example}, or a list."
+    yield from _problems_of_values(statement, "Action", ACTION, "s3:GetObject")
+    yield from _problems_of_values(statement, "Resource", RESOURCE, "arn:aws:s3:::my-bucket/*")
+
+
+def _problems_of_values(statement: Mapping[str, Any], key: str, pattern: re.Pattern[str], example: str) -> Iterator[str]:
+    given = [name for name in (key, f"Not{key}") if name in statement]
+    if len(given) != 1:
+        yield f"{' and '.join(given) or key} {'exclude each other' if given else 'is missing'}. Specify either {key} or Not{key}."
+        return
+    values = statement[given[0]]
+    wrong = [value for value in (values if isinstance(values, list) else [values]) if not pattern.fullmatch(str(value))]
+    if wrong or values == []:
+        shown = f"{wrong[0]!r} is not valid" if wrong else "is empty"
+        yield f"{given[0]} {shown}. Specify a value such as {example}, or a list."
 
 
 def _problems_of_condition(condition: Any) -> Iterator[str]:

@@ -107,19 +107,7 @@ def job_line(found: JobStatus, now: float) -> str:
     for attempt in (found.get("attempts") or [])[:-1]:
         if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
-    head = "{name} {state}".format(**found)
-    if processes:
-        begun, ended = job_span(found)
-        if found["state"] == RUNNING:
-            head += f" for {duration(now - begun)} (since {moment(begun)} UTC)"
-        else:
-            head += f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
-    elif found["state"] == QUEUED:
-        head += " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
-    elif found["state"] == PENDING:
-        head += " since " + moment(found["created"]) + " UTC"
-    elif "queue" in found:
-        head += " before it started"
+    head = "{} {}{}".format(found["name"], found["state"], _when(found, now))
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
     hosts, spares = len({process["host"] for process in participants(processes)}), len(standby_hosts(processes))
@@ -128,6 +116,20 @@ def job_line(found: JobStatus, now: float) -> str:
         size += f" and {_count(spares, 'spare', 'spares')}"
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
+
+
+def _when(found: JobStatus, now: float) -> str:
+    """Return a phrase about the times of a job, with a leading space, or an empty string."""
+    if found["processes"]:
+        begun, ended = job_span(found)
+        if found["state"] == RUNNING:
+            return f" for {duration(now - begun)} (since {moment(begun)} UTC)"
+        return f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
+    if found["state"] == QUEUED:
+        return " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
+    if found["state"] == PENDING:
+        return " since " + moment(found["created"]) + " UTC"
+    return " before it started" if "queue" in found else ""
 
 
 def waiting(queued: Queued) -> str:

@@ -61,20 +61,25 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
         if is_new or over or time.monotonic() >= end:
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
                 result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
-            place = result.get("checkpoint_directory", "")
-            if "failure" in result and os.path.isabs(place):
-                result["has_checkpoint"] = checkpoint_files.has_complete(place)
-            result["lines"] = [
-                formatting.job_line(result, time.time()),
-                *formatting.attempt_table(result),
-                *formatting.process_table(result["processes"]),
-                *formatting.goodput_table(result),
-                *formatting.step_time_lines(result),
-            ]
-            if "export" in result:
-                result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
+            _describe(result)
             return result
         time.sleep(QUEUE_INTERVAL if result["state"] == QUEUED else INTERVAL)
+
+
+def _describe(result: JobStatus) -> None:
+    """Add the lines that describe the job, and whether a failed job has a checkpoint."""
+    place = result.get("checkpoint_directory", "")
+    if "failure" in result and os.path.isabs(place):
+        result["has_checkpoint"] = checkpoint_files.has_complete(place)
+    result["lines"] = [
+        formatting.job_line(result, time.time()),
+        *formatting.attempt_table(result),
+        *formatting.process_table(result["processes"]),
+        *formatting.goodput_table(result),
+        *formatting.step_time_lines(result),
+    ]
+    if "export" in result:
+        result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
 
 
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:
@@ -85,21 +90,34 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(records.participants(processes)) == processes[0]["processes"]:
-        names = ", ".join(process["name"] for process in processes)
-        option = "rank" if str(asked).isdecimal() else "process"
-        ranks = ", ".join(str(rank) for process in processes for rank in process["ranks"][:8]) if option == "rank" else names
-        raise NoProcessError("{0}: job {1} has no {0} {2!r}. Specify one of {3}.".format(option, params["name"], asked, ranks))
+        raise NoProcessError(_no_process(processes, params["name"], str(asked)))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}
     for process in wanted:
         key = process["name"] if attempt == 1 else f"attempt{attempt}/{process['name']}"
         offset = params["log_offsets"].get(key, 0 if attempt > 1 and params["log_offsets"] else None)
-        lines, offsets[key], left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
-        if process["tag"] and asked not in (None, process["name"]):
-            lines = logs.lines_of(asked, process["tag"], lines)
-        if offset is None:
-            lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
-        if lines:
-            found.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
+        log, offsets[key] = _read_log(process, params, offset, limit)
+        if log["lines"]:
+            found.append(log)
     return {"logs": found, "log_offsets": offsets}
+
+
+def _no_process(processes: Sequence[ProcessStatus], job: str, asked: str) -> str:
+    """Return the message that a job has no process with a name or rank."""
+    if asked.isdecimal():
+        option, names = "rank", [str(rank) for process in processes for rank in process["ranks"][:8]]
+    else:
+        option, names = "process", [process["name"] for process in processes]
+    return f"{option}: job {job} has no {option} {asked!r}. Specify one of {', '.join(names)}."
+
+
+def _read_log(process: ProcessStatus, params: dict[str, Any], offset: int | None, limit: int) -> tuple[Log, int]:
+    """Return the new lines of a log, and the offset for the next poll. If `offset` is None, return the last lines."""
+    asked = params["log_process"]
+    lines, following, left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
+    if process["tag"] and asked not in (None, process["name"]):
+        lines = logs.lines_of(asked, process["tag"], lines)
+    if offset is None:
+        lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
+    return {"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out}, following

@@ -193,23 +193,29 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
         export: Export | None = users.as_user(user, lambda: records.read_export(paths, params["heartbeat_timeout"]))
         if export and export["began"] >= since and "finished" in export and not (export["state"] == WAITING and ended(module, paths, user)):
             return result(module, export)
-        if active == FAILED or (active != "active" and export and export["state"] == RUNNING):
-            raise ExportError(
-                f"the export of job {params['name']} ended before it was complete. Read its messages on the host with:"
-                f" journalctl -u {unit.name(params['name'], 'export')}. Run the playbook again to continue."
-            )
-        if active == "active" and time.time() > since + params["heartbeat_timeout"] and (not export or export["state"] == LOST):
-            raise ExportError(
-                f"the export of job {params['name']} has sent no heartbeat for {params['heartbeat_timeout']} s. A process of user"
-                f" {user.pw_name!r} may have suspended the export, or the storage is full. Stop the export with: systemctl kill "
-                f"--signal=KILL {unit.name(params['name'], 'export')}. Run the playbook again to continue."
-            )
+        check_export(params, user, active, export, since)
         if active != "active":  # the export ended just before it could start the requested pass
             unit.start(run, params["name"], spec, user)
         if time.monotonic() >= end:
             progress = {key: export[key] for key in SHOWN if export and key in export}  # type: ignore[literal-required]
             return {"finished": False, "changed": False, "progress": {**progress, "seconds": int(time.time() - since)}}
         time.sleep(POLL_SECONDS)
+
+
+def check_export(params: dict[str, Any], user: pwd.struct_passwd, active: str, export: Export | None, since: float) -> None:
+    """Check that the export still makes progress. `active` is the state of its unit. Raises ExportError."""
+    name = params["name"]
+    if active == FAILED or (active != "active" and export and export["state"] == RUNNING):
+        raise ExportError(
+            f"the export of job {name} ended before it was complete. Read its messages on the host with:"
+            f" journalctl -u {unit.name(name, 'export')}. Run the playbook again to continue."
+        )
+    if active == "active" and time.time() > since + params["heartbeat_timeout"] and (not export or export["state"] == LOST):
+        raise ExportError(
+            f"the export of job {name} has sent no heartbeat for {params['heartbeat_timeout']} s. A process of user"
+            f" {user.pw_name!r} may have suspended the export, or the storage is full. Stop the export with: systemctl kill "
+            f"--signal=KILL {unit.name(name, 'export')}. Run the playbook again to continue."
+        )
 
 
 def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> bool:
