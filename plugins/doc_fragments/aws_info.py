@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attributes of modules that only read from AWS."""
+    """Attributes of modules that only read from AWS, and options of those that read about nodes."""
 
     DOCUMENTATION = r"""
 attributes:
@@ -20,4 +20,19 @@ attributes:
   idempotent:
     description: The module only reads.
     support: full
+"""
+
+    NODES = r"""
+options:
+  cluster:
+    description:
+      - Name of the cluster.
+    type: str
+    required: true
+  node_service:
+    description:
+      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
+    type: str
+    choices: [auto_scaling, emr]
+    default: auto_scaling
 """

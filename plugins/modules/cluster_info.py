@@ -10,23 +10,12 @@ version_added: 0.1.0
 short_description: Lists the resources and nodes of a training cluster
 description:
   - Lists the resources that have the tag of a cluster, and the cluster's running nodes.
-options:
-  cluster:
-    description:
-      - Name of the cluster.
-    type: str
-    required: true
-  node_service:
-    description:
-      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
-    type: str
-    choices: [auto_scaling, emr]
-    default: auto_scaling
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
   - deeplearning.cluster.aws_info
+  - deeplearning.cluster.aws_info.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

@@ -15,11 +15,6 @@ description:
     the launch of that instance. AWS keeps scaling activities for six weeks.
   - With O(node_service=emr), lists the instances that EMR has terminated. EMR lists them for 30 days.
 options:
-  cluster:
-    description:
-      - Name of the cluster.
-    type: str
-    required: true
   days:
     description:
       - Number of days to look back. To find all instances with valid certificates, specify the certificates' validity in days.
@@ -31,17 +26,12 @@ options:
     type: list
     elements: str
     default: []
-  node_service:
-    description:
-      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
-    type: str
-    choices: [auto_scaling, emr]
-    default: auto_scaling
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
   - deeplearning.cluster.aws_info
+  - deeplearning.cluster.aws_info.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

@@ -65,9 +65,6 @@ class KnownHosts(NamedTuple):
     keys: dict[str, tuple[str, ...]]
 
 
-NOTHING_KNOWN = KnownHosts("", (), {})
-
-
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
     """Return the nodes in `table`, which maps inventory names to nodes.
 

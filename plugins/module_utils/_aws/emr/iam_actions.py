@@ -46,15 +46,6 @@ IAM_ACTIONS = IamActions(
         "ssm:DeleteParameter",
     ),
 )
-# The policy for operators does not contain these actions, because EMR's default role may pass every role in the account to EC2
-DEFAULT_ROLES = IamActions(
-    present=(
-        "iam:AddRoleToInstanceProfile",
-        "iam:AttachRolePolicy",
-        "iam:CreateInstanceProfile",
-        "iam:CreateRole",
-    ),
-)
 # The actions that the inventory and the search for former nodes need
 NODES = IamActions(
     reads=(

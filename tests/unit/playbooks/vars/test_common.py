@@ -20,10 +20,15 @@ SWITCHES_OFF = {f"deeplearning_{name}": False for name in SWITCHES}
 OF_STORAGE = [option for option in OPTIONS if option.name in (*SWITCHES, *FILE_SYSTEM_IDS)]
 
 
-def own_disk(**definition):
+def rendered(name, **variables):
     environment = jinja2.Environment()
     environment.filters["bool"] = boolean
-    return environment.from_string(COMMON["__playbook_own_disk"]).render({"__playbook_jobs_directory": "/jobs", **definition})
+    return environment.from_string(COMMON[name]).render(variables)
+
+
+def own_disk(**definition):
+    adopted = rendered("__playbook_adopted", **definition)
+    return rendered("__playbook_own_disk", __playbook_jobs_directory="/jobs", __playbook_adopted=adopted, **definition)
 
 
 def test_jobs_are_on_the_masters_own_disk_if_no_option_of_a_kind_of_storage_is_set():
@@ -35,3 +40,11 @@ def test_each_option_of_a_kind_of_storage_counts_under_each_of_its_names(name):
     value = "fs-1" if name.endswith(("_id", "_file_system")) else True
     switches = {switch: off for switch, off in SWITCHES_OFF.items() if not name.endswith(switch.removeprefix("deeplearning"))}
     assert own_disk(**switches, **{name: value}) == ""
+
+
+def test_an_empty_id_does_not_hide_the_id_of_another_kind_of_storage():
+    """A definition can keep an option that it does not use, such as `deeplearning_file_system_id: ''`."""
+    ids = [option.variable for option in OPTIONS if option.name in FILE_SYSTEM_IDS]
+    for name in ids:
+        assert rendered("__playbook_adopted", **{**dict.fromkeys(ids, ""), name: "fs-1"}) == "fs-1"
+    assert rendered("__playbook_adopted", **dict.fromkeys(ids, "")) == ""

@@ -17,7 +17,6 @@ from .policies import Permission
 from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 
 Parameters = Mapping[str, Any]
-NOT_OF_TEMPLATE = ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun")
 CREATED_BY_IAM = {
     "CreateGroup": ("group", "GroupName"),
     "CreateInstanceProfile": ("instance-profile", "InstanceProfileName"),

@@ -279,8 +279,6 @@ def _exists(find: Any, identifier: str) -> bool:
 @override(AutoScalingResponse)
 def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
     """Return activities in pages, newest first."""
-    from .groups import find_group
-
     name, wanted = self._get_param("AutoScalingGroupName"), self._get_param("ActivityIds", [])
     backend = self.autoscaling_backend
     if name and not self._get_bool_param("IncludeDeletedGroups", False):

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 LUSTRE = Address("lustre_file_system", "main")
 PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
 """The port ranges on which servers and clients connect to each other: protocol, first port and last port."""
-SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
+PERSISTENT = "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 """The events that a link to S3 imports or exports."""
 
