@@ -224,8 +224,9 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
-        are stored in O(mount_point) on the master's own disk. The jobs are lost when the master is terminated.
+      - With V(false) and without another file system, the cluster has no shared storage. Jobs then run only on
+        the master, and are stored in O(mount_point) on the master's own disk. The jobs are lost when the master
+        is terminated.
       - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool
@@ -939,8 +940,9 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and
-        are stored in O(ignore:mount_point) on the master's own disk. The jobs are lost when the master is terminated.
+      - With V(false) and without another file system, the cluster has no shared storage. Jobs then run only on
+        the master, and are stored in O(ignore:mount_point) on the master's own disk. The jobs are lost when the
+        master is terminated.
       - This option cannot be changed while the file system is mounted on running nodes. Delete the cluster (the
         data is kept) and create it again.
     type: bool

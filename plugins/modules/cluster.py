@@ -11,8 +11,7 @@ short_description: Manages the network, file systems, instance role and nodes of
 description:
   - Creates, changes or deletes all AWS resources of a training cluster in a single plan. Changes that do not depend on each other are
     made concurrently.
-  - Combines M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.lustre_file_system),
-    M(deeplearning.cluster.instance_role) and M(deeplearning.cluster.node_group).
+  - Combines the modules of the parts of a cluster, from M(deeplearning.cluster.network) to M(deeplearning.cluster.node_group).
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import SWITCHES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     PATH,
@@ -85,8 +85,6 @@ POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
 #: The values of `training_job_then`, which say what happens to the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
-#: The options that adopt shared storage for jobs.
-FILE_SYSTEM_IDS = ("file_system_id", "lustre_file_system_id")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
 
@@ -205,18 +203,19 @@ def own_disk_errors(controller: NodeVariables) -> Iterator[str]:
     Without shared storage, jobs are stored on the master's own disk. If `training_job_hosts` is set, the hosts themselves check whether the
     job needs shared storage.
     """
-    switches, ids = ([definition_value(controller, name) for name in names] for names in (SWITCHES, FILE_SYSTEM_IDS))
+    switches, ids = ([definition_value(controller, name) for name in names] for names in (kinds.SWITCHES, kinds.ADOPTED))
     if UNKNOWN in (*switches, *ids) or any(boolean(switch, strict=False) for switch in switches) or any(ids):
         return
-    count, efs = node_count(controller), f"{PREFIX}efs"
+    count, off = node_count(controller), f"{PREFIX}{kinds.SWITCHES[0]}: false"
     if not controller.get("training_job_hosts") and count is not None and count > 1:
+        remedy = " or ".join(f"{PREFIX}{switch}: true" for switch in kinds.SWITCHES)
         yield (
-            f"{efs}: false leaves the cluster without shared storage, which a job on {count} hosts needs. Set {efs}: true or"
-            f" {PREFIX}lustre: true. To run the job on the master alone, set training_job_hosts: master."
+            f"{off} leaves the cluster without shared storage, which a job on {count} hosts needs. Set {remedy}."
+            " To run the job on the master alone, set training_job_hosts: master."
         )
     if controller.get("training_job_then") == THEN[2] and not controller.get("training_job_export"):
         yield (
-            f"training_job_then: '{THEN[2]}' would delete the results of the job, because {efs}: false leaves the cluster without shared"
+            f"training_job_then: '{THEN[2]}' would delete the results of the job, because {off} leaves the cluster without shared"
             " storage. Set training_job_export, or remove training_job_then."
         )
 

@@ -9,10 +9,12 @@ A variable that is empty or has its default value counts as unset.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import UnusedRule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import with_variables
 
@@ -26,67 +28,57 @@ class Variables(Protocol):
 Get = Callable[[str], Any]
 
 
-class Rule(NamedTuple):
-    """The variables `names` have no effect if `applies` returns true. `because` states the reason and the remedy."""
-
-    names: tuple[str, ...]
-    applies: Callable[[Get], bool]
-    because: str
-
-
-NEW_EFS = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
-NEW_LUSTRE = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
 ENVIRONMENT = ("location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
 #: The variables of the role python_environment that apply only if it builds an environment from requirements.
 BUILD = ("system_packages", "build_variables", "no_build_isolation")
 
 OF_JOB = (
-    Rule(
+    UnusedRule(
         ("training_job_script",),
         lambda get: bool(get("training_job_command")),
         "training_job_command is set and takes precedence. Remove one of the two.",
     ),
-    Rule(
+    UnusedRule(
         ("training_job_version",),
         lambda get: not get("training_job_repository"),
         "training_job_repository is empty. Set training_job_repository, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("training_job_exclude",),
         lambda get: not get("training_job_repository") and not get("training_job_source"),
         "neither training_job_source nor training_job_repository is set. Set one of them, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("training_job_then_always",),
         lambda get: get("training_job_then") in (None, "", "keep"),
         "the value of training_job_then keeps the nodes. Set training_job_then to scale_in or destroy, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         tuple(f"training_job_export_{name}" for name in ("interval", "include", "exclude")),
         lambda get: not get("training_job_export"),
         "training_job_export is empty. Set training_job_export, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("training_job_report_directory",),
         lambda get: get("training_job_report") is False,
         "training_job_report is false. Set training_job_report to true, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("training_job_scripts_directory",),
         lambda get: get("training_job_state") != "printed",
         "training_job_state is not 'printed'. Set training_job_state to 'printed', or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         tuple(f"python_environment_{name}" for name in (*ENVIRONMENT, *BUILD)),
         lambda get: not get("python_environment_name"),
         "python_environment_name is empty. Set python_environment_name, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         tuple(f"python_environment_{name}" for name in BUILD),
         lambda get: bool(get("python_environment_name")) and not get("python_environment_requirements"),
         "python_environment_requirements is empty. Set python_environment_requirements, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("python_environment_name",),
         lambda get: bool(get("training_job_python")),
         "the job uses training_job_python. Remove one of the two.",
@@ -94,51 +86,27 @@ OF_JOB = (
 )
 
 OF_DEFINITION = (
-    Rule(NEW_EFS, lambda get: get("efs") is False, "efs is false. Remove this variable."),
-    Rule(
-        NEW_EFS,
-        lambda get: bool(get("file_system_id")),
-        "file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
-    ),
-    Rule(("encrypt_in_transit",), lambda get: get("efs") is False, "efs is false. Remove this variable."),
-    Rule(
-        (*NEW_LUSTRE, "lustre_data_repositories", "lustre_mount_point"),
-        lambda get: not get("lustre") and not get("lustre_file_system_id"),
-        "lustre is false. Set lustre: true, or remove this variable.",
-    ),
-    Rule(
-        NEW_LUSTRE,
-        lambda get: bool(get("lustre_file_system_id")),
-        "lustre_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
-    ),
-    Rule(
-        ("lustre_throughput",),
-        lambda get: get("lustre_deployment") == "SCRATCH_2",
-        "the throughput of a SCRATCH_2 file system is fixed. Remove this variable.",
-    ),
-    Rule(
-        ("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set bucket_mount, or remove this variable."
-    ),
-    Rule(
+    *kinds.UNUSED_RULES,
+    UnusedRule(
         ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
         "vpc_id is set, and a run does not change an adopted VPC. Remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),
         lambda get: not get("vpc_id"),
         "vpc_id is not set. Set vpc_id, or remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set image_framework, or remove this variable."
     ),
-    Rule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
-    Rule(
+    UnusedRule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
+    UnusedRule(
         ("permissions_boundary",),
         lambda get: bool(get("instance_profile")),
         "the role of the instance profile in instance_profile is not changed. Remove this variable.",
     ),
-    Rule(
+    UnusedRule(
         ("spot_max_price",),
         lambda get: get("market") != "spot" and "spot" not in [item.get("market") for item in get("alternatives") or []],
         "no nodes are launched as Spot Instances. Set market: spot, or remove this variable.",
@@ -182,7 +150,7 @@ class _UnknownError(Exception):
     """A rule depends on a value that the controller does not know."""
 
 
-def _without_effect(rules: tuple[Rule, ...], get: Get) -> Iterator[tuple[str, str]]:
+def _without_effect(rules: tuple[UnusedRule, ...], get: Get) -> Iterator[tuple[str, str]]:
     told: dict[str, str] = {}
 
     def known(name: str) -> Any:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 # The modules that manage one component. Each storage package declares its own module. The modules `cluster` and `cluster_validation`
 # combine the options of all these modules.
@@ -39,6 +39,17 @@ class Policy(Enum):
     FORBIDDEN = "cannot be changed"
     NOT_STORED = "not stored"
     SUBJECT = "specifies the target or the action of a run"
+
+
+class UnusedRule(NamedTuple):
+    """The options `names` have no effect if `applies` returns true. `because` states the reason and the remedy.
+
+    The argument of `applies` is a function that returns the value of an option, or None if the option is empty or has its default value.
+    """
+
+    names: tuple[str, ...]
+    applies: Callable[[Callable[[str], Any]], bool]
+    because: str
 
 
 @dataclass(frozen=True)

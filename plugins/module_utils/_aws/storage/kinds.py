@@ -28,6 +28,10 @@ MODULES = (efs_options.MODULE, lustre_options.MODULE)
 """The modules for the kinds of storage that a cluster can own."""
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
 """The options that enable storage for jobs."""
+ADOPTED = (efs_options.ADOPTED, lustre_options.ADOPTED)
+"""The options that make a cluster use existing storage for jobs."""
+UNUSED_RULES = (*efs_options.UNUSED_RULES, *lustre_options.UNUSED_RULES, *bucket_options.UNUSED_RULES)
+"""When options of storage have no effect."""
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
 """Advice for file systems that cannot move to another network with their cluster."""
 

@@ -12,12 +12,11 @@ import pytest
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import SWITCHES
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import FILE_SYSTEM_IDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import ADOPTED, SWITCHES
 
 COMMON = yaml.safe_load((Path(__file__).resolve().parents[4] / "playbooks" / "vars" / "common.yml").read_text())
 SWITCHES_OFF = {f"deeplearning_{name}": False for name in SWITCHES}
-OF_STORAGE = [option for option in OPTIONS if option.name in (*SWITCHES, *FILE_SYSTEM_IDS)]
+OF_STORAGE = [option for option in OPTIONS if option.name in (*SWITCHES, *ADOPTED)]
 
 
 def rendered(name, **variables):
@@ -44,7 +43,7 @@ def test_each_option_of_a_kind_of_storage_counts_under_each_of_its_names(name):
 
 def test_an_empty_id_does_not_hide_the_id_of_another_kind_of_storage():
     """A definition can keep an option that it does not use, such as `deeplearning_file_system_id: ''`."""
-    ids = [option.variable for option in OPTIONS if option.name in FILE_SYSTEM_IDS]
+    ids = [option.variable for option in OPTIONS if option.name in ADOPTED]
     for name in ids:
         assert rendered("__playbook_adopted", **{**dict.fromkeys(ids, ""), name: "fs-1"}) == "fs-1"
     assert rendered("__playbook_adopted", **dict.fromkeys(ids, "")) == ""

@@ -10,6 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     NODE_GROUP,
     REPLACES_NODES,
     Option,
+    UnusedRule,
 )
 
 OPTIONS = (
@@ -31,5 +32,11 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         ("Directory where the nodes mount O(bucket_mount) at boot.",),
+    ),
+)
+
+UNUSED_RULES = (
+    UnusedRule(
+        ("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set bucket_mount, or remove this variable."
     ),
 )

@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     REPLACES_NODES,
     Option,
     Policy,
+    UnusedRule,
     Update,
     forbidden,
     in_place,
@@ -20,6 +21,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "file_system"
 SWITCH = "efs"
 """The option that gives the cluster its own file system."""
+ADOPTED = "file_system_id"
+"""The option that makes the cluster use an existing file system."""
+NEW = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
+"""The options of a new file system."""
 DEFAULT_MOUNT_POINT = "/efs"
 
 OPTIONS = (
@@ -30,12 +35,12 @@ OPTIONS = (
         forbidden(DELETE_AND_CREATE, details="while the file system is mounted on running nodes"),
         (
             "Whether the nodes share an EFS file system.",
-            "With V(false) and without Lustre, the cluster has no shared storage. Jobs then run only on the master, and are stored in"
-            " O(mount_point) on the master's own disk. The jobs are lost when the master is terminated.",
+            "With V(false) and without another file system, the cluster has no shared storage. Jobs then run only on the master, and are"
+            " stored in O(mount_point) on the master's own disk. The jobs are lost when the master is terminated.",
         ),
     ),
     Option(
-        "file_system_id",
+        ADOPTED,
         {"type": "str"},
         (MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
@@ -115,4 +120,14 @@ OPTIONS = (
             " master's own disk, such as V(/data).",
         ),
     ),
+)
+
+UNUSED_RULES = (
+    UnusedRule(NEW, lambda get: get(SWITCH) is False, "efs is false. Remove this variable."),
+    UnusedRule(
+        NEW,
+        lambda get: bool(get(ADOPTED)),
+        "file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
+    ),
+    UnusedRule(("encrypt_in_transit",), lambda get: get(SWITCH) is False, "efs is false. Remove this variable."),
 )

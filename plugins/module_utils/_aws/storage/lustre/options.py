@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     Option,
     Policy,
     Suboption,
+    UnusedRule,
     Update,
     forbidden,
     in_place,
@@ -23,6 +24,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
 """The option that gives the cluster its own file system."""
+ADOPTED = "lustre_file_system_id"
+"""The option that makes the cluster use an existing file system."""
+NEW = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
+"""The options of a new file system."""
 BOUND_TO_NETWORK = "A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the file system as well"
 
 OPTIONS = (
@@ -42,7 +47,7 @@ OPTIONS = (
         ),
     ),
     Option(
-        "lustre_file_system_id",
+        ADOPTED,
         {"type": "str"},
         (NETWORK, MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
@@ -120,5 +125,23 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         ("Directory where the nodes mount the Lustre file system at boot.",),
+    ),
+)
+
+UNUSED_RULES = (
+    UnusedRule(
+        (*NEW, "lustre_data_repositories", "lustre_mount_point"),
+        lambda get: not get(SWITCH) and not get(ADOPTED),
+        "lustre is false. Set lustre: true, or remove this variable.",
+    ),
+    UnusedRule(
+        NEW,
+        lambda get: bool(get(ADOPTED)),
+        "lustre_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
+    ),
+    UnusedRule(
+        ("lustre_throughput",),
+        lambda get: get("lustre_deployment") == "SCRATCH_2",
+        "the throughput of a SCRATCH_2 file system is fixed. Remove this variable.",
     ),
 )
