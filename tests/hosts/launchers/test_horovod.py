@@ -129,7 +129,8 @@ def test_without_mpirun_nothing_goes_on(cluster):
     cluster.hosts[0].ssh("sudo pkill -KILL '^mpirun$'")
     wait_until(lambda: cluster.members("headless") == [])
     found = cluster.info("headless")
-    assert (found["state"], found["failure"]["name"], found["failure"]["how"]) == ("failed", "mpirun", "was killed by signal SIGKILL")
+    assert (found["state"], found["failure"]["name"]) == ("failed", "mpirun")
+    assert found["failure"]["how"].startswith("was killed by signal SIGKILL")  # some kernels add that the OOM killer was not the cause
 
 
 def test_mpirun_runs_by_hand_as_in_the_script_of_the_former_stack(cluster):

@@ -125,7 +125,8 @@ def test_a_killed_server_leaves_nothing_behind(cluster):
     cluster.hosts[1].ssh("sudo pkill -KILL -P $(systemctl show --property=MainPID --value deeplearning-without-server1.service)")
     wait_until(lambda: cluster.members("without") == [])
     found = cluster.info("without")
-    assert (found["state"], found["failure"]["name"], found["failure"]["how"]) == ("failed", "server1", "was killed by signal SIGKILL")
+    assert (found["state"], found["failure"]["name"]) == ("failed", "server1")
+    assert found["failure"]["how"].startswith("was killed by signal SIGKILL")  # some kernels add that the OOM killer was not the cause
 
 
 def test_survives(cluster, survive):
