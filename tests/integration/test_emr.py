@@ -27,6 +27,7 @@ from .clusters import steps
 from .conftest import KEY_NAME, REGION, ModuleFailed
 from .emr_account import PROFILE, QUICK, ROLE, bucket, emr, make_role, quick
 from .killing import kill_at
+from .landlord import Landlord
 
 __all__ = ["bucket", "emr", "operators", "quick"]
 LIVE = ["STARTING", "BOOTSTRAPPING", "RUNNING", "WAITING"]
@@ -104,6 +105,103 @@ def test_a_tag_changes_on_the_cluster_and_its_instances(cloud, run, emr, name):
     reservations = cloud.client("ec2").describe_instances(InstanceIds=[each["Ec2InstanceId"] for each in instances])["Reservations"]
     tags = [{tag["Key"]: tag["Value"] for tag in each["Tags"]} for reservation in reservations for each in reservation["Instances"]]
     assert [(each["team"], each["deeplearning:cluster"]) for each in tags] == [("vision", name)] * 3
+
+
+OF_THE_FORMER_SYSTEM = "--ec2-attributes InstanceProfile=EMR_EC2_DefaultRole,KeyName={key}"
+EFS_OF_THE_FORMER_SYSTEM = (
+    f"{OF_THE_FORMER_SYSTEM},EmrManagedMasterSecurityGroup={{master}},EmrManagedSlaveSecurityGroup={{workers}},"
+    "AdditionalMasterSecurityGroups=[{efs}],AdditionalSlaveSecurityGroups=[{efs}]"
+    " --bootstrap-actions Path=s3://{bucket}/mount.sh,Args=[fs-0123,us-east-1]"
+)
+COMMANDS = {
+    "plain": (OF_THE_FORMER_SYSTEM, {}),
+    "with EFS": (
+        EFS_OF_THE_FORMER_SYSTEM,
+        {
+            "emr_security_group_ids": {"master": "{master}", "workers": "{workers}"},
+            "emr_additional_security_group_ids": {"master": ["{efs}"], "workers": ["{efs}"]},
+            # The name that the AWS CLI gives an action without a name
+            "emr_bootstrap_actions": [{"name": "Bootstrap action", "path": "s3://{bucket}/mount.sh", "args": ["fs-0123", "us-east-1"]}],
+        },
+    ),
+    "further options": (
+        "--instance-groups InstanceGroupType=MASTER,InstanceCount=1,InstanceType=m4.2xlarge"
+        " InstanceGroupType=CORE,InstanceCount=2,InstanceType=m4.2xlarge InstanceGroupType=TASK,InstanceCount=1,InstanceType=c4.xlarge"
+        " --ec2-attributes InstanceProfile=EMR_EC2_DefaultRole,KeyName={key},SubnetId={subnet}"
+        " --applications Name=Ganglia Name=Spark --ebs-root-volume-size 60 --termination-protected --no-auto-terminate",
+        {
+            "emr_task_count": 1,
+            "emr_task_instance_type": "c4.xlarge",
+            "emr_subnet_id": "{subnet}",
+            "emr_applications": ["Spark", "Ganglia"],
+            "emr_root_volume_size": 60,
+            "emr_termination_protection": True,
+        },
+    ),
+}
+"""Options of `aws emr create-cluster`, and the module's options for them.
+
+The first two commands are those in the guide of the former system. The guide's instance type, g2.2xlarge, no longer exists.
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("variant", COMMANDS)
+def test_the_module_sends_the_request_of_the_aws_cli(cloud, run, bucket, name, landlord, variant):
+    """Both requests are recorded by the local cloud. Only the module adds tags."""
+    command, more = COMMANDS[variant]
+    owner = landlord(nat=False)
+    default = default_vpc(cloud)
+    known = {
+        "key": KEY_NAME,
+        "bucket": bucket,
+        "subnet": owner.public[0],
+        **{each: default.group(f"{name}-{each}") for each in ("master", "workers", "efs")},
+    }
+    image = amazon_linux_1(cloud, name)
+    size = "" if "--instance-groups" in command else "--instance-type m4.2xlarge --instance-count 3 "
+    cloud.control.forget_calls()
+    aws = (
+        f"aws emr create-cluster --release-label emr-5.8.0 {size}{command.format(**known)} --service-role EMR_DefaultRole"
+        f" --custom-ami-id {image} --log-uri S3://{bucket} --name {name} --region {REGION}"
+    )
+    done = subprocess.run(aws.split(), env=cloud.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    options = {
+        "emr_release_label": "emr-5.8.0",
+        "emr_instance_type": "m4.2xlarge",
+        "emr_core_count": 2,
+        "emr_key_name": KEY_NAME,
+        "emr_image_id": image,
+        "emr_log_uri": f"S3://{bucket}",
+        **filled(more, known),
+    }
+    run("emr_cluster", cluster=name, **options)
+    of_cli, of_module = [call["parameters"] for call in cloud.control.calls() if call["action"] == "RunJobFlow"]
+    assert of_cli.pop("Tags") == []
+    assert {"Key": "deeplearning:cluster", "Value": name} in of_module.pop("Tags")
+    assert of_module == of_cli
+
+
+def filled(value, known):
+    """Return a copy of a value in which the names of resources are replaced with their IDs."""
+    if isinstance(value, dict):
+        return {key: filled(each, known) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, known) for each in value]
+    return value.format(**known) if isinstance(value, str) else value
+
+
+def default_vpc(cloud):
+    ec2 = cloud.client("ec2")
+    (vpc,) = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
+    return Landlord(ec2, vpc["VpcId"])
+
+
+def amazon_linux_1(cloud, name):
+    return cloud.client("ec2").copy_image(SourceImageId=amazon_linux(cloud), SourceRegion=REGION, Name=f"amzn-ami-hvm-2018.03-{name}")[
+        "ImageId"
+    ]
 
 
 STEP = {"name": "prepare", "args": ["spark-submit", "prepare.py"]}

@@ -219,7 +219,7 @@ class Control:
         return dict(self._ask("GET", "parameters"))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return the API calls so far: service, region, action, read_only."""
+        """Return the API calls so far: service, region, action, read_only, and the parameters of executed calls that change something."""
         return list(self._ask("GET", "calls"))
 
     def forget_calls(self) -> None:

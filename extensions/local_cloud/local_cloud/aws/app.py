@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -68,17 +69,21 @@ class AwsApi:
         if call.region and call.region not in self._regions:
             message = f"Credential should be scoped to a valid region, not '{call.region}'."
             return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
-        self._record(call)
+        record = self._record(call)
         refusal = access.check(environ, call)
         if refusal:
             return errors.send(start, environ, call, *refusal)
+        application = self._application(call, record)
         fault = self.faults.find(call)
         if fault:
-            return self._answer_with(fault, environ, start, call)
-        return errors.with_clean_errors(self._answer(call), environ, start, call)
+            return self._answer_with(fault, application, environ, start, call)
+        return errors.with_clean_errors(application, environ, start, call)
 
     def recorded_calls(self) -> list[dict[str, Any]]:
-        """Return the service, region, action and `read_only` of the latest `KEPT_CALLS` API calls, including calls with faults."""
+        """Return the latest `KEPT_CALLS` API calls, including calls with faults: service, region, action, `read_only`, and parameters.
+
+        Only calls that change something and that were executed have parameters. Calls to S3 have none.
+        """
         return list(self._calls)
 
     def forget_calls(self) -> None:
@@ -117,7 +122,9 @@ class AwsApi:
         self._ticker.join()
         CLOUD.lifecycle.close()
 
-    def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
+    def _answer_with(
+        self, fault: Rule, application: calls.Application, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call
+    ) -> Iterable[bytes]:
         """Respond to a call to which a fault applies."""
         time.sleep(fault.latency)
         if fault.pause == "before" and not self.held_calls.hold(call, fault.pause, environ):
@@ -125,7 +132,7 @@ class AwsApi:
         answer: list[Any] = []
         body: Iterable[bytes] = []
         if fault.after or not fault.code:
-            body = errors.with_clean_errors(self._answer(call), environ, lambda *line: answer.extend(line), call)
+            body = errors.with_clean_errors(application, environ, lambda *line: answer.extend(line), call)
         if fault.pause == "after":
             self.held_calls.hold(call, fault.pause, environ)
         if fault.code:
@@ -133,9 +140,14 @@ class AwsApi:
         start(*answer)
         return body
 
-    def _answer(self, call: calls.Call) -> calls.Application:
+    def _application(self, call: calls.Call, record: dict[str, Any]) -> calls.Application:
+        """Return the application that executes a call, and adds the call's parameters to its record."""
+
         def checked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            refusal = validate.validate(environ, call)
+            parsed = calls.parameters(environ, call)
+            if parsed and not call.read_only:
+                record["parameters"] = parsed[1]
+            refusal = validate.validate(call, *parsed) if parsed else None
             if refusal:
                 return errors.send(start, environ, call, *refusal)
             if call.action in WITHOUT_LOCK:
@@ -145,9 +157,12 @@ class AwsApi:
 
         return checked
 
-    def _record(self, call: calls.Call) -> None:
-        self._calls.append({"service": call.service, "region": call.region, "action": call.action, "read_only": call.read_only})
+    def _record(self, call: calls.Call) -> dict[str, Any]:
+        """Record a call, and return the record."""
+        record = {**asdict(call), "read_only": call.read_only, "parameters": None}
+        self._calls.append(record)
         del self._calls[:-KEPT_CALLS]
+        return record
 
     def _tick(self) -> None:
         while not self._closing.is_set():

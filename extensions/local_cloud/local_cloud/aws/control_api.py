@@ -2,7 +2,8 @@
 the local cloud's token as a bearer token in the header `Authorization`. Request bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
-GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
+GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only", "parameters"}];
+                                         only calls that change something and that were executed have parameters
 GET    decisions DELETE decisions        authorization decisions for calls by users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
 PUT    parameters                        start recording which parameters requests contain, and which parameters are never read

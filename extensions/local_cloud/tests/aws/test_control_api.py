@@ -141,6 +141,21 @@ def test_calls_are_recorded(account: Account, control: Control) -> None:
     assert control("GET", "calls") == []
 
 
+def test_the_parameters_of_changes_are_recorded(account: Account, control: Control) -> None:
+    control("POST", "reset")
+    token = account.name("token")
+    control("PUT", "faults", [{"action": "CreateFileSystem", "code": "ThrottlingException", "status": 429, "times": 1}])
+    with pytest.raises(ClientError):
+        account.efs.create_file_system(CreationToken=token)
+    account.efs.create_file_system(CreationToken=token, Tags=[{"Key": "team", "Value": "speech"}])
+    account.efs.describe_file_systems(MaxItems=5)
+    assert [each["parameters"] for each in control("GET", "calls")] == [
+        None,
+        {"CreationToken": token, "Tags": [{"Key": "team", "Value": "speech"}]},
+        None,
+    ]
+
+
 def test_reset_leaves_the_account_alone(account: Account, control: Control) -> None:
     control("PUT", "faults", [{"code": "Throttling"}])
     control("PUT", "delays", {"file_system": 9})

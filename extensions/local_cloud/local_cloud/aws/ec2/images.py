@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
 """Kinds of images, by image name without the date at the end."""
 
 moto_register_image = EC2Backend.register_image
+moto_copy_image = EC2Backend.copy_image
 
 
 class Release(Ami):
@@ -102,6 +103,15 @@ def register_image(self: EC2Backend, name: str | None = None, description: str |
         return moto_register_image(self, name, description)
     made = {backend.account_id: Release(backend, found[1], found[2]) for backend in _accounts(self.region_name)}
     return made[AMAZON]
+
+
+@override(EC2Backend)
+def copy_image(self: EC2Backend, source_image_id: str, source_region: str, name: str | None = None, description: str | None = None) -> Ami:
+    """Copy an image with its root device, which moto omits."""
+    copy = moto_copy_image(self, source_image_id, source_region, name, description)
+    source = ec2_backends[self.account_id][source_region].amis[source_image_id]
+    copy.root_device_type, copy.root_device_name = source.root_device_type, source.root_device_name
+    return copy
 
 
 def _accounts(region: str) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.model import OperationModel
+
 from .. import tags
 from ..access.required_permissions import EC2
 from ..requests import calls
@@ -23,12 +25,8 @@ CODES = {
 USUAL_CODE = "ValidationException"
 
 
-def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
+def validate(call: calls.Call, operation: OperationModel, parameters: dict[str, Any]) -> Refusal | None:
     """Return the error for the first invalid parameter of a request, or None if all parameters are valid."""
-    parsed = calls.parameters(environ, call)
-    if parsed is None:
-        return None
-    operation, parameters = parsed
     if RECORD.on:
         RECORD.begin(call, operation.input_shape, parameters)
     broken = constraints.find_violation(operation, parameters)

@@ -45,6 +45,15 @@ def test_a_new_release(account: Account, elsewhere: Account) -> None:
         account.client("ssm").put_parameter(Name=name, Value=made, Type="String", Overwrite=True)
 
 
+def test_a_copy_has_the_root_device_of_the_original(account: Account) -> None:
+    parameter = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+    source = account.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+    made = account.ec2.copy_image(SourceImageId=source, SourceRegion=account.region, Name="own")["ImageId"]
+    original, copy = (account.ec2.describe_images(ImageIds=[each])["Images"][0] for each in (source, made))
+    for name in ("RootDeviceType", "RootDeviceName", "VirtualizationType", "Architecture"):
+        assert copy[name] == original[name]
+
+
 def test_images_by_name(account: Account) -> None:
     filters = [{"Name": "name", "Values": ["Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"]}]
     found = account.ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
