@@ -21,6 +21,7 @@ import horovod.torch as hvd
 import torch
 from data import CLASSES, SIZE, default_directory, load, prepare
 from model import MaskRCNN
+from schedule import learning_rate
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 from torch.utils.tensorboard import SummaryWriter
 
@@ -38,7 +39,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--images", type=int, help="number of images to train on (default: all of COCO, or 256 images of shapes)")
     parser.add_argument("--epochs", type=int, default=8, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=0.001, help="default: %(default)s")
+    parser.add_argument(
+        "--learning-rate", type=float, default=0.001, help="for one process; multiplied by the number of processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--warm-up-epochs",
+        type=float,
+        default=2,
+        help="number of epochs in which the learning rate increases to its value for all processes (default: %(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and initial model (default: %(default)s)")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
@@ -178,6 +187,10 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()} ({device}): {len(sampler)} of {len(images.train)} images", flush=True
     )
 
+    if hvd.rank() == 0:
+        rates = f"{arguments.learning_rate:g} for each of {hvd.size()} ranks, {arguments.learning_rate * hvd.size():g}"
+        print(f"learning rate: {rates} after {arguments.warm_up_epochs:g} epochs", flush=True)
+
     model = MaskRCNN(images.classes, images.size).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "mask-rcnn-output"))
@@ -198,7 +211,10 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
         forward = 0.0  # seconds that this rank spent in forward passes, without waiting for other ranks
-        for batch in loader:
+        for number, batch in enumerate(loader):
+            rate = learning_rate(arguments.learning_rate, hvd.size(), epoch + number / len(loader), arguments.warm_up_epochs)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
             optimizer.zero_grad()
             started = time.monotonic()
             losses = model(*(tensor.to(device) for tensor in batch))
@@ -214,7 +230,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: loss {values[0]:.4f}, {found:.0%} of the held-out objects found", flush=True)
             parts = {f"{name}_loss": value for name, value in zip(losses, values[1:], strict=True)}
-            curves = {"epoch": epoch + 1, "loss": values[0], "found": found, **parts}
+            curves = {"epoch": epoch + 1, "loss": values[0], "found": found, "learning_rate": rate, **parts}
             report.write((epoch + 1) * len(loader), steps, curves, {"rank_seconds": times, "checkpoint_seconds": saving})
             started = time.monotonic()
             checkpoints.save(epoch + 1, model, optimizer)

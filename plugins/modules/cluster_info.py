@@ -47,6 +47,12 @@ resources:
       description: ID that AWS assigned.
       type: str
       sample: vpc-0123456789abcdef0
+    billed:
+      description:
+        - Name of the resource, if AWS charges for the resource even while no node uses it. Otherwise, the value is an empty string.
+        - The running nodes and their volumes also cost money.
+      type: str
+      sample: NAT gateway main
     properties:
       description: Properties of the resource.
       type: dict
@@ -145,6 +151,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import billed_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
 
@@ -156,7 +163,13 @@ def main() -> None:
     try:
         cloud = AwsClient(module, module.params["cluster"])
         resources = [
-            {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
+            {
+                "kind": item.address.kind,
+                "key": item.address.key,
+                "id": item.id,
+                "billed": billed_name(item.address),
+                "properties": printable(item.properties),
+            }
             for item in sorted(read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]

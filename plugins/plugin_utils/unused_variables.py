@@ -98,7 +98,9 @@ OF_DEFINITION = (
         "vpc_id is not set. Set vpc_id, or remove this variable.",
     ),
     UnusedRule(
-        ("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set image_framework, or remove this variable."
+        ("image_os",),
+        lambda get: bool(get("image_id") or get("image_parameter")),
+        "image_id or image_parameter specifies the image. Set image_framework instead, or remove this variable.",
     ),
     UnusedRule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
     UnusedRule(

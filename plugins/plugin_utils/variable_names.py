@@ -60,6 +60,7 @@ INVENTORY = (
 FURTHER = (
     "cleanup_days",
     "cleanup_keep",
+    "dataset_host",
     "dataset_kms_key_id",
     "dataset_result",
     ALLOWED,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
 
 from .clusters import EXPECTED, P4D, described, inventory, steps
@@ -188,6 +189,16 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
     start = f"Newest Deep Learning AMI for {framework or 'pytorch'}: "
     (line,) = [line for line in told.read_text().splitlines() if line.startswith(start)]
     assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
+
+
+@pytest.mark.parametrize("file", ["horovod_pytorch", "horovod_tensorflow"])
+def test_the_image_of_a_horovod_definition_has_a_python_that_horovod_supports(cloud, run, definition, repository, file):
+    """Ubuntu 22.04 has Python 3.10, and 24.04 has Python 3.12, for which the packages of the definitions cannot be built."""
+    system = yaml.safe_load((repository / f"examples/definitions/{file}.yml").read_text())["deeplearning_image_os"]
+    result = run("cluster", **{**definition, "image_parameter": None, "image_os": system}, check=True)
+    template = next(item for item in result["changes"] if item["kind"] == "launch_template")
+    (image,) = cloud.client("ec2").describe_images(ImageIds=[template["after"]["image_id"]])["Images"]
+    assert "Ubuntu 22.04" in image["Name"]
 
 
 def test_an_image_of_another_default_stays(cloud, run, definition, name):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +196,53 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
-@pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard"])
-def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
-    told = play(name, training_job_name="digits")
+@pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard", "configure", "dataset"])
+def test_a_cluster_without_nodes_is_told(cloud: LocalCloud, play: Run, name: str) -> None:
+    cloud.control.forget_calls()
+    told = play(name, training_job_name="digits", dataset_source="s3://bert-data/coco", dataset_destination="s3://bert-copy/coco")
     assert told.returncode != 0
     output = " ".join(told.stdout.split())
     assert "cluster: 'demo' has no nodes in us-east-1. No cluster has nodes in this region. Correct cluster or region in" in output
     assert "or create the cluster: ansible-playbook" in output
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A web server with an archive. Yields the address of the server."""
+    (tmp_path / "served").mkdir()
+    with zipfile.ZipFile(tmp_path / "served/val.zip", "w") as archive:
+        archive.writestr("val/1.jpg", "image")
+    serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def test_the_controller_stages_a_data_set_in_s3_without_nodes(cloud: LocalCloud, play: Run, tmp_path: Path, server: str) -> None:
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights/model.npz").write_text("weights")
+    directory = str(tmp_path / "moving")
+    uploaded = play(
+        "dataset", dataset_source=f"{tmp_path}/weights", dataset_destination="s3://bert-weights/v1", dataset_directory=directory
+    )
+    assert uploaded.returncode == 0, uploaded.stdout
+
+    sources = [
+        {"source": f"{server}/val.zip", "unpack": True},
+        {"source": "s3://bert-weights/v1/model.npz", "folder": "pretrained-models"},
+    ]
+    options = {"dataset_name": "coco", "dataset_sources": sources, "dataset_directory": directory, "dataset_host": "controller"}
+    refused = play("dataset", **options)
+    assert "dataset_host: 'controller' requires a destination in S3." in " ".join(refused.stdout.split())
+    for changed in (True, False):
+        staged = play("dataset", **options, dataset_destination="s3://bert-coco/2017")
+        assert staged.returncode == 0, staged.stdout
+        assert ("changed=0" in staged.stdout) == (not changed), staged.stdout
+    listed = cloud.client("s3").list_objects_v2(Bucket="bert-coco", Prefix="2017/")["Contents"]
+    assert {item["Key"] for item in listed} >= {"2017/val/1.jpg", "2017/pretrained-models/model.npz"}
+    assert not list((tmp_path / "moving").glob("*/*")), "the controller keeps no copy"
 
 
 @pytest.mark.parametrize(("meant", "status"), [("demo-worker2", 0), ("trainers:!demo-master", 0), ("bert-worker2", 2)])
@@ -315,4 +359,8 @@ def test_info_shows_nodes_and_resources_and_how_to_log_in(
     assert made["resources"]["file_system"]["main"] in shown.stdout
     assert made["resources"]["security_group"]["ssh"] in shown.stdout
     assert "To log in to the master, run ssh -F" in shown.stdout
+    billed = shown.stdout.partition("AWS charges for these resources")[2].partition("To log in")[0].splitlines()[1:]
+    addresses = {f"Elastic IP address {key}" for key in made["resources"]["elastic_ip"]}
+    expected = {"3 x c5.large, and their volumes", "EFS file system main", "NAT gateway main", *addresses}
+    assert {line.strip() for line in billed if line.strip()} == expected
     run("cluster", cluster=name, state="absent")

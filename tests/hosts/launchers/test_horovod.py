@@ -86,6 +86,8 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     for rank, worker in enumerate(cluster.workers):
         assert f"rank {rank} of 2 on ip-{worker['address'].replace('.', '-')} (cpu): 32 of 64 images" in log
     progress = [json.loads(line) for line in cluster.read(f"{directory}/progress.jsonl").splitlines()]
+    assert "learning rate: 0.001 for each of 2 ranks, 0.002 after 2 epochs" in log
+    assert [entry["learning_rate"] for entry in progress] == pytest.approx([0.0014375, 0.0019375, 0.002, 0.002])
     losses = [entry["loss"] for entry in progress]
     assert losses[-1] < 0.8 * losses[0]
     assert progress[-1]["step"] == progress[-1]["steps"] == 32

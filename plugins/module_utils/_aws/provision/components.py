@@ -8,8 +8,10 @@ from __future__ import annotations
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
 
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
@@ -24,6 +26,11 @@ BILLED = {
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
 """The names of resources that cost money even while no node uses them, keyed by resource kind."""
+
+
+def billed_name(address: Address) -> str:
+    """Return the name of a resource that costs money even while no node uses it. Return an empty string for other resources."""
+    return f"{BILLED[address.kind]} {address.key}" if address.kind in BILLED and address != S3_ENDPOINT else ""
 
 
 def register(*components: Component) -> None:

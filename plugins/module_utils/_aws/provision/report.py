@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name, node_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     auto_scaling_group,
     desired_workers,
@@ -20,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, BILLED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, billed_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
 #: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
@@ -195,5 +194,5 @@ def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}
-    billed = [f"{BILLED[address.kind]} {address.key}" for address in sorted(made - {S3_ENDPOINT}) if address.kind in BILLED]
+    billed = list(filter(None, map(billed_name, sorted(made))))
     return f" These resources still exist and cost money: {', '.join(billed)}." if billed else ""

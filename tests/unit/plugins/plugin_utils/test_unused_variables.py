@@ -65,6 +65,8 @@ def test_variables_of_an_environment():
         ({"vpc_id": "vpc-1", "network_cidr": "10.9.0.0/16", "nat": "none"}, ["network_cidr", "nat"]),
         ({"private_subnet_ids": ["subnet-1"]}, ["private_subnet_ids"]),
         ({"image_os": "ubuntu-22.04", "image_id": "ami-1", "image_update": True}, ["image_os", "image_update"]),
+        ({"image_os": "ubuntu-22.04", "image_parameter": "/images/x"}, ["image_os"]),
+        ({"image_os": "ubuntu-22.04"}, []),
         ({"instance_profile": "ours", "permissions_boundary": "arn"}, ["permissions_boundary"]),
         ({"spot_max_price": "3"}, ["spot_max_price"]),
         ({"spot_max_price": "3", "market": "spot"}, []),

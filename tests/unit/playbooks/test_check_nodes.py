@@ -1,0 +1,32 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
+#: Playbooks that create or destroy the nodes. Their plays on nodes look for running jobs, so these plays have nothing to do without nodes.
+WITHOUT_NODES = {"check_jobs.yml", "destroy.yml", "emr.yml", "provision.yml"}
+
+
+def plays(playbook: Path) -> list[tuple[str, str]]:
+    """Return the playbook and the host pattern of each play, in order, including those of imported playbooks."""
+    found = []
+    for play in yaml.safe_load(playbook.read_text()):
+        imported = play.get("ansible.builtin.import_playbook")
+        found += plays(PLAYBOOKS / imported) if imported else [(playbook.name, play["hosts"])]
+    return found
+
+
+@pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
+def test_no_playbook_ends_without_a_message_if_there_are_no_nodes(playbook: Path) -> None:
+    checked = False
+    for name, hosts in plays(playbook):
+        checked = checked or name == "check_nodes.yml"
+        # Only the check of the job's name precedes the nodes of a new cluster.
+        early = (name, hosts) == ("train.yml", "trainers[0]")
+        assert checked or hosts == "localhost" or early or name in WITHOUT_NODES, f"{name}: {hosts}"
