@@ -144,10 +144,10 @@ def kernel_log(*lines: str) -> str:
     return "".join(f"{line}\n" for line in ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.", *lines))
 
 
-def driver(text: str, status: int = 0, links: str = "") -> Sequence[tuple[str, str, int]]:
+def driver(text: str, status: int = 0, links: str = "", links_status: int = 0) -> Sequence[tuple[str, str, int]]:
     """Return the (pattern, output, exit status) tuples from which program() creates a stub of nvidia-smi."""
     return (
         ("'-q -x'", text, status),
-        ("'nvlink --status'", links, 0),
+        ("'nvlink --status'", links, links_status),
         ("-L", "".join(f"GPU {n}: X\n" for n in range(text.count("<gpu id"))), 0),
     )

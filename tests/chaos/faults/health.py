@@ -52,11 +52,11 @@ def restore(host):
     log(host)
 
 
-def nvidia(host, count=GPUS, changes=(), links=(), failure="", status=0, pause=0, processes=""):
+def nvidia(host, count=GPUS, changes=(), links=(), links_failure="", failure="", status=0, pause=0, processes=""):
     """Replay nvidia-smi output in which GPUs differ from healthy GPUs."""
     text = failure or smi(count, *changes, processes=processes)
-    active = nvlink(*(links or [LINKS] * count))
-    write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active), pause=pause))
+    active = links_failure or nvlink(*(links or [LINKS] * count))
+    write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active, int(bool(links_failure))), pause=pause))
 
 
 def no_driver(host):
@@ -85,6 +85,11 @@ def log(host, *lines):
     write(host, f"{PROGRAMS}/journalctl", program(("'--dmesg --boot'*", kernel_log(*lines), 0)))
 
 
+def no_log(host):
+    """Make the program that reads the kernel log fail."""
+    write(host, f"{PROGRAMS}/journalctl", program(("'--dmesg --boot'*", "", 1)))
+
+
 def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
     """Replay a kernel log with a GPU error that names process 1, which is running."""
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
@@ -95,9 +100,9 @@ def xid_of_driver(host, code, text):
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
 
 
-def sxid(host, code, text):
-    """Replay a kernel log with an NVSwitch error."""
-    log(host, f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}")
+def sxid(host, code, texts):
+    """Replay a kernel log with NVSwitch errors."""
+    log(host, *(f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
 
 
 def shell(host, command):

@@ -110,8 +110,8 @@ CHECKS = (
         "gpu_links",
         gpu.read_links,
         gpu.decide_links,
-        (REBOOT,),
-        "a GPU with fewer active NVLinks than the others",
+        (MONITOR, REBOOT),
+        "NVLinks whose status cannot be read; a GPU with fewer active NVLinks than the others",
         limit=NVIDIA_SMI,
         subject=f"{gpu.PROGRAM} nvlink",
     ),
@@ -120,7 +120,8 @@ CHECKS = (
         xid.read,
         xid.decide,
         (MONITOR, RESTART, REBOOT, REPLACE),
-        "Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since boot, by [code](#xid-errors)",
+        "a kernel log that cannot be read, if the host has GPUs; Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since "
+        "boot, by [code](#xid-errors)",
         subject="the kernel log",
     ),
     Check(
