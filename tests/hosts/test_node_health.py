@@ -215,6 +215,10 @@ def test_a_job_does_not_start_on_an_unhealthy_host(cluster, repaired):
     assert refused.returncode != 0
     assert re.search(rf"\[{TWO}\]: FAILED!.*this node is unhealthy\. xid: GPU 0000:64:00: Xid 79", refused.stdout), refused.stdout
     assert cluster.processes("unhealthy") == []
+    install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
+    gpus(cluster.hosts[1], 7, configured=7)
+    refused = cluster.play(cluster.playbook("unhealthy", script, **options), "-e", json.dumps(P5))
+    assert "this node is unhealthy. gpu_count: GPUs: nvidia-smi lists 7, but instance type p5.48xlarge has 8." in refused.stdout
     done = cluster.train("unhealthy", script, health_check=False, gpus=[0], **options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert cluster.read("/efs/jobs/unhealthy/logs/rank0.log") == "trained\n"

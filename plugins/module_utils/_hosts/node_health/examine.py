@@ -52,11 +52,18 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_job(user: str, directory: str, metadata_directory: str) -> Readings:
-    """Start the checks that run before a job. `directory` contains the user's jobs."""
+def before_job(user: str, params: dict[str, Any]) -> Readings:
+    """Start the checks that run before a job, with the parameters of the module `training_job`."""
     # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
-    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{directory}/".startswith(f"{place.path}/")]
-    return Readings(checks_for(BEFORE_JOB, mounts), Node(user, disks=DISKS, metadata_directory=metadata_directory))
+    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{params['directory']}/".startswith(f"{place.path}/")]
+    node = Node(
+        user,
+        instance_type=params["instance_type"],
+        efa_devices=params["efa_devices"],
+        disks=DISKS,
+        metadata_directory=params["metadata_directory"],
+    )
+    return Readings(checks_for(BEFORE_JOB, mounts), node)
 
 
 def refusal(findings: Iterable[Finding]) -> str:

@@ -130,7 +130,6 @@ CHECKS = (
         efa.decide,
         (RESTART, REPLACE),
         "EFA adapters that cannot be used; fewer adapters than are attached to the instance",
-        (ON_DEMAND,),
         hanging=RESTART,
         subject="fi_info",
     ),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_a_program_that_is_running_counts_although_a_later_one_has_ended():
 )
 def test_a_recommendation_of_the_driver_replaces_the_one_before(actions, severity):
     text = "NVRM: Xid (PCI:0000:64:00): 154, GPU recovery action changed from 0x0 ({}) to 0x2 ({})"
-    ((found, message),) = verdicts(*(text.format(before, after) for before, after in zip(actions, actions[1:])))
+    ((found, message),) = verdicts(*(text.format(before, after) for before, after in itertools.pairwise(actions)))
     assert found == severity
     assert f"({actions[-1]})" in message
 
