@@ -7,7 +7,7 @@ Each row describes what the suite does and what the judge expects of the collect
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -513,6 +513,12 @@ def gpu(name: str, description: str, check: str, severity: str, message: str, **
     return health(f"gpu_{name}", "GPU", description, "nvidia", check, severity, message, **arguments)
 
 
+def dcgm(name: str, description: str, severity: str, message: str, injector: str = "dcgm", **arguments: Any) -> HealthFault:
+    """Return a fault that the deep checks find."""
+    found = health(f"dcgm_{name}", "GPU", description, injector, "dcgm", severity, message, **arguments)
+    return replace(found, parameters={"context": "deep", "timeout": 5})
+
+
 def changed(name: str, description: str, severity: str, message: str, before: str, after: str) -> HealthFault:
     return gpu(name, description, "gpu_errors", severity, rf"GPU 00000000:ca:00\.0: .*{message}", changes=[(before, after)])
 
@@ -713,6 +719,18 @@ HEALTH_FAULTS = (
         "NVLinks could not be read: Unknown Error",
         links_failure="Unknown Error",
     ),
+    dcgm("memory", "a test of DCGM 4 finds faulty memory", "replace", "GPU 3: .*12 faulty memory elements", fault="FAULTY_MEMORY"),
+    dcgm(
+        "row_remap",
+        "a test of DCGM 3 finds a row that will be remapped",
+        "reboot",
+        "GPU 5: .*remappings are pending",
+        version=3,
+        fault="PENDING_REMAP",
+    ),
+    dcgm("bandwidth", "a test of DCGM 3 measures a low bandwidth", "restart", "GPU 0: .*3.41", version=3, fault="LOW_BANDWIDTH"),
+    dcgm("no_daemon", "the DCGM daemon is not running", "monitor", "the tests did not run: Error: unable to establish", "no_host_engine"),
+    dcgm("hangs", "dcgmi hangs", "monitor", "no result within 5 s", pause=3600),
     health(
         "efa_missing",
         "EFA",

@@ -17,8 +17,8 @@ from .judge import judge_health
 EVERY = 100
 
 
-def check(cluster):
-    """Run the module node_health over SSH, and return the findings on each host."""
+def check(cluster, parameters=health.PARAMETERS):
+    """Run the module node_health over SSH with these parameters, and return the findings on each host."""
     arguments = [
         "trainers",
         "-i",
@@ -27,7 +27,7 @@ def check(cluster):
         "-m",
         "deeplearning.cluster.node_health",
         "-a",
-        json.dumps(health.PARAMETERS),
+        json.dumps(parameters),
     ]
     # A host with a read-only root file system can still write to /tmp.
     environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
@@ -61,13 +61,21 @@ def judge_faults(cluster, faults):
     """Inject the faults, and yield each fault and the judge's complaints about the findings on the faulty host."""
     prepare(cluster)
     with ThreadPoolExecutor(len(cluster.hosts)) as pool:
-        for first in range(0, len(faults), len(cluster.hosts)):
-            chosen = list(zip(cluster.hosts, faults[first : first + len(cluster.hosts)], strict=False))
+        for together in batches(faults, len(cluster.hosts)):
+            chosen = list(zip(cluster.hosts, together, strict=False))
             list(pool.map(lambda each: inject(*each), chosen))
-            found = check(cluster)
+            found = check(cluster, {**health.PARAMETERS, **together[0].parameters})
             list(pool.map(health.restore, cluster.hosts))
             for number, (_host, fault) in enumerate(chosen):
                 yield fault, judge_health(fault, found[number])
+
+
+def batches(faults, size):
+    """Return the faults in lists of at most `size` faults with the same parameters of the module."""
+    groups = {}
+    for fault in faults:
+        groups.setdefault(json.dumps(fault.parameters, sort_keys=True), []).append(fault)
+    return [group[first : first + size] for group in groups.values() for first in range(0, len(group), size)]
 
 
 def inject(host, fault):

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 
 import pytest
-from gpu_tools import NO_DRIVER, driver, kernel_log, nvlink, process, program, smi
+from gpu_tools import NO_DRIVER, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 
 from .cluster import CLUSTER, job_cluster
 
@@ -49,7 +49,7 @@ def repaired(cluster):
     yield
     for host in cluster.hosts:
         host.ssh(
-            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl; "
+            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl {PROGRAMS}/dcgmi; "
             'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": 0/\' /opt/deeplearning/metadata.json'
         )
 
@@ -75,8 +75,10 @@ def test_healthy_gpus_have_no_findings(cluster, repaired):
     for host in cluster.hosts:
         gpus(host, 8)
         install(host, "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
-    done, found = health(cluster, **P5)
+    install(cluster.hosts[0], "dcgmi", program(("'diag --run 3 --json'", dcgm_4(), 0)).replace("sleep 0", "touch /run/dcgmi"))
+    done, found = health(cluster, **P5, node_health_deep=True, node_health_dcgm_level=3)
     assert (done.returncode, found) == (0, {}), done.stdout + done.stderr
+    assert cluster.hosts[0].ssh("sudo rm /run/dcgmi").returncode == 0, "the tests of DCGM have run"
 
 
 def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):

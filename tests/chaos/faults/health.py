@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 
-from gpu_tools import LOST, NO_DRIVER, driver, kernel_log, nvlink, process, program, smi
+import gpu_tools
+from gpu_tools import LOST, NO_DRIVER, NO_HOST_ENGINE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 
 PROGRAMS = "/usr/local/sbin"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
@@ -50,6 +51,7 @@ def restore(host):
     write(host, FI_INFO, "#!/bin/sh\necho 'provider: efa'\n")
     nvidia(host)
     log(host)
+    dcgm(host)
 
 
 def nvidia(host, count=GPUS, changes=(), links=(), links_failure="", failure="", status=0, pause=0, processes=""):
@@ -57,6 +59,17 @@ def nvidia(host, count=GPUS, changes=(), links=(), links_failure="", failure="",
     text = failure or smi(count, *changes, processes=processes)
     active = links_failure or nvlink(*(links or [LINKS] * count))
     write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active, int(bool(links_failure))), pause=pause))
+
+
+def dcgm(host, version=4, fault="", failure="", pause=0):
+    """Replay the output of dcgmi of DCGM 3 or 4, with a fault that gpu_tools defines, or with an error."""
+    write_output = {3: gpu_tools.dcgm_3, 4: dcgm_4}[version]
+    output = failure or write_output(*([getattr(gpu_tools, fault)] if fault else []))
+    write(host, f"{PROGRAMS}/dcgmi", program(("diag*", output, 226 if fault or failure else 0), pause=pause))
+
+
+def no_host_engine(host):
+    dcgm(host, failure=NO_HOST_ENGINE)
 
 
 def no_driver(host):

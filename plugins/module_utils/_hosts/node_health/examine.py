@@ -9,9 +9,10 @@ import base64
 import time
 from typing import Any, Iterable
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BEFORE_JOB,
+    DEEP,
     ON_DEMAND,
     Finding,
     Node,
@@ -43,6 +44,8 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     if params["context"] == ON_DEMAND:
         programs = [custom.Program(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
         checks += [custom.check(program, params["checks_timeout"]) for program in programs]
+    elif params["context"] == DEEP:
+        checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)
     return {
         "changed": False,

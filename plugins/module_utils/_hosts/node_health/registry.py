@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, gpu, storage, system, xid
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, gpu, storage, system, xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BETWEEN_NODES,
     MONITOR,
@@ -133,6 +133,7 @@ CHECKS = (
         hanging=RESTART,
         subject="fi_info",
     ),
+    dcgm.check(dcgm.LEVEL, dcgm.SECONDS),
 )
 
 

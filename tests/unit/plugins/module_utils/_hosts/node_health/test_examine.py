@@ -67,6 +67,12 @@ def test_between_nodes_only_the_storage_is_read(ran):
     assert node.peer == 1
 
 
+def test_deep_checks_have_their_own_context(ran):
+    examine.examine({**PARAMETERS, "context": "deep", "dcgm_level": 3, "timeout": 3600})
+    ((checks, _node),) = ran[0]
+    assert [(check.name, check.limit, check.read.args) for check in checks] == [("dcgm", 3660, (3, 3600))]
+
+
 @pytest.mark.parametrize(
     ("directory", "places"), [("/efs/jobs", ["/efs"]), ("/efs", ["/efs"]), ("/efs2/jobs", []), ("/home/ubuntu/jobs", [])]
 )
