@@ -53,10 +53,8 @@ class ActionModule(NodeAction, module="training_job"):
         steps = arguments.pop("setup_steps", None)
         if state == "prepared" and steps:
             arguments["setup_digests"] = self._setup_digests(steps, variables)
-        if state == "prepared" and arguments.get("efa") is None:
-            arguments["efa"] = variables.get("deeplearning_has_efa", False)
         if state == "prepared":
-            arguments = {**hardware(variables, bool(arguments["efa"])), **arguments}
+            add_hardware(arguments, variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -178,13 +176,13 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
     return known if INSTANCE_ID.fullmatch(known) else None
 
 
-def hardware(variables: Mapping[str, Any], efa: bool) -> dict[str, Any]:
-    """Return the arguments that say which GPUs and adapters the host should have. Jobs without EFA need no adapters."""
+def add_hardware(arguments: dict[str, Any], variables: Mapping[str, Any]) -> None:
+    """Add the missing arguments that say which GPUs and adapters the host should have. Jobs without EFA need no adapters."""
     node = node_table(variables).get(variables.get("inventory_hostname", ""), {})
-    return {
-        "instance_type": node.get("instance_type") or variables.get("deeplearning_instance_type", ""),
-        "efa_devices": variables.get("deeplearning_efa_devices", 0) if efa else 0,
-    }
+    if arguments.get("efa") is None:
+        arguments["efa"] = variables.get("deeplearning_has_efa", False)
+    arguments.setdefault("efa_devices", variables.get("deeplearning_efa_devices", 0) if arguments["efa"] else 0)
+    arguments.setdefault("instance_type", node.get("instance_type") or variables.get("deeplearning_instance_type", ""))
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:

@@ -657,6 +657,17 @@ HEALTH_FAULTS = (
     health(
         "driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"
     ),
+    HealthFault(
+        "driver_hangs",
+        "GPU",
+        "nvidia-smi hangs",
+        "health.nvidia",
+        {"pause": 3600},
+        {
+            "gpu_count": ("reboot", "nvidia-smi: no answer within 30 s"),
+            "gpu_links": ("monitor", "nvidia-smi nvlink: no answer within 30 s"),
+        },
+    ),
     health("driver_missing", "GPU", "nvidia-smi is no longer installed", "no_program", "gpu_count", "restart", "is not installed"),
     health(
         "gpu_not_configured", "GPU", "jobs use fewer GPUs than the host has", "configured", "gpu_count", "monitor", "use only 7", count=7
@@ -831,6 +842,30 @@ HEALTH_FAULTS = (
         "restart",
         "/mnt/storage: Permission denied",
         command="chmod 700 /mnt/storage",
+    ),
+    health(
+        "storage_stalled",
+        "storage",
+        "the process that serves the storage is suspended, so the storage hangs",
+        "storage",
+        "storage",
+        "restart",
+        "/mnt/storage: no answer within 5 s",
+        signal="STOP",
+    ),
+    health(
+        "storage_stale",
+        "storage",
+        "the process that serves the storage has died, and the mount is stale",
+        "storage",
+        "storage",
+        "restart",
+        "/mnt/storage: Transport endpoint is not connected",
+        signal="KILL",
+    ),
+    health("clock_ahead", "clock", "the clock is ten minutes ahead", "clock", "clock", "restart", r"clock is \d+ s ahead", seconds=600),
+    health(
+        "clock_behind", "clock", "the clock is half a minute behind", "clock", "clock", "monitor", r"clock is \d+ s behind", seconds=-30
     ),
     health(
         "name_wrong",

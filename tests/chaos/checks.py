@@ -17,17 +17,16 @@ from .judge import judge_health
 EVERY = 100
 
 
-def check(cluster, parameters=health.PARAMETERS):
-    """Run the module node_health over SSH with these parameters, and return the findings on each host."""
+def run(cluster, module, parameters=()):
+    """Run a module as root on all hosts at the same time, and return what Ansible prints."""
     arguments = [
         "trainers",
         "-i",
         str(cluster.inventory),
         "--become",
         "-m",
-        "deeplearning.cluster.node_health",
-        "-a",
-        json.dumps(parameters),
+        module,
+        *(["-a", json.dumps(parameters)] if parameters else []),
     ]
     # A host with a read-only root file system can still write to /tmp.
     environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
@@ -41,12 +40,18 @@ def check(cluster, parameters=health.PARAMETERS):
         timeout=300,
         check=False,
     )
-    found, text = {}, done.stdout
+    return done.stdout, done.stderr
+
+
+def check(cluster, parameters=health.PARAMETERS):
+    """Run the module node_health over SSH with these parameters, and return the findings on each host."""
+    text, error = run(cluster, "deeplearning.cluster.node_health", parameters)
+    found = {}
     for number in range(1, len(cluster.hosts) + 1):
         start = text.find(f"{CLUSTER}-worker{number} | ")
         result = json.JSONDecoder().raw_decode(text, text.index("{", start))[0] if start >= 0 else {}
         if "findings" not in result:
-            raise OSError(f"node_health has no result for worker {number}: {done.stdout}{done.stderr}")
+            raise OSError(f"node_health has no result for worker {number}: {text}{error}")
         found[number - 1] = result["findings"]
     return found
 

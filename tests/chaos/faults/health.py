@@ -16,6 +16,8 @@ FI_INFO = "/opt/amazon/efa/bin/fi_info"
 GPUS, LINKS, ADAPTERS = 8, 18, 4
 CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
 METADATA = "/opt/deeplearning/metadata.json"
+#: A file whose lines Python executes when it starts.
+PTH = "/usr/lib/python3/dist-packages/clock.pth"
 
 #: Parameters of the module node_health for hosts in this state.
 PARAMETERS = {
@@ -45,7 +47,8 @@ def restore(host):
     host.ssh(
         f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
-        "sudo umount -q /proc/meminfo; for each in disk storage; do sudo umount -q /mnt/$each; "
+        f"sudo umount -q /proc/meminfo; sudo rm -f {PTH}; sudo pkill -KILL -x rclone; "
+        "for each in disk storage; do sudo umount -q --lazy /mnt/$each; "
         "sudo mount -t tmpfs -o mode=1777,size=4m,nr_inodes=1000 tmpfs /mnt/$each; done; sudo mount -o remount,rw,bind /"
     )
     write(host, FI_INFO, "#!/bin/sh\necho 'provider: efa'\n")
@@ -128,6 +131,20 @@ def meminfo(host, available):
     shell(
         host,
         f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo",
+    )
+
+
+def clock(host, seconds):
+    """Let the clock that Python programs read be ahead of the clock that all hosts share."""
+    write(host, PTH, f"import time; time.time = lambda real=time.time: real() + {seconds}\n", mode="644")
+
+
+def storage(host, signal):
+    """Mount a FUSE file system at /mnt/storage, and send its process a signal."""
+    shell(
+        host,
+        "umount /mnt/storage; mkdir -p /run/source; chown ubuntu /run/source /mnt/storage; "
+        f"sudo -u ubuntu rclone mount --daemon /run/source /mnt/storage; pkill -{signal} -x rclone",
     )
 
 
