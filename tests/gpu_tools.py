@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
+from typing import NamedTuple
 
 # The health-related parts of an H100's entry, in the order and format of driver 550 (nvsmi_device_v12.dtd).
 H100 = """\
@@ -144,10 +146,111 @@ def kernel_log(*lines: str) -> str:
     return "".join(f"{line}\n" for line in ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.", *lines))
 
 
-def driver(text: str, status: int = 0, links: str = "") -> Sequence[tuple[str, str, int]]:
+def driver(text: str, status: int = 0, links: str = "", links_status: int = 0) -> Sequence[tuple[str, str, int]]:
     """Return the (pattern, output, exit status) tuples from which program() creates a stub of nvidia-smi."""
     return (
         ("'-q -x'", text, status),
-        ("'nvlink --status'", links, 0),
+        ("'nvlink --status'", links, links_status),
         ("-L", "".join(f"GPU {n}: X\n" for n in range(text.count("<gpu id"))), 0),
     )
+
+
+class Fault(NamedTuple):
+    """A fault that a test of DCGM finds. `gpu` is None for a fault of the host. The numbers are those of dcgmlib/dcgm_errors.h."""
+
+    test: str
+    gpu: int | None
+    message: str
+    error: int
+    category: int
+    severity: int
+
+
+FAULTY_MEMORY = Fault("memory", 3, "Found 12 faulty memory elements on GPU 3", 52, 8, 2)
+PENDING_REMAP = Fault("software", 5, "GPU 5 had memory errors and row remappings are pending", 85, 8, 6)
+LOW_BANDWIDTH = Fault(
+    "pcie", 0, "Bandwidth of GPU 0 in direction h2d of 3.41 did not exceed minimum required bandwidth of 14.00.", 30, 10, 4
+)
+NO_PERSISTENCE = Fault("software", 1, "Persistence mode for GPU 1 is disabled.", 29, 3, 5)
+NOUVEAU = Fault("software", None, "Found driver on the denylist: nouveau", 23, 3, 5)
+
+#: What DCGM 3.3 calls the tests of level 2, by category, and which of them find errors, by the errors' numbers.
+TESTS_3 = {
+    "Deployment": (
+        "Denylist",
+        "NVML Library",
+        "CUDA Main Library",
+        "Permissions and OS Blocks",
+        "Persistence Mode",
+        "Environment Variables",
+        "Page Retirement/Row Remap",
+        "Graphics Processes",
+        "Inforom",
+    ),
+    "Integration": ("PCIe",),
+    "Hardware": ("GPU Memory",),
+}
+NAMES_3 = {52: "GPU Memory", 85: "Page Retirement/Row Remap", 30: "PCIe", 29: "Persistence Mode", 23: "Denylist"}
+NO_HOST_ENGINE = (
+    "Error: unable to establish a connection to the specified host: localhost\n"
+    "Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n"
+)
+
+
+def dcgm_3(*faults: Fault, count: int = 8) -> str:
+    """Return the output of `dcgmi diag --run 2 --json` of DCGM 3.3. Tests of the category Deployment have one result for all GPUs."""
+
+    def test(name: str, category: str) -> dict:
+        found = [fault for fault in faults if NAMES_3[fault.error] == name]
+        if category == "Deployment":
+            result: dict = {"status": "Fail" if found else "Pass"}
+            for fault in found:
+                result["gpu_id"] = -1 if fault.gpu is None else fault.gpu
+                result.setdefault("warnings", []).append(_warning(fault, "warnings"))
+            return {"name": name, "results": [result]}
+        results = []
+        for gpu in range(count):
+            own = [_warning(fault) for fault in found if fault.gpu == gpu]
+            results.append({"gpu_id": str(gpu), "status": "Fail" if own else "Pass", **({"warnings": own} if own else {})})
+        return {"name": name, "results": results}
+
+    categories = [{"category": category, "tests": [test(name, category) for name in names]} for category, names in TESTS_3.items()]
+    document = {
+        "DCGM GPU Diagnostic": {"test_categories": categories},
+        "Driver Version Detected": "550.163.01",
+        "GPU Device IDs": ["2330"] * count,
+        "GPU Device Serials": {str(gpu): f"165302305910{gpu}" for gpu in range(count)},
+        "version": "3.3.9",
+    }
+    return json.dumps(document, indent=3) + "\n"
+
+
+def dcgm_4(*faults: Fault, count: int = 8) -> str:
+    """Return the output of `dcgmi diag --run 2 --json` of DCGM 4. Only the summary of a test mentions faults of the host."""
+
+    def test(name: str) -> dict:
+        found = [fault for fault in faults if fault.test == name]
+        results = []
+        for gpu in range(count):
+            own = [_warning(fault) for fault in found if fault.gpu == gpu]
+            entity = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu}
+            results.append({**entity, "status": "Fail" if own else "Pass", **({"warnings": own} if own else {})})
+        warnings = {"warnings": [_warning(fault) for fault in found]} if found else {}
+        return {"name": name, "results": results, "test_summary": {"status": "Fail" if found else "Pass", **warnings}}
+
+    entities = [{"device_id": "2330", "entity_id": gpu, "serial_num": f"165302305910{gpu}"} for gpu in range(count)]
+    document = {
+        "DCGM Diagnostic": {
+            "test_categories": [
+                {"category": category, "tests": [test(name)]}
+                for category, name in (("Deployment", "software"), ("Hardware", "memory"), ("Integration", "pcie"))
+            ]
+        },
+        "entity_groups": [{"entities": entities, "entity_group": "GPU", "entity_group_id": 1}],
+        "metadata": {"Driver Version Detected": "570.172.08", "version": "4.4.1"},
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _warning(fault: Fault, key: str = "warning") -> dict:
+    return {key: fault.message, "error_id": fault.error, "error_category": fault.category, "error_severity": fault.severity}

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     without_credentials,
     write_archive,
 )
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes, node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
@@ -53,8 +53,8 @@ class ActionModule(NodeAction, module="training_job"):
         steps = arguments.pop("setup_steps", None)
         if state == "prepared" and steps:
             arguments["setup_digests"] = self._setup_digests(steps, variables)
-        if state == "prepared" and arguments.get("efa") is None:
-            arguments["efa"] = variables.get("deeplearning_has_efa", False)
+        if state == "prepared":
+            add_hardware(arguments, variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -174,6 +174,15 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
     """Return the host's instance ID, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None
+
+
+def add_hardware(arguments: dict[str, Any], variables: Mapping[str, Any]) -> None:
+    """Add the missing arguments that say which GPUs and adapters the host should have. Jobs without EFA need no adapters."""
+    node = node_table(variables).get(variables.get("inventory_hostname", ""), {})
+    if arguments.get("efa") is None:
+        arguments["efa"] = variables.get("deeplearning_has_efa", False)
+    arguments.setdefault("efa_devices", variables.get("deeplearning_efa_devices", 0) if arguments["efa"] else 0)
+    arguments.setdefault("instance_type", node.get("instance_type") or variables.get("deeplearning_instance_type", ""))
 
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:

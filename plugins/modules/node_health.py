@@ -24,8 +24,9 @@ options:
     description:
       - V(on_demand) runs all checks of this host.
       - V(between_nodes) reads and removes the files that O(peer) has written to the shared storage.
+      - V(deep) runs the diagnostic tests of DCGM on idle GPUs, if the program C(dcgmi) is installed. The tests take minutes.
     type: str
-    choices: [on_demand, between_nodes]
+    choices: [on_demand, between_nodes, deep]
     default: on_demand
   number:
     description:
@@ -72,6 +73,18 @@ options:
       - A check runs on the host as O(user). If its exit status is not 0, the first line of its output is a finding.
     type: str
     default: ""
+  dcgm_level:
+    description:
+      - Level of DCGM's tests with O(context=deep). According to NVIDIA, the tests take seconds with V(1), 2 minutes with V(2), 30 minutes
+        with V(3), and 1 to 2 hours with V(4).
+    type: int
+    choices: [1, 2, 3, 4]
+    default: 2
+  timeout:
+    description:
+      - Time limit for DCGM's tests with O(context=deep), in seconds.
+    type: int
+    default: 900
   checks_timeout:
     description:
       - Time limit for each of the users' own checks, in seconds.
@@ -159,7 +172,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "user": {"type": "str", "required": True},
-            "context": {"type": "str", "choices": ["on_demand", "between_nodes"], "default": "on_demand"},
+            "context": {"type": "str", "choices": ["on_demand", "between_nodes", "deep"], "default": "on_demand"},
             "number": {"type": "int", "default": 0},
             "peer": {"type": "int", "default": 0},
             "token": {"type": "str", "default": "", "no_log": False},
@@ -168,6 +181,8 @@ def main() -> None:
             "mounts": {"type": "list", "elements": "path", "default": []},
             "disks": {"type": "list", "elements": "path", "default": []},
             "checks": {"type": "str", "default": ""},
+            "dcgm_level": {"type": "int", "choices": [1, 2, 3, 4], "default": 2},
+            "timeout": {"type": "int", "default": 900},
             "checks_timeout": {"type": "int", "default": 10},
             "programs": {
                 "type": "list",

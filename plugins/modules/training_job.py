@@ -340,6 +340,20 @@ options:
     type: bool
     default: true
     version_added: 0.2.0
+  instance_type:
+    description:
+      - Instance type of the host, from which O(health_check) derives the number of GPUs that the host should have. The action plugin sets
+        this option to the type that the inventory reports.
+    type: str
+    default: ""
+    version_added: 0.2.0
+  efa_devices:
+    description:
+      - Number of Elastic Fabric Adapters that O(health_check) expects. The action plugin sets this option to the value of
+        C(deeplearning_efa_devices) in the inventory, or to V(0) if O(efa) is V(false).
+    type: int
+    default: 0
+    version_added: 0.2.0
   instance_id:
     description:
       - ID of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this ID.

@@ -80,7 +80,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
 
 def run_checks(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[Row]:
     """For each fault, run health checks on a host with the fault. Also run health checks on healthy hosts."""
-    chosen = [fault for fault in HEALTH_FAULTS if re.fullmatch(options.only, fault.name)]
+    chosen = [fault for fault in HEALTH_FAULTS if re.fullmatch(options.only, fault.name) and runner.can_inject(cluster, fault)]
     found = checks.judge_faults(cluster, chosen) if chosen else []
     rows = [show({"fault": fault.name, "complaints": complaints}, options.verbose) for fault, complaints in found]
     healthy = options.healthy if options.healthy is not None else HEALTHY if chosen else 0

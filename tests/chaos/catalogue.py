@@ -7,7 +7,7 @@ Each row describes what the suite does and what the judge expects of the collect
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -513,6 +513,12 @@ def gpu(name: str, description: str, check: str, severity: str, message: str, **
     return health(f"gpu_{name}", "GPU", description, "nvidia", check, severity, message, **arguments)
 
 
+def dcgm(name: str, description: str, severity: str, message: str, injector: str = "dcgm", **arguments: Any) -> HealthFault:
+    """Return a fault that the deep checks find."""
+    found = health(f"dcgm_{name}", "GPU", description, injector, "dcgm", severity, message, **arguments)
+    return replace(found, parameters={"context": "deep", "timeout": 5})
+
+
 def changed(name: str, description: str, severity: str, message: str, before: str, after: str) -> HealthFault:
     return gpu(name, description, "gpu_errors", severity, rf"GPU 00000000:ca:00\.0: .*{message}", changes=[(before, after)])
 
@@ -606,7 +612,27 @@ HEALTH_FAULTS = (
         "reboot",
         r"NVSwitch 0000:c4:00\.0: SXid 20034\b",
         code=20034,
-        text="Fatal, Link 30 LTSSM Fault Up",
+        texts=("Fatal, Link 30 LTSSM Fault Up",),
+    ),
+    health(
+        "sxid_nonfatal_after_fatal",
+        "kernel log",
+        "SXid 20034: a fatal NVSwitch error, and then a nonfatal error with the same code",
+        "sxid",
+        "xid",
+        "reboot",
+        r"NVSwitch 0000:c4:00\.0: SXid 20034, 2 times since boot\. Fatal",
+        code=20034,
+        texts=("Fatal, Link 30 LTSSM Fault Up", "Non-fatal, Link 30 LTSSM Fault Up"),
+    ),
+    health(
+        "kernel_log_unreadable",
+        "kernel log",
+        "journalctl fails",
+        "no_log",
+        "xid",
+        "monitor",
+        "the kernel log could not be read",
     ),
     health(
         "sxid_nonfatal",
@@ -617,7 +643,7 @@ HEALTH_FAULTS = (
         "monitor",
         r"NVSwitch 0000:c4:00\.0: SXid 22013\b",
         code=22013,
-        text="Non-fatal, Link 30 AN1 Heartbeat Timeout Error",
+        texts=("Non-fatal, Link 30 AN1 Heartbeat Timeout Error",),
     ),
     gpu(
         "missing",
@@ -630,6 +656,17 @@ HEALTH_FAULTS = (
     health("gpu_lost", "GPU", "a GPU has no connection to the PCI bus", "lost", "gpu_count", "replace", "GPU is lost"),
     health(
         "driver_fails", "GPU", "nvidia-smi cannot communicate with the driver", "no_driver", "gpu_count", "reboot", "has failed because"
+    ),
+    HealthFault(
+        "driver_hangs",
+        "GPU",
+        "nvidia-smi hangs",
+        "health.nvidia",
+        {"pause": 3600},
+        {
+            "gpu_count": ("reboot", "nvidia-smi: no answer within 30 s"),
+            "gpu_links": ("monitor", "nvidia-smi nvlink: no answer within 30 s"),
+        },
     ),
     health("driver_missing", "GPU", "nvidia-smi is no longer installed", "no_program", "gpu_count", "restart", "is not installed"),
     health(
@@ -685,6 +722,26 @@ HEALTH_FAULTS = (
         "GPU 3: 17 NVLinks",
         links=[18, 18, 18, 17, 18, 18, 18, 18],
     ),
+    gpu(
+        "nvlink_unreadable",
+        "nvidia-smi nvlink fails",
+        "gpu_links",
+        "monitor",
+        "NVLinks could not be read: Unknown Error",
+        links_failure="Unknown Error",
+    ),
+    dcgm("memory", "a test of DCGM 4 finds faulty memory", "replace", "GPU 3: .*12 faulty memory elements", fault="FAULTY_MEMORY"),
+    dcgm(
+        "row_remap",
+        "a test of DCGM 3 finds a row that will be remapped",
+        "reboot",
+        "GPU 5: .*remappings are pending",
+        version=3,
+        fault="PENDING_REMAP",
+    ),
+    dcgm("bandwidth", "a test of DCGM 3 measures a low bandwidth", "restart", "GPU 0: .*3.41", version=3, fault="LOW_BANDWIDTH"),
+    dcgm("no_daemon", "the DCGM daemon is not running", "monitor", "the tests did not run: Error: unable to establish", "no_host_engine"),
+    dcgm("hangs", "dcgmi hangs", "monitor", "no result within 5 s", pause=3600),
     health(
         "efa_missing",
         "EFA",
@@ -785,6 +842,30 @@ HEALTH_FAULTS = (
         "restart",
         "/mnt/storage: Permission denied",
         command="chmod 700 /mnt/storage",
+    ),
+    health(
+        "storage_stalled",
+        "storage",
+        "the process that serves the storage is suspended, so the storage hangs",
+        "storage",
+        "storage",
+        "restart",
+        "/mnt/storage: no answer within 5 s",
+        signal="STOP",
+    ),
+    health(
+        "storage_stale",
+        "storage",
+        "the process that serves the storage has died, and the mount is stale",
+        "storage",
+        "storage",
+        "restart",
+        "/mnt/storage: Transport endpoint is not connected",
+        signal="KILL",
+    ),
+    health("clock_ahead", "clock", "the clock is ten minutes ahead", "clock", "clock", "restart", r"clock is \d+ s ahead", seconds=600),
+    health(
+        "clock_behind", "clock", "the clock is half a minute behind", "clock", "clock", "monitor", r"clock is \d+ s behind", seconds=-30
     ),
     health(
         "name_wrong",

@@ -17,17 +17,16 @@ from .judge import judge_health
 EVERY = 100
 
 
-def check(cluster):
-    """Run the module node_health over SSH, and return the findings on each host."""
+def run(cluster, module, parameters=()):
+    """Run a module as root on all hosts at the same time, and return what Ansible prints."""
     arguments = [
         "trainers",
         "-i",
         str(cluster.inventory),
         "--become",
         "-m",
-        "deeplearning.cluster.node_health",
-        "-a",
-        json.dumps(health.PARAMETERS),
+        module,
+        *(["-a", json.dumps(parameters)] if parameters else []),
     ]
     # A host with a read-only root file system can still write to /tmp.
     environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
@@ -41,12 +40,18 @@ def check(cluster):
         timeout=300,
         check=False,
     )
-    found, text = {}, done.stdout
+    return done.stdout, done.stderr
+
+
+def check(cluster, parameters=health.PARAMETERS):
+    """Run the module node_health over SSH with these parameters, and return the findings on each host."""
+    text, error = run(cluster, "deeplearning.cluster.node_health", parameters)
+    found = {}
     for number in range(1, len(cluster.hosts) + 1):
         start = text.find(f"{CLUSTER}-worker{number} | ")
         result = json.JSONDecoder().raw_decode(text, text.index("{", start))[0] if start >= 0 else {}
         if "findings" not in result:
-            raise OSError(f"node_health has no result for worker {number}: {done.stdout}{done.stderr}")
+            raise OSError(f"node_health has no result for worker {number}: {text}{error}")
         found[number - 1] = result["findings"]
     return found
 
@@ -61,13 +66,21 @@ def judge_faults(cluster, faults):
     """Inject the faults, and yield each fault and the judge's complaints about the findings on the faulty host."""
     prepare(cluster)
     with ThreadPoolExecutor(len(cluster.hosts)) as pool:
-        for first in range(0, len(faults), len(cluster.hosts)):
-            chosen = list(zip(cluster.hosts, faults[first : first + len(cluster.hosts)], strict=False))
+        for together in batches(faults, len(cluster.hosts)):
+            chosen = list(zip(cluster.hosts, together, strict=False))
             list(pool.map(lambda each: inject(*each), chosen))
-            found = check(cluster)
+            found = check(cluster, {**health.PARAMETERS, **together[0].parameters})
             list(pool.map(health.restore, cluster.hosts))
             for number, (_host, fault) in enumerate(chosen):
                 yield fault, judge_health(fault, found[number])
+
+
+def batches(faults, size):
+    """Return the faults in lists of at most `size` faults with the same parameters of the module."""
+    groups = {}
+    for fault in faults:
+        groups.setdefault(json.dumps(fault.parameters, sort_keys=True), []).append(fault)
+    return [group[first : first + size] for group in groups.values() for first in range(0, len(group), size)]
 
 
 def inject(host, fault):

@@ -63,7 +63,7 @@ def chaos_cluster(folder):
     """Boot four hosts with separate storage."""
     with contextlib.ExitStack() as stack:
         disks = [stack.enter_context(storage.small_disk(folder / "file-systems" / name, size)) for name, size in MEGABYTES.items()]
-        runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS))
+        runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS, with_fuse=True))
         cluster = ChaosCluster(folder, runtime, hosts, all(disks))
         cluster.prepare()
         yield cluster
@@ -71,8 +71,10 @@ def chaos_cluster(folder):
 
 def can_inject(cluster, fault):
     """Return whether a fault can be injected on this machine. A separate file system can be filled and suspended, but not the file system
-    that the machine itself uses.
+    that the machine itself uses. The storage of a single host needs FUSE.
     """
+    if fault.injector == "health.storage":
+        return not cluster.hosts[0].ssh("test -c /dev/fuse", check=False).returncode
     return cluster.has_own_disks or not fault.injector.startswith(("storage.fill", "storage.stall"))
 
 

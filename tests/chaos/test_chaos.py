@@ -31,6 +31,7 @@ def test_a_job_with_a_fault_ends_as_it_must(cluster, name):
 
 
 def test_health_checks_find_the_faults_that_hosts_have(cluster):
-    chosen = schedule(HEALTH_FAULTS, len(cluster.hosts), SEED)
+    of_one_run = [fault for fault in HEALTH_FAULTS if not fault.parameters and runner.can_inject(cluster, fault)]
+    chosen = schedule(of_one_run, len(cluster.hosts), SEED)
     assert {fault.name: complaints for fault, complaints in checks.judge_faults(cluster, chosen)} == {fault.name: [] for fault in chosen}
     assert checks.wrong_verdicts(cluster, 1) == (len(cluster.hosts), [])

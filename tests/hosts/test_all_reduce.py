@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 
 from .cluster import job_cluster
 
 pytestmark = pytest.mark.exhaustive
+
+PYTHON = "/opt/pytorch/bin/python"
 
 # The host drops received packets beyond this rate, so TCP slows down in both directions. SSH has no limit.
 TABLE = "inet slow"
@@ -55,6 +58,24 @@ def test_hosts_with_equal_networks_pass_and_a_minimum_can_be_set(cluster):
     assert re.search(
         r"deeplearning-worker1: all-reduce reaches [\d.]+ Gbit/s, less than the minimum of 1e\+06 Gbit/s\.", " ".join(done.stdout.split())
     )
+
+
+@pytest.mark.parametrize("fault", ["import time; time.sleep(3600)", "raise RuntimeError('no EFA provider')"], ids=["blocks", "fails"])
+def test_a_host_whose_all_reduce_fails_is_named(cluster, fault):
+    """A change in PyTorch on one host stands in for NCCL or an adapter that does not work."""
+    path = cluster.hosts[1].ssh(f"{PYTHON} -c 'import torch.distributed as d; print(d.distributed_c10d.__file__)'").stdout.strip()
+    broken = f"\ndef all_reduce(*_arguments, **_options):\n    {fault}\n"
+    cluster.hosts[1].ssh(f"sudo cp -p {path} /root/original.py && printf %s {shlex.quote(broken)} | sudo tee -a {path} >/dev/null")
+    try:
+        done, found = measure(cluster, all_reduce_timeout=5)
+    finally:
+        cluster.hosts[1].ssh(f"sudo cp -p /root/original.py {path}")
+    told = " ".join(done.stdout.split())
+    assert done.returncode != 0, told
+    failed = "all-reduce with each other node failed or took longer than 5 s."
+    assert re.findall(rf"(deeplearning-worker\d): {failed}", told)[-1:] == ["deeplearning-worker2"], told
+    assert "deeplearning-worker1: all-reduce" not in told
+    assert {pair for pair, rate in found.items() if rate} == {("deeplearning-worker1", "deeplearning-worker3")}
 
 
 def test_a_host_with_a_slow_network_is_named(cluster):

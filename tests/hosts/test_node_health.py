@@ -11,7 +11,7 @@ import shlex
 import subprocess
 
 import pytest
-from gpu_tools import NO_DRIVER, driver, kernel_log, nvlink, process, program, smi
+from gpu_tools import NO_DRIVER, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 
 from .cluster import CLUSTER, job_cluster
 
@@ -49,7 +49,7 @@ def repaired(cluster):
     yield
     for host in cluster.hosts:
         host.ssh(
-            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl; "
+            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl {PROGRAMS}/dcgmi; "
             'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": 0/\' /opt/deeplearning/metadata.json'
         )
 
@@ -75,8 +75,10 @@ def test_healthy_gpus_have_no_findings(cluster, repaired):
     for host in cluster.hosts:
         gpus(host, 8)
         install(host, "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
-    done, found = health(cluster, **P5)
+    install(cluster.hosts[0], "dcgmi", program(("'diag --run 3 --json'", dcgm_4(), 0)).replace("sleep 0", "touch /run/dcgmi"))
+    done, found = health(cluster, **P5, node_health_deep=True, node_health_dcgm_level=3)
     assert (done.returncode, found) == (0, {}), done.stdout + done.stderr
+    assert cluster.hosts[0].ssh("sudo rm /run/dcgmi").returncode == 0, "the tests of DCGM have run"
 
 
 def test_each_fault_is_found_on_the_host_that_has_it(cluster, repaired):
@@ -215,6 +217,10 @@ def test_a_job_does_not_start_on_an_unhealthy_host(cluster, repaired):
     assert refused.returncode != 0
     assert re.search(rf"\[{TWO}\]: FAILED!.*this node is unhealthy\. xid: GPU 0000:64:00: Xid 79", refused.stdout), refused.stdout
     assert cluster.processes("unhealthy") == []
+    install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
+    gpus(cluster.hosts[1], 7, configured=7)
+    refused = cluster.play(cluster.playbook("unhealthy", script, **options), "-e", json.dumps(P5))
+    assert "this node is unhealthy. gpu_count: GPUs: nvidia-smi lists 7, but instance type p5.48xlarge has 8." in refused.stdout
     done = cluster.train("unhealthy", script, health_check=False, gpus=[0], **options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert cluster.read("/efs/jobs/unhealthy/logs/rank0.log") == "trained\n"

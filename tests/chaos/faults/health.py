@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import shlex
 
-from gpu_tools import LOST, NO_DRIVER, driver, kernel_log, nvlink, process, program, smi
+import gpu_tools
+from gpu_tools import LOST, NO_DRIVER, NO_HOST_ENGINE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 
 PROGRAMS = "/usr/local/sbin"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 GPUS, LINKS, ADAPTERS = 8, 18, 4
 CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
 METADATA = "/opt/deeplearning/metadata.json"
+#: A file whose lines Python executes when it starts.
+PTH = "/usr/lib/python3/dist-packages/clock.pth"
 
 #: Parameters of the module node_health for hosts in this state.
 PARAMETERS = {
@@ -44,19 +47,32 @@ def restore(host):
     host.ssh(
         f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
-        "sudo umount -q /proc/meminfo; for each in disk storage; do sudo umount -q /mnt/$each; "
+        f"sudo umount -q /proc/meminfo; sudo rm -f {PTH}; sudo pkill -KILL -x rclone; "
+        "for each in disk storage; do sudo umount -q --lazy /mnt/$each; "
         "sudo mount -t tmpfs -o mode=1777,size=4m,nr_inodes=1000 tmpfs /mnt/$each; done; sudo mount -o remount,rw,bind /"
     )
     write(host, FI_INFO, "#!/bin/sh\necho 'provider: efa'\n")
     nvidia(host)
     log(host)
+    dcgm(host)
 
 
-def nvidia(host, count=GPUS, changes=(), links=(), failure="", status=0, pause=0, processes=""):
+def nvidia(host, count=GPUS, changes=(), links=(), links_failure="", failure="", status=0, pause=0, processes=""):
     """Replay nvidia-smi output in which GPUs differ from healthy GPUs."""
     text = failure or smi(count, *changes, processes=processes)
-    active = nvlink(*(links or [LINKS] * count))
-    write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active), pause=pause))
+    active = links_failure or nvlink(*(links or [LINKS] * count))
+    write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active, int(bool(links_failure))), pause=pause))
+
+
+def dcgm(host, version=4, fault="", failure="", pause=0):
+    """Replay the output of dcgmi of DCGM 3 or 4, with a fault that gpu_tools defines, or with an error."""
+    write_output = {3: gpu_tools.dcgm_3, 4: dcgm_4}[version]
+    output = failure or write_output(*([getattr(gpu_tools, fault)] if fault else []))
+    write(host, f"{PROGRAMS}/dcgmi", program(("diag*", output, 226 if fault or failure else 0), pause=pause))
+
+
+def no_host_engine(host):
+    dcgm(host, failure=NO_HOST_ENGINE)
 
 
 def no_driver(host):
@@ -85,6 +101,11 @@ def log(host, *lines):
     write(host, f"{PROGRAMS}/journalctl", program(("'--dmesg --boot'*", kernel_log(*lines), 0)))
 
 
+def no_log(host):
+    """Make the program that reads the kernel log fail."""
+    write(host, f"{PROGRAMS}/journalctl", program(("'--dmesg --boot'*", "", 1)))
+
+
 def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
     """Replay a kernel log with a GPU error that names process 1, which is running."""
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
@@ -95,9 +116,9 @@ def xid_of_driver(host, code, text):
     log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
 
 
-def sxid(host, code, text):
-    """Replay a kernel log with an NVSwitch error."""
-    log(host, f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}")
+def sxid(host, code, texts):
+    """Replay a kernel log with NVSwitch errors."""
+    log(host, *(f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
 
 
 def shell(host, command):
@@ -110,6 +131,20 @@ def meminfo(host, available):
     shell(
         host,
         f"sed 's/^MemAvailable:.*/MemAvailable: {available} kB/' /proc/meminfo >/run/meminfo && mount --bind /run/meminfo /proc/meminfo",
+    )
+
+
+def clock(host, seconds):
+    """Let the clock that Python programs read be ahead of the clock that all hosts share."""
+    write(host, PTH, f"import time; time.time = lambda real=time.time: real() + {seconds}\n", mode="644")
+
+
+def storage(host, signal):
+    """Mount a FUSE file system at /mnt/storage, and send its process a signal."""
+    shell(
+        host,
+        "umount /mnt/storage; mkdir -p /run/source; chown ubuntu /run/source /mnt/storage; "
+        f"sudo -u ubuntu rclone mount --daemon /run/source /mnt/storage; pkill -{signal} -x rclone",
     )
 
 

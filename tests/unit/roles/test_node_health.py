@@ -9,6 +9,7 @@ import collections
 import itertools
 import runpy
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,11 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "roles" / "node_health" / "files" / "all_reduce.py"
 script = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
+TIMEOUT = 120
+
+
+def complaints(names, pairs, total, minimum=0, share=0.5):
+    return script.complaints(names, pairs, total, SimpleNamespace(minimum=minimum, share=share, timeout=TIMEOUT))
 
 
 def measured(count, *slow, rate=10.0, slow_rate=1.0):
@@ -43,26 +49,26 @@ def test_each_node_is_in_several_pairs_but_only_in_one_at_a_time(count):
 
 @pytest.mark.parametrize("count", [3, 4, 5, 16])
 def test_a_slow_node_is_named_and_its_partners_are_not(count):
-    assert script.complaints(names(count), measured(count), 1.0, 0, 0.5) == []
+    assert complaints(names(count), measured(count), 1.0) == []
     for slow in range(count):
-        assert script.complaints(names(count), measured(count, slow), 1.0, 0, 0.5) == [
+        assert complaints(names(count), measured(count, slow), 1.0) == [
             f"worker{slow + 1}: all-reduce reaches 1 Gbit/s, but the median of all nodes is 10 Gbit/s."
         ]
 
 
 def test_several_slow_nodes_are_named():
-    found = script.complaints(names(16), measured(16, 3, 12), 1.0, 0, 0.5)
+    found = complaints(names(16), measured(16, 3, 12), 1.0)
     assert [sentence.partition(":")[0] for sentence in found] == ["worker4", "worker13"]
 
 
 @pytest.mark.parametrize(("count", "slow"), [(4, [2]), (2, [0, 1])])
 def test_a_node_whose_pairs_failed_is_named(count, slow):
-    found = script.complaints(names(count), measured(count, *slow, slow_rate=0.0), 1.0, 0, 0.5)
+    found = complaints(names(count), measured(count, *slow, slow_rate=0.0), 1.0)
     assert found == [f"worker{node + 1}: all-reduce with each other node failed or took longer than 120 s." for node in slow]
 
 
 def test_an_all_reduce_across_all_nodes_that_failed_is_an_error():
-    found = script.complaints(names(3), measured(3), 0.0, 0, 0.5)
+    found = complaints(names(3), measured(3), 0.0)
     assert found == ["all 3 nodes: all-reduce failed or took longer than 120 s."]
 
 
@@ -73,12 +79,14 @@ class Distributed:
 
     def __init__(self, seconds):
         self.seconds, self.now = seconds, 0.0
-        self.timeouts, self.operations = [], 0
+        self.timeouts, self.backends, self.operations = [], [], 0
 
-    def init_process_group(self, _backend, timeout):
+    def init_process_group(self, backend, timeout):
+        self.backends.append(backend)
         self.timeouts.append(timeout.total_seconds())
 
-    def new_group(self, ranks, timeout):
+    def new_group(self, ranks, timeout, backend):
+        self.backends.append(backend)
         self.timeouts.append(timeout.total_seconds())
         return list(ranks)
 
@@ -99,7 +107,8 @@ class Distributed:
         if seconds > timeout:
             raise RuntimeError("Operation timed out!")
 
-    def all_gather_object(self, everything, found):
+    def all_gather_object(self, everything, found, group=None):
+        assert (group, self.backends[0]) == (None, "gloo"), "the results do not use the network that is measured"
         everything[:] = [found, found]
 
 
@@ -116,42 +125,110 @@ class Tensor(tuple):
         return element
 
 
+@pytest.fixture
+def with_torch(monkeypatch):
+    """Return a function that installs a stub of torch, on a host with or without GPUs."""
+
+    def install(distributed, has_gpus=False):
+        torch = SimpleNamespace(
+            distributed=distributed,
+            device=lambda *names: names,
+            cuda=SimpleNamespace(is_available=lambda: has_gpus, set_device=lambda _device: None),
+            zeros=lambda _count, device: Tensor([0.0]),
+            tensor=lambda values, device: Tensor(values),
+        )
+        monkeypatch.setitem(sys.modules, "torch", torch)
+
+    for name, value in {"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("TORCH_NCCL_BLOCKING_WAIT", "TORCH_NCCL_ENABLE_MONITORING"):
+        monkeypatch.setenv(name, "")
+    return install
+
+
+@pytest.mark.parametrize(("has_gpus", "backend"), [(True, "nccl"), (False, "gloo")])
+def test_only_the_measured_groups_use_the_network_of_the_gpus(with_torch, has_gpus, backend):
+    distributed = Distributed(0.01)
+    with_torch(distributed, has_gpus)
+    measurement = script.Measurement(1, TIMEOUT)
+    assert min(measurement.total(), measurement.pairs(2)[0, 1]) > 0
+    assert distributed.backends == ["gloo", backend, backend]
+
+
+def test_a_node_whose_nccl_fails_reports_this(with_torch, monkeypatch, capsys):
+    distributed = Distributed(0.01)
+    with_torch(distributed, has_gpus=True)
+
+    def fail(*_arguments, **_options):
+        raise RuntimeError("NCCL error: unhandled system error, no EFA provider")
+
+    monkeypatch.setattr(distributed, "all_reduce", fail)
+    measurement = script.Measurement(1, TIMEOUT)
+    assert (measurement.total(), measurement.pairs(2)) == (0.0, {(0, 1): 0.0})
+    assert "no EFA provider" in capsys.readouterr().out
+    assert not measurement.is_blocked
+
+
+def test_a_node_whose_nccl_blocks_while_it_connects_reports_this(with_torch, monkeypatch):
+    """In a job with NCCL, the partner of a rank that failed never returns from the call that starts the operation."""
+    distributed, forever = Distributed(0.01), threading.Event()
+    with_torch(distributed, has_gpus=True)
+
+    def block(*_arguments, **_options):
+        forever.wait()
+        raise RuntimeError("the end of the test")
+
+    monkeypatch.setattr(distributed, "all_reduce", block)
+    monkeypatch.setitem(script.Measurement.reduce.__globals__, "PATIENCE", 0.1)
+    measurement = script.Measurement(1, 0.2)
+    try:
+        assert (measurement.total(), measurement.pairs(2), measurement.is_blocked) == (0.0, {(0, 1): 0.0}, True)
+        ended = []
+        monkeypatch.setattr(script.os, "_exit", ended.append)
+        measurement.end("worker2: all-reduce failed.")
+        measurement.end()
+        assert ended == [1, 0], "the groups are not destroyed, because this would block too"
+    finally:
+        forever.set()
+
+
+@pytest.mark.parametrize(("message", "status"), [("worker2: slow.", "worker2: slow."), ("", None)])
+def test_the_groups_of_other_processes_are_destroyed(with_torch, message, status):
+    distributed, destroyed = Distributed(0.01), []
+    distributed.destroy_process_group = lambda: destroyed.append(True)
+    with_torch(distributed)
+    with pytest.raises(SystemExit) as end:
+        script.Measurement(1, TIMEOUT).end(message)
+    assert (end.value.code, destroyed) == (status, [True])
+
+
 @pytest.mark.parametrize(("seconds", "operations"), [(1.0, 10), (30.0, 5), (119.0, 2), (121.0, 1)])
-def test_a_very_slow_pair_does_not_exceed_the_time_for_which_other_ranks_wait(monkeypatch, seconds, operations):
+def test_a_very_slow_pair_does_not_exceed_the_time_for_which_other_ranks_wait(with_torch, monkeypatch, seconds, operations):
     distributed = Distributed(seconds)
-    torch = SimpleNamespace(
-        distributed=distributed,
-        device=lambda kind: kind,
-        cuda=SimpleNamespace(is_available=lambda: False),
-        zeros=lambda _count, device: Tensor([0.0]),
-        tensor=lambda values, device: Tensor(values),
-    )
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
+    with_torch(distributed)
     monkeypatch.setattr(script.time, "perf_counter", lambda: distributed.now)
-    measurement = script.Measurement(1)
-    rate = script.bus_bandwidth(1 << 20, 2, seconds) if seconds < script.TIMEOUT else 0
+    measurement = script.Measurement(1, TIMEOUT)
+    rate = script.bus_bandwidth(1 << 20, 2, seconds) if seconds < TIMEOUT else 0
     assert measurement.total() == rate
     assert distributed.operations == operations
     assert measurement.pairs(2) == {(0, 1): rate}
     waiting, *working = distributed.timeouts
-    assert set(working) == {script.TIMEOUT}
-    assert distributed.now / 2 <= 2 * script.TIMEOUT < waiting
+    assert set(working) == {TIMEOUT}
+    assert distributed.now / 2 <= 2 * TIMEOUT < waiting
 
 
 def test_the_share_of_the_median_is_an_option():
-    assert script.complaints(names(4), measured(4, 2), 1.0, 0, 0.1) == []
-    assert len(script.complaints(names(4), measured(4, 2), 1.0, 0, 0.11)) == 1
+    assert complaints(names(4), measured(4, 2), 1.0, 0, 0.1) == []
+    assert len(complaints(names(4), measured(4, 2), 1.0, 0, 0.11)) == 1
 
 
 def test_all_nodes_can_be_too_slow():
-    assert script.complaints(names(2), measured(2), 1.0, 10, 0.5) == []
-    assert script.complaints(names(2), measured(2), 1.0, 11, 0.5) == [
+    assert complaints(names(2), measured(2), 1.0, 10, 0.5) == []
+    assert complaints(names(2), measured(2), 1.0, 11, 0.5) == [
         "worker1: all-reduce reaches 10 Gbit/s, less than the minimum of 11 Gbit/s.",
         "worker2: all-reduce reaches 10 Gbit/s, less than the minimum of 11 Gbit/s.",
     ]
-    assert script.complaints(names(1), {}, 1.0, 11, 0.5) == [], "a single node has no partner"
+    assert complaints(names(1), {}, 1.0, 11, 0.5) == [], "a single node has no partner"
 
 
 def test_the_bandwidth_does_not_depend_on_the_number_of_ranks():

@@ -11,8 +11,8 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 #: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
-#: When a check runs: on demand, before a job, or after all nodes have been checked, to compare two nodes.
-ON_DEMAND, BEFORE_JOB, BETWEEN_NODES = CONTEXTS = ("on_demand", "before_job", "between_nodes")
+#: When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
+ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = CONTEXTS = ("on_demand", "before_job", "between_nodes", "deep")
 
 Problem = Tuple[str, str]
 """A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest."""

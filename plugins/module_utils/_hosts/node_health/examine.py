@@ -9,9 +9,10 @@ import base64
 import time
 from typing import Any, Iterable
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BEFORE_JOB,
+    DEEP,
     ON_DEMAND,
     Finding,
     Node,
@@ -43,6 +44,8 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     if params["context"] == ON_DEMAND:
         programs = [custom.Program(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
         checks += [custom.check(program, params["checks_timeout"]) for program in programs]
+    elif params["context"] == DEEP:
+        checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)
     return {
         "changed": False,
@@ -52,11 +55,18 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_job(user: str, directory: str, metadata_directory: str) -> Readings:
-    """Start the checks that run before a job. `directory` contains the user's jobs."""
+def before_job(user: str, params: dict[str, Any]) -> Readings:
+    """Start the checks that run before a job, with the parameters of the module `training_job`."""
     # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
-    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{directory}/".startswith(f"{place.path}/")]
-    return Readings(checks_for(BEFORE_JOB, mounts), Node(user, disks=DISKS, metadata_directory=metadata_directory))
+    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{params['directory']}/".startswith(f"{place.path}/")]
+    node = Node(
+        user,
+        instance_type=params["instance_type"],
+        efa_devices=params["efa_devices"],
+        disks=DISKS,
+        metadata_directory=params["metadata_directory"],
+    )
+    return Readings(checks_for(BEFORE_JOB, mounts), node)
 
 
 def refusal(findings: Iterable[Finding]) -> str:

@@ -35,6 +35,8 @@ PROGRAM = "nvidia-smi"
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: What nvidia-smi prints about a GPU that no longer responds on the PCI Express bus.
 LOST = ("GPU is lost", "Unable to determine the device handle")
+#: What nvidia-smi prints about the links of a GPU that has no NVLinks, or none that are active.
+NO_LINKS = "unable to retrieve nvlink information"
 #: The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
 #: Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
@@ -80,12 +82,24 @@ class Gpus(NamedTuple):
     configured: int | None
 
 
+class LinkStatus(NamedTuple):
+    """What nvidia-smi prints about the NVLinks. `error` is the reason why it could not read their status."""
+
+    text: str
+    error: str = ""
+
+
 class Links(NamedTuple):
     """The NVLinks of a GPU: the number of active links and the total number."""
 
     gpu: str
     active: int
     total: int
+
+
+def has_gpus(node: Node) -> bool:
+    """Return whether the host should have GPUs, according to its instance type or its worker metadata."""
+    return bool(gpu_count(node.instance_type) or read_configured_gpus(node))
 
 
 def read_gpus(node: Node) -> Gpus:
@@ -216,13 +230,17 @@ def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
     ]
 
 
-def read_links(_node: Node) -> str:
-    """Return what nvidia-smi prints about the NVLinks, or an empty string for a host without GPUs."""
+def read_links(node: Node) -> LinkStatus:
+    """Return what nvidia-smi prints about the NVLinks. A failure of nvidia-smi is an error only on hosts with GPUs."""
     program = shutil.which(PROGRAM, path=DIRECTORIES)
     if program is None:
-        return ""
-    done = subprocess.run([program, "nvlink", "--status"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+        return LinkStatus("")
+    done = subprocess.run([program, "nvlink", "--status"], capture_output=True, check=False)
+    text = done.stdout.decode("utf-8", "replace")
+    if not done.returncode or NO_LINKS in text.lower():
+        return LinkStatus(text)
+    lines = (done.stderr.decode("utf-8", "replace") + text).strip().splitlines()
+    return LinkStatus("", (lines[0] if lines else f"exit status {done.returncode}") if has_gpus(node) else "")
 
 
 def parse_links(text: str) -> list[Links]:
@@ -239,9 +257,11 @@ def parse_links(text: str) -> list[Links]:
     return found
 
 
-def decide_links(text: str, _node: Node) -> list[Problem]:
+def decide_links(status: LinkStatus, _node: Node) -> list[Problem]:
     """Return a problem for each GPU that has fewer active NVLinks than another GPU of the same host."""
-    links = parse_links(text)
+    if status.error:
+        return [(MONITOR, f"{PROGRAM} nvlink: the status of the NVLinks could not be read: {status.error}")]
+    links = parse_links(status.text)
     most = max((each.active for each in links), default=0)
     return [
         (REBOOT, f"GPU {each.gpu}: {each.active} NVLinks are active, but other GPUs of this host have {most}.")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, gpu, storage, system, xid
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, gpu, storage, system, xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BETWEEN_NODES,
     MONITOR,
@@ -110,8 +110,8 @@ CHECKS = (
         "gpu_links",
         gpu.read_links,
         gpu.decide_links,
-        (REBOOT,),
-        "a GPU with fewer active NVLinks than the others",
+        (MONITOR, REBOOT),
+        "NVLinks whose status cannot be read; a GPU with fewer active NVLinks than the others",
         limit=NVIDIA_SMI,
         subject=f"{gpu.PROGRAM} nvlink",
     ),
@@ -120,7 +120,8 @@ CHECKS = (
         xid.read,
         xid.decide,
         (MONITOR, RESTART, REBOOT, REPLACE),
-        "Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since boot, by [code](#xid-errors)",
+        "a kernel log that cannot be read, if the host has GPUs; Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since "
+        "boot, by [code](#xid-errors)",
         subject="the kernel log",
     ),
     Check(
@@ -129,10 +130,10 @@ CHECKS = (
         efa.decide,
         (RESTART, REPLACE),
         "EFA adapters that cannot be used; fewer adapters than are attached to the instance",
-        (ON_DEMAND,),
         hanging=RESTART,
         subject="fi_info",
     ),
+    dcgm.check(dcgm.LEVEL, dcgm.SECONDS),
 )
 
 

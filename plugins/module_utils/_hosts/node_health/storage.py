@@ -42,9 +42,9 @@ def file_of(place: Place, token: str, number: int) -> str:
 
 def write(place: Place, node: Node) -> str:
     """Write a file and read it. Return a description of the problem, or an empty string. The caller must not be root."""
-    if not os.path.ismount(place.path):
-        return "nothing is mounted. Run deeplearning.cluster.configure."
     try:
+        if not is_mounted(place.path):
+            return "nothing is mounted. Run deeplearning.cluster.configure."
         if place.read_only:
             with os.scandir(place.path) as entries:
                 next(entries, None)
@@ -52,6 +52,13 @@ def write(place: Place, node: Node) -> str:
         return _write(file_of(place, node.token or os.urandom(8).hex(), node.number), node)
     except OSError as error:
         return f"{error.strerror}. Check the storage and its security groups."
+
+
+def is_mounted(path: str) -> bool:
+    """Return whether something is mounted at a path. Raises OSError for a mount that has become stale."""
+    with contextlib.suppress(FileNotFoundError):
+        os.lstat(path)
+    return os.path.ismount(path)
 
 
 def _write(path: str, node: Node) -> str:

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import subprocess
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     MONITOR,
@@ -28,6 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     Node,
     Problem,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.gpu import has_gpus
 
 
 class Xid(NamedTuple):
@@ -106,13 +107,24 @@ class Event(NamedTuple):
     is_switch: bool = False
 
 
-def read(_node: Node) -> list[Event]:
-    """Return the errors of GPUs and NVSwitches since the host was booted, oldest first."""
+class KernelLog(NamedTuple):
+    """The errors of GPUs and NVSwitches since the host was booted, oldest first. `error` is the reason why the log could not be read."""
+
+    events: Sequence[Event]
+    error: str = ""
+
+
+def read(node: Node) -> KernelLog:
+    """Return the errors in the kernel log. A log that cannot be read is an error only on hosts with GPUs."""
     program = shutil.which(JOURNAL[0], path=DIRECTORIES)
     if program is None:
-        return []
-    done = subprocess.run([program, *JOURNAL[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return parse(done.stdout.decode("utf-8", "replace"))
+        return KernelLog((), f"{JOURNAL[0]} is not installed" if has_gpus(node) else "")
+    done = subprocess.run([program, *JOURNAL[1:]], capture_output=True, check=False)
+    events = parse(done.stdout.decode("utf-8", "replace"))
+    if not done.returncode or not has_gpus(node):
+        return KernelLog(events)
+    said = done.stderr.decode("utf-8", "replace").strip().rstrip(".")
+    return KernelLog(events, said or f"{JOURNAL[0]} ended with exit status {done.returncode}")
 
 
 def parse(log: str) -> list[Event]:
@@ -154,18 +166,27 @@ def severity_of(event: Event) -> str:
     return MONITOR if severity == RESTART and not event.is_running else severity
 
 
-def decide(events: list[Event], _node: Node) -> list[Problem]:
-    """Return one problem for each combination of device and code, worst first.
+def decide(log: KernelLog, _node: Node) -> list[Problem]:
+    """Return one problem for each combination of device and code, worst first, and one problem if the log could not be read.
 
-    If there are several events, the problem states their number. The last event determines the severity.
+    If there are several events, the problem states their number and describes the worst one. Xid 154 is the exception: each event replaces
+    the recommendation of the events before it.
     """
-    last: dict[tuple[str, int], Event] = {}
+    chosen: dict[tuple[str, int], Event] = {}
     counts: dict[tuple[str, int], int] = {}
-    for event in events:
+    for event in log.events:
         key = (event.device, event.code)
-        last[key], counts[key] = event, counts.get(key, 0) + 1
-    problems = [(severity_of(event), _message(event, counts[key])) for key, event in last.items()]
+        counts[key] = counts.get(key, 0) + 1
+        if key not in chosen or event.code == RECOVERY_CHANGED or _rank(event) >= _rank(chosen[key]):
+            chosen[key] = event
+    problems = [(severity_of(event), _message(event, counts[key])) for key, event in chosen.items()]
+    if log.error:
+        problems.append((MONITOR, f"the kernel log could not be read: {log.error}. Xid errors would not be found."))
     return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))
+
+
+def _rank(event: Event) -> int:
+    return SEVERITIES.index(severity_of(event))
 
 
 def _message(event: Event, count: int) -> str:

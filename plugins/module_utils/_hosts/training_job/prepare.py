@@ -71,7 +71,7 @@ def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractConte
     """Start the health checks of this node, which run while the job is prepared."""
     if not params["health_check"]:
         return contextlib.nullcontext()
-    return before_job(user, params["directory"], params["metadata_directory"])
+    return before_job(user, params)
 
 
 def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:

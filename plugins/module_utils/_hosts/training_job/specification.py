@@ -76,6 +76,8 @@ SPECIFICATION: dict[str, Any] = {
         "setup_digests": {"type": "dict", "default": {}},
         "efa": {"type": "bool"},
         "health_check": {"type": "bool", "default": True},
+        "instance_type": {"type": "str", "default": ""},
+        "efa_devices": {"type": "int", "default": 0},
         "instance_id": {"type": "str"},
         "dest": {"type": "path"},
         "archive": {"type": "path"},

@@ -109,6 +109,33 @@ def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, host, arguments, 
     assert plugin.run(task_vars={**variables(), **host})["efa"] is efa
 
 
+NODE = {"number": 2, "hostname": "c-2", "private_ip": "10.0.0.2", "instance_type": "p4d.24xlarge"}
+
+
+@pytest.mark.parametrize(
+    ("host", "table", "arguments", "expected"),
+    [
+        ({"deeplearning_instance_type": "p5.48xlarge"}, {}, {}, ("p5.48xlarge", 0)),
+        # An extra variable says what the next nodes will be.
+        ({"deeplearning_instance_type": "p5.48xlarge"}, {"c-2": NODE}, {}, ("p4d.24xlarge", 0)),
+        ({"deeplearning_has_efa": True, "deeplearning_efa_devices": 4}, {"c-2": NODE}, {}, ("p4d.24xlarge", 4)),
+        ({"deeplearning_has_efa": True, "deeplearning_efa_devices": 4}, {"c-2": NODE}, {"efa": False}, ("p4d.24xlarge", 0)),
+        ({}, {}, {"instance_type": "g5.xlarge"}, ("g5.xlarge", 0)),
+        ({}, {}, {}, ("", 0)),
+    ],
+)
+def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypatch, host, table, arguments, expected):
+    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False)
+    plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
+    monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
+    monkeypatch.setattr(action, "is_first", lambda _: False)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
+    known = variables(inventory_hostname="c-2", **host)
+    known["hostvars"]["localhost"] = {"deeplearning_nodes": table}
+    sent = plugin.run(task_vars=known)
+    assert (sent["instance_type"], sent["efa_devices"]) == expected
+
+
 @pytest.mark.parametrize(("number", "expected"), [(1, ["step 1 (a)", "step 2 (b)"]), (2, ["step 1 (a)", "step 3 (c)"])])
 def test_a_host_is_told_which_set_up_steps_it_needs_and_not_their_content(monkeypatch, number, expected):
     steps = [

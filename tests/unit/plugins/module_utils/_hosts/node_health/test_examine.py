@@ -9,8 +9,9 @@ import base64
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import examine, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, gpu, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from gpu_tools import driver, nvlink, program, smi
 
 PARAMETERS = {
     "user": "ubuntu",
@@ -66,16 +67,43 @@ def test_between_nodes_only_the_storage_is_read(ran):
     assert node.peer == 1
 
 
+def test_deep_checks_have_their_own_context(ran):
+    examine.examine({**PARAMETERS, "context": "deep", "dcgm_level": 3, "timeout": 3600})
+    ((checks, _node),) = ran[0]
+    assert [(check.name, check.limit, check.read.args) for check in checks] == [("dcgm", 3660, (3, 3600))]
+
+
 @pytest.mark.parametrize(
     ("directory", "places"), [("/efs/jobs", ["/efs"]), ("/efs", ["/efs"]), ("/efs2/jobs", []), ("/home/ubuntu/jobs", [])]
 )
 def test_before_a_job_its_storage_is_read(ran, directory, places):
-    examine.before_job("deeplearning", directory, "/opt/deeplearning")
+    hardware = {"instance_type": "p4d.24xlarge", "efa_devices": 4}
+    examine.before_job("deeplearning", {"directory": directory, "metadata_directory": "/opt/deeplearning", **hardware})
     ((checks, node),) = ran[0]
-    assert node.user == "deeplearning"
+    assert (node.user, node.instance_type, node.efa_devices) == ("deeplearning", "p4d.24xlarge", 4)
     assert [check.subject for check in checks if check.name == "storage"] == places
     assert all(check.read.args[0].read_only for check in checks if check.name == "storage")
-    assert not {"memory", "efa", "gpu_processes"} & {check.name for check in checks}
+    assert {"gpu_count", "efa"} < {check.name for check in checks}
+    assert not {"memory", "gpu_processes"} & {check.name for check in checks}
+
+
+def test_before_a_job_missing_gpus_and_adapters_are_found(tmp_path, monkeypatch):
+    """The host has seven of eight GPUs, and had seven when it was configured. It has three of four adapters."""
+    (tmp_path / "nvidia-smi").write_text(program(*driver(smi(7), 0, nvlink(*[18] * 7))))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    (tmp_path / "metadata.json").write_text('{"gpu_count": 7}')
+    for number in range(3):
+        (tmp_path / f"rdmap{number}s0").mkdir()
+    monkeypatch.setattr(examine.storage, "read_places", list)
+    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(efa.devices, "__defaults__", (str(tmp_path),))
+    monkeypatch.setattr(efa.missing_for_efa, "__defaults__", (str(tmp_path), "/nonexistent"))
+    params = {"directory": "/efs/jobs", "metadata_directory": str(tmp_path), "instance_type": "p4d.24xlarge", "efa_devices": 4}
+    with examine.before_job("nobody", params) as readings:
+        found = {finding.check: finding for finding in readings.findings(lambda check: check.name in ("gpu_count", "efa"))}
+    assert (found["gpu_count"].severity, found["efa"].severity) == ("replace", "replace")
+    assert found["gpu_count"].message == "GPUs: nvidia-smi lists 7, but instance type p4d.24xlarge has 8."
+    assert found["efa"].message == "EFA: the host has 3 adapters, but 4 are attached to the instance."
 
 
 def test_only_findings_that_make_a_node_unhealthy_are_a_refusal():

@@ -130,7 +130,7 @@ def test_processes_that_only_draw_are_no_processes_of_jobs():
     [(nvlink(18, 18, 18), []), (nvlink(18, 17, 18), ["1"]), (nvlink(0, 0), []), ("", []), (nvlink(18, 0), ["1"])],
 )
 def test_a_gpu_with_fewer_links_than_others(text, broken):
-    found = gpu.decide_links(text, P5)
+    found = gpu.decide_links(gpu.LinkStatus(text), P5)
     assert set(severities(found)) <= {"reboot"}
     assert [message.split(":")[0] for _severity, message in found] == [f"GPU {index}" for index in broken]
 
@@ -152,10 +152,40 @@ def test_what_the_program_prints(tmp_path, monkeypatch, text, status, error, cou
     monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     found = gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path)))
     assert (found.is_installed, found.error, len(found.gpus), found.configured) == (True, error, count, 8)
-    assert [each.active for each in gpu.parse_links(gpu.read_links(P5))] == [18]
+    assert [each.active for each in gpu.parse_links(gpu.read_links(P5).text)] == [18]
 
 
 def test_a_host_without_the_program(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "DIRECTORIES", str(tmp_path))
     assert gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path))) == gpu.Gpus(False, "", (), None)
-    assert gpu.read_links(P5) == ""
+    assert gpu.read_links(P5) == gpu.LinkStatus("")
+
+
+NONE_ACTIVE = "GPU 0: NVIDIA A10G (UUID: GPU-1)\nNVML: Unable to retrieve NVLink information as all links are inActive\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "node", "error"),
+    [
+        (NO_DRIVER, 9, P5, NO_DRIVER.strip()),
+        ("", 255, P5, "exit status 255"),
+        (NO_DRIVER, 9, CPU, ""),
+        (NONE_ACTIVE, 255, Node("ubuntu", instance_type="g5.xlarge"), ""),
+        (nvlink(18), 0, P5, ""),
+    ],
+)
+def test_links_whose_status_cannot_be_read_are_a_finding_on_hosts_with_gpus(tmp_path, monkeypatch, text, status, node, error):
+    (tmp_path / "nvidia-smi").write_text(program(("'nvlink --status'", text, status)))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    found = gpu.read_links(node)
+    assert found.error == error
+    assert gpu.decide_links(found, node) == (
+        [("monitor", f"nvidia-smi nvlink: the status of the NVLinks could not be read: {error}")] if error else []
+    )
+
+
+@pytest.mark.parametrize(("configured", "instance_type", "expected"), [(8, "", True), (0, "g5.xlarge", True), (0, "c5.large", False)])
+def test_the_metadata_or_the_instance_type_says_that_a_host_has_gpus(tmp_path, configured, instance_type, expected):
+    (tmp_path / "metadata.json").write_text(f'{{"gpu_count": {configured}}}')
+    assert gpu.has_gpus(Node("ubuntu", instance_type=instance_type, metadata_directory=str(tmp_path))) is expected

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 
@@ -75,6 +76,16 @@ def test_a_pipe_in_place_of_the_file_does_not_hang(place):
 
 def test_storage_that_is_not_mounted(tmp_path):
     assert storage.write(storage.Place(str(tmp_path)), ONE).startswith("nothing is mounted. Run deeplearning.cluster.configure.")
+    assert storage.write(storage.Place(str(tmp_path / "missing")), ONE).startswith("nothing is mounted.")
+
+
+@pytest.mark.parametrize("error", [errno.ESTALE, errno.ENOTCONN])
+def test_a_stale_mount_is_not_a_missing_mount(tmp_path, monkeypatch, error):
+    def fail(path):
+        raise OSError(error, os.strerror(error), path)
+
+    monkeypatch.setattr(os, "lstat", fail)
+    assert storage.write(storage.Place(str(tmp_path)), ONE) == f"{os.strerror(error)}. Check the storage and its security groups."
 
 
 def test_storage_that_answers_with_an_error(place, monkeypatch):

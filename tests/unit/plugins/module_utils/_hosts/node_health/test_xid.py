@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Node
-from gpu_tools import kernel_log
+from gpu_tools import kernel_log, program
 
 NODE = Node("ubuntu")
 # The PID 4194999 in messages is above Linux's maximum, so no process has this PID.
 
 
 def verdicts(*lines):
-    return xid.decide(xid.parse(kernel_log(*lines)), NODE)
+    return xid.decide(xid.KernelLog(xid.parse(kernel_log(*lines))), NODE)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,70 @@ def test_an_error_of_an_application_matters_while_the_application_runs():
     assert [severity for severity, _message in verdicts(fault.format(os.getpid(), own_name))] == ["restart"]
     ((severity, _message),) = verdicts(fault.format(os.getpid(), "somebody"))
     assert severity == "monitor", "the pid has been reused"
+
+
+NVLINK_FATAL = "NVRM: Xid (PCI:0000:64:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)"
+NVLINK_NONFATAL = "NVRM: Xid (PCI:0000:64:00): 149, NETIR Nonfatal XC1 i0 Link 05 (0x00000004 0x80000000)"
+SWITCH_FATAL = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+SWITCH_NONFATAL = SWITCH_FATAL.replace("Fatal", "Non-fatal", 1)
+LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid=0, name=<unknown>, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    ("fatal", "later", "severity", "words"),
+    [
+        (NVLINK_FATAL, NVLINK_NONFATAL, "reboot", "Xid 149, 2 times since boot. NETIR_LINK_EVT Fatal"),
+        (SWITCH_FATAL, SWITCH_NONFATAL, "reboot", "SXid 20034, 2 times since boot. Fatal"),
+        (LOST, NVLINK_NONFATAL, "replace", "Xid 79"),
+    ],
+)
+def test_a_later_error_that_is_less_severe_does_not_hide_a_fatal_one(fatal, later, severity, words):
+    (found, message), *others = verdicts(fatal, later)
+    assert (found, words in message) == (severity, True), message
+    assert [other for other, _message in others] in ([], ["monitor"])
+
+
+def test_a_program_that_is_running_counts_although_a_later_one_has_ended():
+    fault = "NVRM: Xid (PCI:0000:64:00): 13, pid={}, name={}, Graphics Exception"
+    running = fault.format(os.getpid(), Path("/proc/self/comm").read_text().strip())
+    assert [severity for severity, _message in verdicts(running, fault.format(4194999, "gone"))] == ["restart"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "severity"),
+    [(("None", "Node Reboot Required", "None"), "monitor"), (("None", "Drain P2P", "GPU Reset Required"), "reboot")],
+)
+def test_a_recommendation_of_the_driver_replaces_the_one_before(actions, severity):
+    text = "NVRM: Xid (PCI:0000:64:00): 154, GPU recovery action changed from 0x0 ({}) to 0x2 ({})"
+    ((found, message),) = verdicts(*(text.format(before, after) for before, after in itertools.pairwise(actions)))
+    assert found == severity
+    assert f"({actions[-1]})" in message
+
+
+@pytest.mark.parametrize("with_gpus", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "events", "error"),
+    [
+        (None, 0, "journalctl is not installed"),
+        (("No journal files were opened", 1), 0, "No journal files were opened"),
+        (("", 3), 0, "journalctl ended with exit status 3"),
+        (("Journal file is truncated", 1, kernel_log(LOST)), 1, "Journal file is truncated"),
+        (("a warning", 0, kernel_log(LOST)), 1, ""),
+    ],
+    ids=["missing", "fails", "fails silently", "fails half-way", "warns"],
+)
+def test_a_kernel_log_that_cannot_be_read_is_a_finding_on_hosts_with_gpus(tmp_path, monkeypatch, answer, events, error, with_gpus):
+    if answer:
+        words, status, *text = answer
+        journal = tmp_path / "journalctl"
+        journal.write_text(program(("*", "".join(text), status)).replace("sleep 0", f"echo '{words}' >&2" if words else ""))
+        journal.chmod(0o755)
+    monkeypatch.setattr(xid, "DIRECTORIES", str(tmp_path))
+    node = Node("ubuntu", instance_type="p5.48xlarge" if with_gpus else "c5.large", metadata_directory=str(tmp_path))
+    log = xid.read(node)
+    assert (len(log.events), log.error) == (events, error if with_gpus else "")
+    unread = [(severity, message) for severity, message in xid.decide(log, node) if "could not be read" in message]
+    assert unread == ([("monitor", f"the kernel log could not be read: {error}. Xid errors would not be found.")] if log.error else [])
 
 
 def test_errors_are_counted_by_gpu_and_the_worst_comes_first():

@@ -135,10 +135,17 @@ def prepared(monkeypatch, paths):
 
     def prepare_job(*findings, health_check=True, active=(), job_state="new"):
         steps = []
+
+        def record_start(user, params):
+            steps.append((user, params["directory"], params["instance_type"], params["efa_devices"]))
+            return Readings(*findings)
+
         account = SimpleNamespace(pw_name="deeplearning")
         params = {"user": "deeplearning", "name": "digits", "directory": "/efs/jobs", "metadata_directory": "/opt/deeplearning"}
         params |= {
             "health_check": health_check,
+            "instance_type": "p5.48xlarge",
+            "efa_devices": 32,
             "archive": "code.tar",
             "sandbox": False,
             "sync_directory": "",
@@ -151,7 +158,7 @@ def prepared(monkeypatch, paths):
         monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or FOUND | {"job_state": job_state})
         monkeypatch.setattr(prepare, "install_code", lambda *_arguments: steps.append("install"))
         monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, name: list(active))
-        monkeypatch.setattr(prepare, "before_job", lambda *arguments: steps.append(arguments) or Readings(*findings))
+        monkeypatch.setattr(prepare, "before_job", record_start)
         monkeypatch.setattr(prepare.systemd, "other_jobs", lambda _name: [{"job": "b"}, {"job": "a"}, {"job": "b"}])
         try:
             assert prepare.prepare(module, paths)["other_jobs"] == ["a", "b"]
@@ -162,7 +169,7 @@ def prepared(monkeypatch, paths):
     return prepare_job
 
 
-STARTED = ("deeplearning", "/efs/jobs", "/opt/deeplearning")
+STARTED = ("deeplearning", "/efs/jobs", "p5.48xlarge", 32)
 
 
 def test_a_healthy_host_is_prepared(prepared):

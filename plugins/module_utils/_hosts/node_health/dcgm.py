@@ -1,0 +1,173 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the diagnostic tests of NVIDIA's Data Center GPU Manager (DCGM) on all GPUs of a host.
+
+The formats are those that `dcgmi diag --json` of DCGM 2 to 4 writes. DCGM 4 names the GPU of a result with `entity_group` and `entity_id`,
+DCGM 3 with `gpu_id`, and older versions with `gpu_ids`. Before DCGM 3.3, a warning is a text without a severity. DCGM 3 writes the text of
+warnings about the whole host to `warnings` instead of `warning`. Sources: https://github.com/NVIDIA/DCGM, dcgmi/Diag.cpp and
+dcgmlib/dcgm_errors.h.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+from functools import partial
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    DEEP,
+    MONITOR,
+    REBOOT,
+    REPLACE,
+    RESTART,
+    SEVERITIES,
+    Check,
+    Node,
+    Problem,
+)
+
+PROGRAM = "dcgmi"
+LEVEL, SECONDS = 2, 900
+"""The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes."""
+
+#: Seconds that dcgmi has to stop the tests, which run in a different process, and seconds for everything else that the check does.
+GRACE, MARGIN = 10, 60
+#: What dcgmi prints if it cannot reach the daemon that runs the tests.
+NO_ENGINE = "host engine"
+
+#: Numbers of GPUs are less than this number. DCGM 3 writes larger or negative numbers if a fault belongs to no GPU.
+GPUS = 1024
+FAILED = "failed"
+#: The statuses of tests that have found something. The others are `Pass`, `Skip` and `Not Run`.
+VERBS = {"Fail": FAILED, "Warn": "warns"}
+# DCGM's severities (dcgmErrorSeverity_t). A failed test with any other severity, or without a severity, requires `restart`.
+DCGM_MONITOR, DCGM_ISOLATE, DCGM_CONFIG, DCGM_RESET = 1, 2, 5, 6
+CONSEQUENCES = {DCGM_MONITOR: MONITOR, DCGM_CONFIG: MONITOR, DCGM_ISOLATE: REPLACE, DCGM_RESET: REBOOT}
+
+
+class Diagnosis(NamedTuple):
+    """The output of dcgmi, or the reason why the tests did not run. Both are empty if the host has no GPUs or no dcgmi."""
+
+    output: str = ""
+    error: str = ""
+
+
+def check(level: int, seconds: int) -> Check:
+    """Return the check that runs the tests of a level for at most `seconds`."""
+    return Check(
+        name="dcgm",
+        read=partial(read, level, seconds),
+        decide=decide,
+        severities=(MONITOR, RESTART, REBOOT, REPLACE),
+        description="failed [tests of DCGM](#deep-checks); tests that do not run, or that do not end in time. Runs only with "
+        "`node_health_deep`",
+        contexts=(DEEP,),
+        limit=seconds + MARGIN,
+        subject=PROGRAM,
+    )
+
+
+def read(level: int, seconds: int, node: Node) -> Diagnosis:
+    """Run the tests, unless a process uses a GPU, which would make tests fail."""
+    program = shutil.which(PROGRAM, path=gpu.DIRECTORIES)
+    if program is None or not gpu.has_gpus(node):
+        return Diagnosis()
+    users = [f"process {process.pid} ({process.name})" for each in gpu.read_gpus(node).gpus for process in each.processes]
+    if users:
+        return Diagnosis(error=f"the GPUs are in use by {users[0]}, and the tests need idle GPUs. Wait until no job is running")
+    process = subprocess.Popen(
+        [program, "diag", "--run", str(level), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        output = process.communicate(timeout=seconds)[0].decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        _stop(process)
+        return Diagnosis(error=f"no result within {seconds} s")
+    if process.returncode and not output.strip():
+        return Diagnosis(error=f"exit status {process.returncode}")
+    return Diagnosis(output)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End dcgmi. After SIGINT, dcgmi first stops the tests."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.send_signal(number)
+            process.communicate(timeout=GRACE)
+            return
+
+
+def decide(diagnosis: Diagnosis, _node: Node) -> list[Problem]:
+    """Return a problem for each test that has failed on a GPU, worst first, or one problem if the tests did not run."""
+    if diagnosis == Diagnosis():
+        return []
+    error, problems = diagnosis.error, []
+    if not error:
+        try:
+            tests, error = parse(diagnosis.output)
+            problems = [problem for test in tests for problem in _failures(test)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            error = next((line.strip() for line in diagnosis.output.splitlines() if line.strip()), "no output")
+    if error:
+        start = " To start the DCGM daemon, run: systemctl start nvidia-dcgm" if NO_ENGINE in error.lower() else ""
+        problems.append((MONITOR, f"{PROGRAM} diag: the tests did not run: {error.rstrip('.')}.{start}"))
+    return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))
+
+
+def parse(output: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the tests in the output of dcgmi, and the error that ended them.
+
+    Raises ValueError, KeyError, TypeError or AttributeError if the output has a different format. dcgmi may print other lines before the
+    JSON document.
+    """
+    document = json.loads(output[output.index("{") : output.rindex("}") + 1])
+    found = document.get("DCGM Diagnostic") or document["DCGM GPU Diagnostic"]
+    tests = [test for category in found.get("test_categories") or () for test in category["tests"]]
+    error = found.get("runtime_error") or ("" if tests else "the output contains no results")
+    return tests, error
+
+
+def _failures(test: dict[str, Any]) -> Iterator[Problem]:
+    """Yield the problems that a test has found. With DCGM 4, only the summary of a test mentions problems that belong to no GPU."""
+    results = [result for result in test.get("results") or () if _status(result) in VERBS]
+    summary = test.get("test_summary") or {}
+    for result in results or ([summary] if _status(summary) in VERBS else []):
+        verb = VERBS[_status(result)]
+        for severity, text in _warnings(result) or [(RESTART, "")]:
+            message = f"{_subject(result)}: DCGM test {test['name']!r} {verb}{': ' if text else '.'}{text}"
+            yield severity if verb == FAILED else MONITOR, message
+
+
+def _status(result: dict[str, Any]) -> str:
+    return str(result.get("status", ""))
+
+
+def _subject(result: dict[str, Any]) -> str:
+    """Return the GPU or other device that a result is about, such as `GPU 3`.
+
+    For tests of the whole host, DCGM 3 reports a single result for all GPUs, with the number of the GPU of the last warning.
+    """
+    if "entity_id" in result:
+        return f"{result.get('entity_group', 'GPU')} {result['entity_id']}"
+    number = str(result.get("gpu_id", result.get("gpu_ids")))
+    is_single = number.isdigit() and int(number) < GPUS and (isinstance(result.get("gpu_id"), str) or len(_warnings(result)) == 1)
+    return f"GPU {number}" if is_single or "gpu_ids" in result else "GPUs"
+
+
+def _warnings(result: dict[str, Any]) -> Sequence[Problem]:
+    """Return the warnings of a failed result as pairs of severity and text."""
+    given = result.get("warnings") or []
+    found = []
+    for each in [given] if isinstance(given, str) else given:
+        if isinstance(each, dict):
+            text = str(each.get("warning") or each.get("warnings") or "")
+            found.append((CONSEQUENCES.get(each.get("error_severity", -1), RESTART), text))
+        elif each:
+            found.append((RESTART, str(each)))
+    return found

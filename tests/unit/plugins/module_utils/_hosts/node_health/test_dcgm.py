@@ -1,0 +1,206 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the findings that are derived from the output of dcgmi."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import DEEP, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
+from gpu_tools import (
+    FAULTY_MEMORY,
+    LOW_BANDWIDTH,
+    NO_DRIVER,
+    NO_HOST_ENGINE,
+    NO_PERSISTENCE,
+    NOUVEAU,
+    PENDING_REMAP,
+    dcgm_3,
+    dcgm_4,
+    driver,
+    process,
+    program,
+    smi,
+)
+
+P5 = Node("ubuntu", instance_type="p5.48xlarge", metadata_directory="/nonexistent")
+CPU = Node("ubuntu", instance_type="c5.large", metadata_directory="/nonexistent")
+HEALTHY = smi(8)
+
+
+def found(output):
+    return dcgm.decide(dcgm.Diagnosis(output), P5)
+
+
+@pytest.mark.parametrize("output", [dcgm_3(), dcgm_4(), "Warning: CUDA_VISIBLE_DEVICES is set.\n" + dcgm_4()])
+def test_healthy_gpus_have_no_findings(output):
+    assert found(output) == []
+
+
+@pytest.mark.parametrize("write", [dcgm_3, dcgm_4])
+@pytest.mark.parametrize(
+    ("fault", "severity"),
+    [(FAULTY_MEMORY, "replace"), (PENDING_REMAP, "reboot"), (LOW_BANDWIDTH, "restart"), (NO_PERSISTENCE, "monitor")],
+)
+def test_a_failed_test_names_the_gpu(write, fault, severity):
+    ((worst, message),) = found(write(fault))
+    assert worst == severity
+    assert message.startswith(f"GPU {fault.gpu}: DCGM test ")
+    assert message.endswith(f" failed: {fault.message}")
+
+
+@pytest.mark.parametrize(("write", "subject"), [(dcgm_3, "GPUs: DCGM test 'Denylist'"), (dcgm_4, "GPUs: DCGM test 'software'")])
+def test_a_fault_of_the_host_belongs_to_no_gpu(write, subject):
+    assert found(write(NOUVEAU)) == [("monitor", f"{subject} failed: {NOUVEAU.message}")]
+
+
+def test_gpus_with_the_same_fault_are_not_confused():
+    other = PENDING_REMAP._replace(gpu=6, message="GPU 6 had memory errors and row remappings are pending")
+    assert [message for _severity, message in found(dcgm_4(PENDING_REMAP, other))] == [
+        f"GPU {fault.gpu}: DCGM test 'software' failed: {fault.message}" for fault in (PENDING_REMAP, other)
+    ]
+    # DCGM 3 has only one result for both GPUs.
+    assert [message for _severity, message in found(dcgm_3(PENDING_REMAP, other))] == [
+        f"GPUs: DCGM test 'Page Retirement/Row Remap' failed: {fault.message}" for fault in (PENDING_REMAP, other)
+    ]
+
+
+@pytest.mark.parametrize("write", [dcgm_3, dcgm_4])
+def test_the_worst_comes_first(write):
+    problems = found(write(NO_PERSISTENCE, LOW_BANDWIDTH, FAULTY_MEMORY))
+    assert [(severity, message[:5]) for severity, message in problems] == [("replace", "GPU 3"), ("restart", "GPU 0"), ("monitor", "GPU 1")]
+
+
+def of(**result):
+    """Return output with one result of one test."""
+    return json.dumps({"DCGM GPU Diagnostic": {"test_categories": [{"category": "x", "tests": [{"name": "t", "results": [result]}]}]}})
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        (of(gpu_ids="3", status="Fail", warnings="text of DCGM 2"), ("restart", "GPU 3: DCGM test 't' failed: text of DCGM 2")),
+        (of(gpu_id="3", status="Fail"), ("restart", "GPU 3: DCGM test 't' failed.")),
+        (
+            of(gpu_id="3", status="Fail", warnings=[None, {"warning": "new", "error_severity": 99}]),
+            ("restart", "GPU 3: DCGM test 't' failed: new"),
+        ),
+        (of(entity_group="CPU", entity_id=1, status="Fail"), ("restart", "CPU 1: DCGM test 't' failed.")),
+        (
+            of(gpu_id="3", status="Warn", warnings=[{"warning": "warm", "error_severity": 2}]),
+            ("monitor", "GPU 3: DCGM test 't' warns: warm"),
+        ),
+    ],
+)
+def test_other_formats_and_severities(output, problem):
+    assert found(output) == [problem]
+
+
+@pytest.mark.parametrize("status", ["Skip", "Not Run", "Pass"])
+def test_a_test_that_does_not_apply_is_no_finding(status):
+    assert found(of(gpu_id="3", status=status)) == []
+
+
+def error_of(version, text):
+    return json.dumps({version: {"version": "4.4.1", "runtime_error": text}})
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (NO_HOST_ENGINE, "the specified host: localhost."),
+        (
+            NO_HOST_ENGINE.splitlines()[1],
+            "Host engine connection invalid/disconnected. To start the DCGM daemon, run: systemctl start nvidia-dcgm",
+        ),
+        (error_of("DCGM Diagnostic", "Error: another instance is running."), "did not run: Error: another instance is running."),
+        (error_of("DCGM GPU Diagnostic", "Error: no"), "did not run: Error: no."),
+        (json.dumps({"DCGM Diagnostic": {"version": "4.4.1"}}), "the output contains no results"),
+        (json.dumps({"another": "document"}), "did not run: "),
+        (dcgm_4()[:-200], "did not run: {"),
+        ("{}", "did not run: {}"),
+        ("\n", "no output"),
+        ("[1]", "did not run: [1]"),
+    ],
+)
+def test_tests_that_did_not_run_are_a_finding(output, words):
+    ((severity, message),) = found(output)
+    assert severity == "monitor"
+    assert message.startswith("dcgmi diag: the tests did not run: ")
+    assert words in message
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """Return a function that installs programs on a host with GPUs, and reads the result of dcgmi."""
+    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+
+    def read(dcgmi, smi_text=HEALTHY, status=0, node=P5, seconds=20):
+        for name, text in {"nvidia-smi": program(*driver(smi_text, status)), "dcgmi": dcgmi}.items():
+            if text:
+                (tmp_path / name).write_text(text)
+                (tmp_path / name).chmod(0o755)
+        return dcgm.read(2, seconds, node)
+
+    return read
+
+
+def test_the_level_is_an_argument_of_the_program(host):
+    assert host(program(("'diag --run 2 --json'", dcgm_4(), 0))) == dcgm.Diagnosis(dcgm_4())
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "diagnosis"),
+    [
+        (dcgm_3(FAULTY_MEMORY), 226, dcgm.Diagnosis(dcgm_3(FAULTY_MEMORY))),
+        (NO_HOST_ENGINE, 255, dcgm.Diagnosis(NO_HOST_ENGINE)),
+        ("", 139, dcgm.Diagnosis(error="exit status 139")),
+    ],
+)
+def test_a_failed_run(host, text, status, diagnosis):
+    assert host(program(("diag*", text, status))) == diagnosis
+
+
+@pytest.mark.parametrize(("dcgmi", "node"), [(None, P5), (program(("diag*", NO_HOST_ENGINE, 255)), CPU)])
+def test_the_check_does_not_apply_without_dcgmi_or_gpus(host, dcgmi, node):
+    diagnosis = host(dcgmi, node=node)
+    assert (diagnosis, dcgm.decide(diagnosis, node)) == (dcgm.Diagnosis(), [])
+
+
+def test_gpus_that_are_in_use_are_not_tested(host):
+    diagnosis = host("#!/bin/sh\nexit 1\n", smi(8, processes=process(os.getpid(), "/usr/bin/python3")))
+    ((severity, message),) = dcgm.decide(diagnosis, P5)
+    assert severity == "monitor"
+    assert f"the GPUs are in use by process {os.getpid()} (/usr/bin/python3)" in message
+
+
+def test_a_driver_that_fails_does_not_prevent_the_tests(host):
+    assert host(program(("diag*", dcgm_4(), 0)), NO_DRIVER, 9) == dcgm.Diagnosis(dcgm_4())
+
+
+def test_a_program_that_hangs_is_told_to_stop_the_tests(host, tmp_path):
+    dcgmi = f"#!/bin/bash\ntrap 'touch {tmp_path}/stopped; exit 1' INT\nwhile :; do read -t 0.1 <> <(:); done\n"
+    began = time.monotonic()
+    diagnosis = host(dcgmi, seconds=1)
+    assert time.monotonic() - began < 8
+    assert (tmp_path / "stopped").exists()
+    assert dcgm.decide(diagnosis, P5) == [("monitor", "dcgmi diag: the tests did not run: no result within 1 s.")]
+
+
+def test_a_program_that_ignores_all_signals_is_killed(host, monkeypatch):
+    monkeypatch.setattr(dcgm, "GRACE", 0.5)
+    assert host("#!/bin/sh\ntrap '' INT TERM\nexec sleep 600\n", seconds=1).error == "no result within 1 s"
+
+
+def test_the_check_runs_as_a_health_check(host):
+    host(program(("diag*", dcgm_4(FAULTY_MEMORY), 226)))
+    check = dcgm.check(2, 20)
+    assert (check.contexts, check.limit) == ((DEEP,), 80)
+    (finding,) = run([check], P5)
+    assert (finding.check, finding.severity) == ("dcgm", "replace")
