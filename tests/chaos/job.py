@@ -27,7 +27,7 @@ OPTIONS = {
     "restarts": 3,
     "min_hosts": 3,
     "heartbeat_timeout": 15,
-    "hang_steps": 3,
+    "hang_minimum": 0,
     "hang_timeout": 30,
     "report": False,
 }
