@@ -170,14 +170,15 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
     }
     of_task = params["environment_by_task"].get(process.task, {})
     own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}
-    return {**general, **flight_recorder(params["name"], paths, process, own), **fabric, **process.environment, **own}
+    return {**general, **flight_recorder(paths, own), **fabric, **process.environment, **own}
 
 
-def flight_recorder(job: str, paths: records.Paths, process: Process, own: Mapping[str, str]) -> dict[str, str]:
+def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which torch records its last collective operations, and writes them to the attempt's folder of stacks.
 
     torch writes the files after a timeout, and when a supervisor writes to the pipe. If the user's variables contain one of two names of
-    the same setting, neither name is returned, because torch would ignore the user's value.
+    the same setting, neither name is returned, because torch would ignore the user's value. torch fails if it cannot create the pipe. The
+    pipe is therefore in the job's shared memory, which every process of the job can write to.
 
     Source: the documentation of ProcessGroupNCCL's environment variables. Older versions of torch know only the names with NCCL.
     """
@@ -186,7 +187,7 @@ def flight_recorder(job: str, paths: records.Paths, process: Process, own: Mappi
         (("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"), size),
         (("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"), files),
         (("TORCH_NCCL_DUMP_ON_TIMEOUT",), "1"),
-        (("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",), os.path.join(records.runtime_directory(job, process.name), RECORDING)),
+        (("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",), "/dev/shm/" + RECORDING),
     )
     return {name: value for names, value in settings if own.keys().isdisjoint(names) for name in names}
 

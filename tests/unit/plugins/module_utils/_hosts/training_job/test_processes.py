@@ -71,7 +71,7 @@ def test_torch_records_its_collectives_and_writes_them_to_the_folder_of_stacks(t
         "TORCH_FR_DUMP_TEMP_FILE": files,
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": files,
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/deeplearning/jobs/bert-agent0/flight_recorder_rank",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dev/shm/flight_recorder_rank",
     }
 
 
@@ -81,7 +81,7 @@ def test_the_users_settings_of_the_flight_recorder_win_under_both_names(tmp_path
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "0",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/mine_",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/deeplearning/jobs/bert-agent0/flight_recorder_rank",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dev/shm/flight_recorder_rank",
     }
 
 
