@@ -8,6 +8,8 @@ Run the script with `python horovod_train.py`, or on a cluster with examples/def
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import signal
 import socket
 from pathlib import Path
 
@@ -55,6 +57,7 @@ def open_session(arguments: argparse.Namespace) -> tf.train.MonitoredSession:
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     arguments = parse_arguments()
     tf.disable_eager_execution()
     hvd.init()

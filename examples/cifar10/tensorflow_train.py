@@ -10,9 +10,11 @@ examples/definitions.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import shutil
+import signal
 import socket
 from pathlib import Path
 from typing import NamedTuple
@@ -181,6 +183,7 @@ def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, m
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     arguments = parse_arguments()
     tf.disable_eager_execution()
     if not arguments.ps_hosts:  # not started by the launcher: this is the only process

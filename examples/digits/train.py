@@ -7,9 +7,11 @@ processes have the same model. Run the script with `python train.py`, or on a cl
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import json
 import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -172,6 +174,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     arguments = parse_arguments()
     train(arguments, *join_processes())
     gc.collect()  # the model refers to the process group; a group that still exists when Python exits may abort the process

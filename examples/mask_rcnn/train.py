@@ -9,8 +9,10 @@ share. Run the script with `python train.py` or
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -241,4 +243,5 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     train(parse_arguments(), join_processes())

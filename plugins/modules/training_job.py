@@ -259,9 +259,17 @@ options:
       - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
         example during an evaluation.
-      - The default V(0) disables this check.
+      - V(0) disables this check. O(hang_minimum) limits it.
     type: int
-    default: 0
+    default: 3
+    version_added: 0.2.0
+  hang_minimum:
+    description:
+      - The check O(hang_steps) ends an attempt only after this number of seconds without any activity, so that it does not end an
+        evaluation or a checkpoint that the script has not announced. Activity is defined as for O(hang_timeout).
+      - With V(0), only steps count. A hang is then found within 3 times the median step time plus 10 s.
+    type: int
+    default: 300
     version_added: 0.2.0
   restarts:
     description:

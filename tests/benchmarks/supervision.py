@@ -44,7 +44,7 @@ PATIENCE = 1800.0
 """Seconds after which the script has failed."""
 
 OPTIONS: Mapping[str, Any] = {"launcher": "command", "python": PYTHON, "report": False}
-SUPERVISED: Mapping[str, Any] = {"restarts": 3, "hang_steps": 3, "hang_timeout": 60, "health_check": True}
+SUPERVISED: Mapping[str, Any] = {"restarts": 3, "hang_steps": 3, "hang_minimum": 0, "hang_timeout": 60, "health_check": True}
 BARE: Mapping[str, Any] = {"restarts": 0, "health_check": False}
 
 #: The script. The files in /sys/fs/cgroup are those of cgroup v1 and of cgroup v2, and count the CPU time of the whole host.

@@ -19,7 +19,7 @@ import conftest  # noqa: F401  # pylint: disable=unused-import
 
 from . import checks, runner
 from .catalogue import HEALTH_FAULTS, JOB_FAULTS, JobFault
-from .judge import judge, noticed_after, restarted_after
+from .judge import failed_attempts, judge, noticed_after, restarted_after
 from .schedule import schedule
 
 Row = dict[str, Any]
@@ -61,12 +61,13 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
                 {"fault": fault.name, "complaints": [f"the suite has no evidence: {type(error).__name__}: {error}"]}, options.verbose
             )
         complaints = judge(fault, seen, curves[runner.undisturbed_job(fault)], options.slack)
-        noticed, attempts = noticed_after(seen), seen.said["attempts"]
+        attempts = seen.said["attempts"]
+        noticed = [noticed_after(seen, attempt) for attempt in failed_attempts(seen)]
         row = {
             "fault": fault.name,
             "complaints": complaints,
             "seconds": round(time.monotonic() - began),
-            "noticed": noticed and round(noticed, 1),
+            "noticed": [seconds and round(seconds, 1) for seconds in noticed],
             "restarted": [round(seconds, 1) for seconds in restarted_after(seen)],
             "causes": [attempt.get("cause") for attempt in attempts],
             "why": attempts[-1].get("why"),

@@ -13,10 +13,13 @@ from typing import Any
 
 SCRIPT = Path(__file__).with_name("workload.py")
 
-#: Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, and
-#: a median step of 0.1 s.
-PROCESS, HOST, HANG = "process", "host", "hang"
-NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0}
+#: Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, a median
+#: step of 0.1 s, and a minimum time of a hang of 0 s. SLOW_HANG is for the role's default of 300 s. After STALL, the storage works again.
+PROCESS, HOST, HANG, SLOW_HANG, STALL = "process", "host", "hang", "slow hang", "stall"
+NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0, SLOW_HANG: 300.0 + 10.0, STALL: 30.0 + 3 * 0.1 + 10.0}
+
+#: The cause of an out-of-memory kill: only cgroup v2 counts the kills of a unit.
+OUT_OF_MEMORY = "out of memory|OOM killer had" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "SIGKILL"
 
 #: Number of hosts of each job. Each host has one rank, unless the host is a spare.
 RANKS = 4
@@ -27,7 +30,8 @@ class JobFault:
     """A fault that affects a running job.
 
     `causes` contains regular expressions for the causes that the collection must name, one for each attempt that failed. These expressions
-    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed. If the job cannot succeed, `why` is a
+    may contain the names `{rank}` and `{host}` of the rank and host at which the fault was aimed in this attempt, or else in the first
+    attempt. If the job cannot succeed, `why` is a
     regular expression for the reason that the collection must report. `ranks` is the number of ranks with which the job ends. If `replaced`
     is true, a spare takes the place of the host at which the fault was aimed.
     """
@@ -43,7 +47,9 @@ class JobFault:
     ranks: int = RANKS
     replaced: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: How the fault is detected: a key of NOTICED, or an empty string if the time is not judged.
+    #: Whether the job uses the defaults of the role for restarts, heartbeats and hangs, and not the options that detect faults early.
+    role_defaults: bool = False
+    #: How the fault is detected in each attempt that fails: a key of NOTICED, or an empty string if no attempt fails.
     noticed: str = ""
     #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
@@ -84,9 +90,9 @@ class HealthFault:
 
 def line_of(kind: str) -> int:
     """Return the line number of the bug in the script."""
-    if kind == "name":
-        return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "this_name_is_not_defined" in line)
-    return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(f'    "{kind}": '))
+    text = {"name": "    return this_name_is_not_defined", "fail": "        BUGS[kind]()", "stuck": "        time.sleep(1)"}
+    start = text.get(kind, f'    "{kind}": ')
+    return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if line.startswith(start))
 
 
 def killed(signal: str, rank: str = "{rank}", host: str = "{host}") -> str:
@@ -94,11 +100,12 @@ def killed(signal: str, rank: str = "{rank}", host: str = "{host}") -> str:
 
 
 def signalled(name: str, signal: str, description: str) -> JobFault:
-    return JobFault(name, "rank", description, "processes.send", {"signal": signal}, causes=(killed(f"SIG{signal}"),), noticed=PROCESS)
+    causes = (killed(f"SIG{signal}"),)
+    return JobFault(name, "rank", description, "processes.send", {"signal": signal}, causes=causes, noticed=PROCESS, role_defaults=True)
 
 
 def at_line(error: str, kind: str) -> str:
-    return rf"^rank \d on \S+ ended with exit status 1 \({error} at workload\.py, line {line_of(kind)}\b"
+    return rf"^rank 1 on \S+ ended with exit status 1 \({error} at workload\.py, line {line_of(kind)}\b"
 
 
 def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "") -> JobFault:
@@ -112,6 +119,8 @@ def bug(kind: str, error: str, description: str, attempts: int = 3, why: str = "
         causes=(at_line(error, kind),) * attempts,
         why=why or rf"{error} at workload\.py, line {line_of(kind)} occurred again .*older checkpoint",
         options={"environment": {"CHAOS_BUG": f"{kind} 37"}},
+        role_defaults=True,
+        noticed=PROCESS,
     )
 
 
@@ -122,8 +131,10 @@ def damaged(kind: str, error: str, description: str) -> JobFault:
         f"the newest checkpoint is {description}, and rank 0 is killed",
         "checkpoints.damage",
         {"kind": kind},
-        causes=(killed("SIGKILL", "0"), rf"^rank \d on \S+ .*{error} at workload\.py, line \d+"),
+        causes=(killed("SIGKILL"), rf"^rank \d on \S+ ended with exit status 1 \({error} at workload\.py, line \d+"),
         lost=2,
+        role_defaults=True,
+        noticed=PROCESS,
     )
 
 
@@ -146,8 +157,11 @@ def with_spare(name: str, where: str, description: str, injector: str, /, **chan
     return JobFault(name, where, description, injector, options={"spares": 1, **found.pop("options", {})}, **found)
 
 
-HANGS = r"^rank \d on \S+ made no progress for \d+ s"
+HANGS = r"^rank {rank} on {host} made no progress for \d+ s"
+UNREACHABLE = HANGS + r", with a median step of .* % of the connected hosts do not acknowledge its data"
 SUSPENDED = r"^rank {rank} on {host} made no progress for \d+ s, with a median step of .*it is suspended"
+# Any rank that is connected to the host can be the first to fail, and its exception does not name the other end of the connection.
+RESET = r"^rank \d on \S+ ended with exit status 1 \((ConnectionResetError|ConnectionError|BrokenPipeError) at "
 LOST = r"{host} has sent no heartbeat"
 OWN_DISK = {"checkpoints": "own"}
 
@@ -173,7 +187,7 @@ JOB_FAULTS = (
         "two ranks are killed at the same time",
         "processes.send",
         {"signal": "KILL", "count": 2},
-        causes=(r"^rank \d on \S+ .*SIGKILL",),
+        causes=(killed("SIGKILL"),),
         noticed=PROCESS,
     ),
     JobFault(
@@ -186,11 +200,21 @@ JOB_FAULTS = (
         noticed=HANG,
     ),
     JobFault(
+        "rank_sigstop_with_defaults",
+        "rank",
+        "a rank is suspended with SIGSTOP, in a job with the defaults of the role",
+        "processes.send",
+        {"signal": "STOP"},
+        causes=(SUSPENDED,),
+        noticed=SLOW_HANG,
+        role_defaults=True,
+    ),
+    JobFault(
         "two_faults_in_one_recovery",
         "rank",
         "a rank is killed, and a different rank is killed when the next attempt begins",
         "processes.kill_in_recovery",
-        causes=(killed("SIGKILL"), r"^rank \d on \S+ .*SIGKILL"),
+        causes=(killed("SIGKILL"),) * 2,
         noticed=PROCESS,
     ),
     JobFault(
@@ -199,7 +223,9 @@ JOB_FAULTS = (
         "a rank is killed in each of five attempts, although training_job_restarts is 3",
         "processes.kill_in_each_attempt",
         {"steps": (12,) * 5},
-        causes=(r"^rank \d on \S+ .*SIGKILL",) * 5,
+        causes=(killed("SIGKILL"),) * 5,
+        noticed=PROCESS,
+        role_defaults=True,
         options={"environment": {"CHAOS_STEPS": "300"}},
     ),
     JobFault(
@@ -207,7 +233,8 @@ JOB_FAULTS = (
         "rank",
         "a rank needs more memory than its cgroup allows",
         "processes.limit_memory",
-        causes=(r"^rank {rank} on {host} .*(SIGKILL|memory)",),
+        causes=(rf"^rank {{rank}} on {{host}} .*({OUT_OF_MEMORY})",),
+        noticed=PROCESS,
         options={"environment": {"CHAOS_BUG": "grow 30 once"}},
     ),
     JobFault(
@@ -312,10 +339,10 @@ JOB_FAULTS = (
         replaced=False,
         options={"environment": {"CHAOS_STEPS": "300"}},
     ),
-    cut("everything", "a host neither sends nor receives packets", (HANGS,), HANG),
-    cut("incoming", "a host receives no packets", (HANGS,), HANG),
-    cut("outgoing", "a host sends no packets", (HANGS,), HANG),
-    cut("reset", "a host resets all connections", (r"ConnectionResetError|ConnectionError|BrokenPipeError",), PROCESS),
+    cut("everything", "a host neither sends nor receives packets", (UNREACHABLE,), HANG),
+    cut("incoming", "a host receives no packets", (UNREACHABLE,), HANG),
+    cut("outgoing", "a host sends no packets", (UNREACHABLE,), HANG),
+    cut("reset", "a host resets all connections", (RESET,), PROCESS),
     JobFault(
         "network_interrupted",
         "network",
@@ -340,6 +367,7 @@ JOB_FAULTS = (
         {"place": "/checkpoints"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
         options=OWN_DISK,
+        noticed=PROCESS,
         alone=True,
     ),
     JobFault(
@@ -349,7 +377,8 @@ JOB_FAULTS = (
         "storage.fill",
         {"place": "/checkpoints", "stays": True},
         survivable=False,
-        causes=(r"OSError at workload\.py, line \d+",) * 4,
+        causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",) * 4,
+        noticed=PROCESS,
         why="training_job_restarts|same error",
         options=OWN_DISK,
         alone=True,
@@ -362,6 +391,7 @@ JOB_FAULTS = (
         "storage.fill",
         {"place": "/efs"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
+        noticed=PROCESS,
         alone=True,
     ),
     JobFault(
@@ -374,6 +404,7 @@ JOB_FAULTS = (
         "storage.stall",
         {"seconds": 30},
         causes=(HANGS,),
+        noticed=STALL,
         alone=True,
         at_most=True,
     ),
@@ -383,6 +414,7 @@ JOB_FAULTS = (
         "the job has no permission to write checkpoints until the hosts have detected the fault",
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
+        noticed=PROCESS,
     ),
     damaged("garbage", "JSONDecodeError", "overwritten with garbage"),
     damaged("truncated", "JSONDecodeError", "truncated"),
@@ -395,7 +427,8 @@ JOB_FAULTS = (
         "a newer checkpoint is incomplete, and rank 0 is killed",
         "checkpoints.damage",
         {"kind": "unfinished"},
-        causes=(killed("SIGKILL", "0"),),
+        causes=(killed("SIGKILL"),),
+        noticed=PROCESS,
     ),
     JobFault(
         "all_checkpoints_garbage",
@@ -404,7 +437,8 @@ JOB_FAULTS = (
         "checkpoints.damage",
         {"kind": "garbage", "everything": True},
         survivable=False,
-        causes=(killed("SIGKILL", "0"), *(r"JSONDecodeError at workload\.py, line \d+",) * 2),
+        causes=(killed("SIGKILL"), *(r"^rank \d on \S+ ended with exit status 1 \(JSONDecodeError at workload\.py, line \d+",) * 2),
+        noticed=PROCESS,
         why=r"JSONDecodeError at workload\.py, line \d+.*older checkpoint",
     ),
     bug("value", "ValueError", "ValueError"),
@@ -422,16 +456,19 @@ JOB_FAULTS = (
         causes=(r"^rank 1 on \S+ ended with exit status 7",) * 3,
         why="Exit status 7 occurred again .*older checkpoint",
         options={"environment": {"CHAOS_BUG": "exit 37"}},
+        noticed=PROCESS,
+        role_defaults=True,
     ),
     JobFault(
         "bug_abort",
         "script",
-        "rank 1 aborts at the same step in every attempt; the job first continues without the host",
+        "rank 1 aborts at the same step in every attempt; after two attempts, the job continues without the host",
         "controller.none",
         survivable=False,
-        causes=(r"^rank 1 on \S+ .*SIGABRT",) * 4,
-        why="Signal SIGABRT occurred again .*older checkpoint",
+        causes=(rf"^rank 1 on \S+ .*SIGABRT at workload\.py, line {line_of('fail')}",) * 3,
+        why=rf"Signal SIGABRT at workload\.py, line {line_of('fail')} occurred again .*older checkpoint",
         options={"environment": {"CHAOS_BUG": "abort 37"}},
+        noticed=PROCESS,
     ),
     JobFault(
         "bug_hang",
@@ -439,10 +476,10 @@ JOB_FAULTS = (
         "rank 1 waits indefinitely at the same step in every attempt",
         "controller.none",
         survivable=False,
-        causes=(r"^rank 1 on \S+ made no progress for .*workload\.py, line \d+",) * 3,
-        why="hang at workload|attempts in a row",
+        causes=(rf"^rank 1 on \S+ made no progress for .*it is at workload\.py, line {line_of('stuck')}\b",) * 3,
+        why=rf"hang at workload\.py, line {line_of('stuck')} ended 3 attempts in a row",
         options={"environment": {"CHAOS_BUG": "stuck 37"}},
-        at_most=True,
+        noticed=HANG,
     ),
     JobFault(
         "error_once",
@@ -450,6 +487,8 @@ JOB_FAULTS = (
         "ValueError in the first attempt only",
         "controller.none",
         causes=(at_line("ValueError", "value"),),
+        noticed=PROCESS,
+        role_defaults=True,
         options={"environment": {"CHAOS_BUG": "value 37 once"}},
     ),
     JobFault(
@@ -459,6 +498,8 @@ JOB_FAULTS = (
         "controller.none",
         survivable=False,
         causes=(r"^rank 1 on \S+ ended with exit status 7",),
+        noticed=PROCESS,
+        role_defaults=True,
         why="training_job_stop_exit_codes",
         options={"environment": {"CHAOS_BUG": "exit 37"}, "stop_exit_codes": [7]},
     ),

@@ -7,42 +7,36 @@ import json
 import random
 import re
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from local_cloud.testing import wait_until
 
 from .catalogue import RANKS
+from .judge import Strike
 
 WORKLOAD = Path(__file__).with_name("workload.py")
 PYTHON = "/usr/bin/python3"
 
 # Seconds after which a job that has not ended counts as a job that never ends.
-PATIENCE = 240.0
+PATIENCE = 480.0
 
-# Options of all jobs. Three of the four hosts are sufficient.
-OPTIONS = {
-    "launcher": "command",
-    "python": PYTHON,
-    "restarts": 3,
-    "min_hosts": 3,
-    "heartbeat_timeout": 15,
-    "hang_steps": 3,
-    "hang_timeout": 30,
-    "report": False,
-}
+# Options of all jobs, and the options that make the hosts detect faults early. Three of the four hosts are sufficient.
+OPTIONS = {"launcher": "command", "python": PYTHON, "report": False}
+EARLY = {"min_hosts": 3, "heartbeat_timeout": 15, "hang_minimum": 0, "hang_timeout": 30}
 
 
 class Job:
     """A job with one rank on each of the first `ranks` hosts.
 
-    `injected` is the time at which the fault began, according to the clock of this machine.
+    `strikes` contains what the injector did, with times according to the clock of this machine.
     """
 
     def __init__(self, cluster, name, seed, ranks=RANKS):
         self.cluster, self.name, self.random = cluster, name, random.Random(seed)
         self.directory = f"/efs/jobs/{name}"
-        self.injected = None
+        self.attempt, self.strikes = 1, []
         self.target = self.random.randrange(1, ranks)
         self.at_step = self.random.randrange(22, 29)
         self.undo = contextlib.ExitStack()
@@ -53,18 +47,13 @@ class Job:
         """Return the host of the rank at which the fault is aimed."""
         return self.cluster.hosts[self.target]
 
-    @property
-    def worker(self):
-        """Return the name of this host."""
-        return self.cluster.workers[self.target]["name"]
-
     def hosts(self):
         """Return the hosts that are running."""
         return [host for host in self.cluster.hosts if host.name not in self.gone]
 
     def start(self, options, watched=False):
         """Start the job. If the job is watched, `controller` is the play that waits for the end of the job."""
-        found = {**OPTIONS, **options}
+        found = {**OPTIONS, **({} if options.pop("role_defaults", False) else EARLY), **options}
         if not watched:
             self.cluster.start(self.name, str(WORKLOAD), **found)
             return
@@ -90,6 +79,7 @@ class Job:
     def wait_for_attempt(self, attempt):
         """Wait until the ranks of an attempt have started."""
         wait_until(lambda: any(entry["attempt"] >= attempt for entry in self.curve()[-1:]), PATIENCE, 0.2)
+        self.attempt = attempt
 
     def wait_for_verdict(self, attempt=1):
         """Wait until the hosts have detected that an attempt is over."""
@@ -97,17 +87,28 @@ class Job:
 
     def verdicts(self):
         """Return the time at which the verdict of each attempt was written, according to the clock of the file system."""
-        found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/over {self.directory}/status/*/over", check=False).stdout
-        lines = [re.search(r"/status/(?:attempt(\d+)/)?over ([\d.]+)", line) for line in found.splitlines()]
+        return self.times("over")
+
+    def decisions(self):
+        """Return the time at which the decision about what follows each attempt was written, according to the clock of the file system."""
+        return self.times("next")
+
+    def times(self, name):
+        """Return the modification time of a file in the records of each attempt."""
+        found = self.hosts()[0].ssh(f"stat -c '%n %.Y' {self.directory}/status/{name} {self.directory}/status/*/{name}", check=False).stdout
+        lines = [re.search(rf"/status/(?:attempt(\d+)/)?{name} ([\d.]+)", line) for line in found.splitlines()]
         return {int(line[1] or 1): float(line[2]) for line in lines if line}
+
+    def struck(self, number=None, at=None):
+        """Record that a fault has begun at a host: by default now, and at the target."""
+        self.strikes.append(Strike(self.attempt, self.target if number is None else number, time.time() if at is None else at))
 
     def strike(self, host, command):
         """Run a command on a host as root, and record the time at which the command began."""
         done = host.ssh(f"date +%s.%N; sudo sh -c '{command}'", check=False)
         if done.returncode:
             raise OSError(f"{command}: exit status {done.returncode}: {done.stderr}")
-        if self.injected is None:
-            self.injected = float(done.stdout.split()[0])
+        self.struck(self.cluster.hosts.index(host), float(done.stdout.split()[0]))
 
     def signal(self, number, name, part="rank", must_run=True):
         """Send a signal to a rank, its launcher or its supervisor. Raises OSError if `must_run` is true and the process has ended."""
@@ -117,6 +118,10 @@ class Job:
             "supervisor": f" [r]un /run/deeplearning/jobs/{self.name}-rank",
         }[part]
         self.strike(self.cluster.hosts[number], f'pkill -{name} -f "{pattern}"' + ("" if must_run else " || true"))
+
+    def resume_supervisor(self, number):
+        """Resume a suspended supervisor."""
+        self.cluster.hosts[number].ssh(f"sudo pkill -CONT -f ' [r]un /run/deeplearning/jobs/{self.name}-rank'", check=False)
 
     def units(self):
         """Return the units of the job that have not ended, on all hosts that are running."""
@@ -155,12 +160,15 @@ class Job:
         text = self.read("result.json")
         return json.loads(text)["parameters"] if text else None
 
-    def wall(self):
-        """Return the seconds from the preparation of the job to its last verdict or decision, according to the clock of the file system."""
+    def lifetime(self):
+        """Return the time at which the job was prepared, and the seconds until its last verdict or decision, according to the clock of the
+        file system.
+        """
         status = f"{self.directory}/status"
         places = f"{self.directory}/job.json {status}/over {status}/next {status}/*/over {status}/*/next"
         found = self.hosts()[0].ssh(f"stat -c %.Y {places}", check=False).stdout.split()
-        return max(map(float, found[1:]), default=0.0) - float(found[0])
+        created = float(found[0])
+        return created, max(map(float, found[1:]), default=0.0) - created
 
     def remove(self):
         """Kill all units and processes of the job that are still running."""

@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from .catalogue import NOTICED, RANKS, HealthFault, JobFault
+from .catalogue import HOST, NOTICED, RANKS, HealthFault, JobFault
 
 INTERVAL = 10
 """Steps between two checkpoints of the script."""
@@ -30,11 +30,16 @@ CLOSE = 1e-9
 """Maximum relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
 SHARE = 0.01
-"""Maximum relative difference between the sum of the goodput buckets and the time of all nodes.
+"""Maximum relative difference between the sum of the goodput buckets and the time of all nodes."""
 
-Files are written a fraction of a second late.
-"""
-SECONDS = 1.0
+WRITTEN = 0.25
+"""Maximum number of seconds between an event and its record, for each node and attempt. Files are written a fraction of a second late."""
+
+HEARTBEAT = 5.0
+"""Number of seconds between two heartbeats. The time after the last heartbeat of a lost host counts as detection."""
+
+STARTUP = ("waiting", "start", "restart")
+"""The goodput buckets for the time in which no step is computed before the first step of an attempt."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Curve:
 
     losses: Mapping[int, float]
     parameters: Sequence[float]
+
+
+class Strike(NamedTuple):
+    """A fault that the injector caused at a time in seconds since 1970, in an attempt, at a rank. The rank is the index of its host."""
+
+    attempt: int
+    rank: int
+    time: float
 
 
 @dataclass(frozen=True)
@@ -57,17 +70,20 @@ class Evidence:
     result: Sequence[float] | None
     #: Processes of the job that are still running.
     survivors: Sequence[str]
-    #: The time at which the verdict of each attempt was written.
+    #: The time at which the verdict of each attempt and the decision about the next attempt were written.
     verdicts: Mapping[int, float]
+    decisions: Mapping[int, float]
     #: What the collection reports: the result of training_job_info.
     said: Mapping[str, Any]
-    #: The time at which the fault began, and the rank and host at which it was aimed.
-    injected: float | None
+    #: The rank at which the fault was aimed, as the index of its host.
     rank: int
-    host: str
-    #: The addresses of the job's hosts in their order, with the spares at the end.
+    #: What the injector did. Faults of the script itself are not in this list.
+    strikes: Sequence[Strike]
+    #: The names and addresses of the job's hosts in their order, with the spares at the end.
+    names: Sequence[str]
     addresses: Sequence[str]
-    #: Time from the preparation of the job to its last record.
+    #: The time at which the job was prepared, and the seconds from this time to the job's last record.
+    created: float
     wall: float
     #: What went wrong in the suite itself.
     problems: Sequence[str] = field(default_factory=tuple)
@@ -86,6 +102,7 @@ def judge(fault: JobFault, seen: Evidence, undisturbed: Curve, slack: float = 1.
     complaints += judge_causes(fault, seen)
     complaints += judge_times(fault, seen, slack)
     complaints += judge_goodput(seen)
+    complaints += judge_buckets(fault, seen)
     return complaints
 
 
@@ -160,18 +177,45 @@ def judge_lost_work(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def judge_causes(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about reported causes that do not match the fault."""
+    """Yield complaints about reported causes that do not match the fault, and about ranks that the collection assigns to a wrong host."""
     found = [str(attempt.get("cause")) for attempt in seen.said["attempts"] if attempt["state"] != "succeeded"]
     for number, (cause, pattern) in enumerate(zip(found, fault.causes), 1):
-        expected = pattern.replace("{rank}", str(seen.rank)).replace("{host}", re.escape(seen.host))
-        if not re.search(expected, cause):
-            yield f"attempt {number}: the cause is {cause!r}, which does not match {expected!r}"
+        expected = [
+            pattern.replace("{rank}", str(rank)).replace("{host}", re.escape(seen.names[rank]))
+            for rank in dict.fromkeys([strike.rank for strike in seen.strikes if strike.attempt == number] or [seen.rank])
+        ]
+        if not any(re.search(each, cause) for each in expected):
+            yield f"attempt {number}: the cause is {cause!r}, which does not match {' or '.join(map(repr, expected))}"
+        named = re.match(r"rank (\d+) on (\S+) ", cause)
+        ranks = [entry["ranks"] for entry in seen.curve if entry["attempt"] == number]
+        runs_on_all = number == 1 or (ranks and ranks[0] == fault.began_with and not fault.replaced)
+        if named and runs_on_all and seen.names[int(named[1])] != named[2]:
+            yield f"attempt {number}: the cause is {cause!r}, but rank {named[1]} ran on {seen.names[int(named[1])]}"
 
 
-def noticed_after(seen: Evidence) -> float | None:
-    """Return the seconds from the fault to the verdict about the first attempt, or None if the attempt succeeded or a time is unknown."""
-    has_failed = seen.said["attempts"][0]["state"] != "succeeded"
-    return seen.verdicts[1] - seen.injected if has_failed and seen.injected and 1 in seen.verdicts else None
+def attempt_steps(seen: Evidence, attempt: int) -> list[Mapping[str, Any]]:
+    """Return the entries about the steps of an attempt before its verdict."""
+    end = seen.verdicts.get(attempt, math.inf)
+    return [entry for entry in seen.curve if entry["attempt"] == attempt and "step" in entry and entry["time"] <= end]
+
+
+def failed_attempts(seen: Evidence) -> list[int]:
+    return [number for number, attempt in enumerate(seen.said["attempts"], 1) if attempt["state"] != "succeeded"]
+
+
+def noticed_after(seen: Evidence, attempt: int) -> float | None:
+    """Return the seconds from the fault to the verdict about an attempt that failed, or None if a time is unknown.
+
+    A fault has no effect before the last step, so the time is measured from that step if it came after the injection. In an attempt without
+    steps, the time is measured from the decision to start it, and contains the time of the restart.
+    """
+    struck = min((strike.time for strike in seen.strikes if strike.attempt == attempt), default=-math.inf)
+    began = max([struck, *(entry["time"] for entry in attempt_steps(seen, attempt))])
+    if math.isinf(began):
+        began = seen.decisions.get(attempt - 1, began) + RESTARTED
+    if attempt not in seen.verdicts or math.isinf(began):
+        return None
+    return seen.verdicts[attempt] - began
 
 
 def restarted_after(seen: Evidence) -> list[float]:
@@ -182,11 +226,13 @@ def restarted_after(seen: Evidence) -> list[float]:
 
 def judge_times(fault: JobFault, seen: Evidence, slack: float) -> Iterator[str]:
     """Yield complaints about times that are too long."""
-    noticed, limit = noticed_after(seen), NOTICED.get(fault.noticed, math.inf)
-    if fault.noticed and noticed is None:
-        yield "it is not known when the fault was detected"
-    elif noticed is not None and noticed > limit * slack:
-        yield f"the fault was detected after {noticed:.1f} s, and not within {limit:g} s"
+    limit = NOTICED[fault.noticed] if fault.noticed else 0.0
+    for attempt in failed_attempts(seen):
+        noticed = noticed_after(seen, attempt)
+        if noticed is None:
+            yield f"attempt {attempt}: it is not known when the fault was detected"
+        elif noticed > limit * slack:
+            yield f"attempt {attempt}: the fault was detected after {noticed:.1f} s, and not within {limit:g} s"
     if fault.ranks == fault.began_with and fault.noticed:
         limit = REPLACED if fault.replaced else RESTARTED
         for seconds in restarted_after(seen):
@@ -203,8 +249,65 @@ def judge_goodput(seen: Evidence) -> Iterator[str]:
     total, expected = sum(goodput["buckets"].values()), seen.wall * RANKS
     if goodput["nodes"] != RANKS:
         yield f"the goodput has {goodput['nodes']} nodes, and not {RANKS}"
-    if abs(total - expected) > SHARE * expected + SECONDS * RANKS:
+    if abs(total - expected) > SHARE * expected + WRITTEN * RANKS:
         yield f"the goodput buckets add up to {total:.1f} node-seconds, and not to {expected:.1f}"
+
+
+@dataclass
+class Range:
+    """The lowest and highest time that a bucket may contain, in node-seconds."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    def add(self, ranks: int, low: float, high: float) -> None:
+        self.low += ranks * max(low, 0.0)
+        self.high += ranks * max(high, low, 0.0)
+
+
+def expected_buckets(fault: JobFault, seen: Evidence) -> dict[str, Range]:
+    """Return the time that each bucket may contain, from the entries of the script and the times of verdicts and decisions.
+
+    The time at which a process failed is between the last step and the verdict.
+    """
+    found = {name: Range() for name in ("startup", "training", "recomputed", "detection")}
+    highest, ranks, before = 0, fault.began_with, seen.created
+    for attempt, said in enumerate(seen.said["attempts"], 1):
+        steps = attempt_steps(seen, attempt)
+        has_failed = said["state"] != "succeeded"
+        end = seen.created + seen.wall
+        decided = seen.decisions.get(attempt, end)
+        over = min(seen.verdicts.get(attempt, end), decided) if has_failed else end
+        ranks = next((entry["ranks"] for entry in seen.curve if entry["attempt"] == attempt), ranks)
+        last = before
+        if steps:
+            last = steps[-1]["time"]
+            found["startup"].add(ranks, steps[0]["time"] - before, steps[0]["time"] - before)
+            for entry, later in itertools.pairwise(steps):
+                bucket = "recomputed" if later["step"] <= highest else "training"
+                found[bucket].add(ranks, later["time"] - entry["time"], later["time"] - entry["time"])
+            bucket = "recomputed" if steps[-1]["step"] < highest else "training"
+            found[bucket].add(ranks, 0.0, over - last)
+            highest = max(highest, *(entry["step"] for entry in steps))
+        else:
+            found["startup"].add(ranks, 0.0, over - before)
+        if has_failed:
+            found["detection"].add(ranks, decided - over, decided - last)
+        before = decided
+    return found
+
+
+def judge_buckets(fault: JobFault, seen: Evidence) -> Iterator[str]:
+    """Yield complaints about goodput buckets that differ from the times of the steps, verdicts and decisions."""
+    buckets = (seen.said.get("goodput") or {}).get("buckets")
+    if not buckets:
+        return
+    late = HEARTBEAT if fault.noticed == HOST else 0.0
+    tolerance = RANKS * (WRITTEN * len(seen.said["attempts"]) + late) + SHARE * seen.wall * RANKS
+    for name, expected in expected_buckets(fault, seen).items():
+        seconds = sum(buckets.get(each, 0.0) for each in (STARTUP if name == "startup" else (name,)))
+        if not expected.low - tolerance <= seconds <= expected.high + tolerance:
+            yield f"goodput: {name} has {seconds:.1f} node-seconds, and not {expected.low:.1f} to {expected.high:.1f}"
 
 
 def judge_health(fault: HealthFault, findings: Sequence[Mapping[str, str]]) -> list[str]:

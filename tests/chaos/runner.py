@@ -101,25 +101,28 @@ def collect(job, problems):
     has_ended = job.wait_for_end()
     survivors = job.wait_without_survivors()
     said = job.info()
+    created, wall = job.lifetime()
     return Evidence(
         has_ended,
         job.curve(),
         job.result(),
         survivors,
         job.verdicts(),
+        job.decisions(),
         said,
-        job.injected,
         job.target,
-        job.worker,
+        job.strikes,
+        [worker["name"] for worker in job.cluster.workers],
         [host.private_ip for host in job.cluster.hosts],
-        job.wall(),
+        created,
+        wall,
         problems,
     )
 
 
 def options(fault, name):
     """Return the options of the job into which the fault is injected."""
-    found = dict(fault.options)
+    found = {**fault.options, "role_defaults": fault.role_defaults}
     if found.pop("checkpoints", None):
         found.update(storage.on_own_disk(name))
     return found

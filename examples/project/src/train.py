@@ -4,8 +4,10 @@
 """
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -22,6 +24,7 @@ def report(**values: object) -> None:
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     epochs = parser.parse_args().epochs

@@ -42,17 +42,22 @@ class Cause(TypedDict, total=False):
     message: str
 
 
-class Stuck(TypedDict):
-    """The place at which a rank of a hanging job is stuck.
-
-    `where` is a line in the script or a kernel function, or empty if the place is unknown. `waits` is true if the rank waits in a
-    communication library, and `suspended` is true if a signal has stopped the rank.
-    """
-
+class _Stuck(TypedDict):
     rank: int
     where: str
     waits: bool
     suspended: bool
+
+
+class Stuck(_Stuck, total=False):
+    """The place at which a rank of a hanging job is stuck.
+
+    `where` is a line in the script or a kernel function, or empty if the place is unknown. `waits` is true if the rank waits in a
+    communication library, and `suspended` is true if a signal has stopped the rank. `silent_peers` is the percentage of the hosts connected
+    to the rank that do not acknowledge its data. If all hosts do, `silent_peers` is left out.
+    """
+
+    silent_peers: int
 
 
 class Record(_Record, Outcome, total=False):
@@ -243,6 +248,7 @@ class JobSpec(TypedDict):
     heartbeat_timeout: int
     hang_timeout: int
     hang_steps: int
+    hang_minimum: int
     attempt: int
     restarts: int
     launcher: str

@@ -42,11 +42,12 @@ class Activity:
     """Measures how long a job has shown no activity. All times are in seconds and come from the same clock.
 
     `timeout` is the number of seconds without any activity, and `steps` is the multiple of the median step time, after which the job counts
-    as hanging. If one of these limits is 0, the corresponding condition is not checked.
+    as hanging. If one of these limits is 0, the corresponding condition is not checked. A job whose step is overdue counts as hanging only
+    after `minimum` seconds without any activity, because scripts evaluate and save checkpoints between steps.
     """
 
-    def __init__(self, now: float, timeout: float, steps: float) -> None:
-        self._timeout, self._steps = timeout, steps
+    def __init__(self, now: float, timeout: float, steps: float, minimum: float = 0.0) -> None:
+        self._timeout, self._steps, self._minimum = timeout, steps, minimum
         self._signs: Hashable = None
         self._active = self._stepped = now
         self._step: float | None = None
@@ -56,8 +57,9 @@ class Activity:
 
     def see(self, signs: Hashable, now: float) -> None:
         """Record the current signs of activity, such as the times of the last outputs. Any change counts as activity."""
-        if signs != self._signs:
-            self._signs, self._active = signs, now
+        if self._signs is not None and signs != self._signs:
+            self._active = now
+        self._signs = signs
 
     def add(self, entries: Sequence[Mapping[str, Any]], now: float) -> None:
         """Record new entries of the progress file.
@@ -83,17 +85,24 @@ class Activity:
 
     def describe_hang(self, now: float) -> str:
         """Return a phrase that says how long the job has made no progress, or an empty string if the job does not hang."""
-        median = self._median()
-        if median is not None and now - self._stepped > self._steps * median + MARGIN:
-            return f"for {now - self._stepped:.0f} s, {WITH_MEDIAN_STEP} of {median:.3g} s"
+        if self._is_overdue(now, MARGIN) and now - self._active >= self._minimum:
+            return f"for {now - self._stepped:.0f} s, {WITH_MEDIAN_STEP} of {self._median():.3g} s"
         if self._timeout and now - self._active > self._timeout:
             return f"for {now - self._active:.0f} s, with no output, reported step or checkpoint"
         return ""
 
+    def needs_signs(self, now: float) -> bool:
+        """Return whether signs of activity matter at this time: always if all activity is checked, otherwise only if a step is overdue."""
+        return bool(self._timeout) or self._is_overdue(now, SUSPICION)
+
     def suspects_hang(self, now: float) -> bool:
         """Return whether the next step is overdue, so that the job may soon count as hanging."""
+        return self._is_overdue(now, SUSPICION) and now - self._active >= self._minimum - (MARGIN - SUSPICION)
+
+    def _is_overdue(self, now: float, margin: float) -> bool:
+        """Return whether no step was reported for the multiple of the median step time plus a margin."""
         median = self._median()
-        return median is not None and now - self._stepped > self._steps * median + SUSPICION
+        return median is not None and now - self._stepped > self._steps * median + margin
 
     def _median(self) -> float | None:
         """Return the median step time, or None if steps are not checked, no step is expected, or there are too few steps."""
@@ -113,15 +122,19 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
     `active` contains the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
-    cause is a rank that does not wait while others do. Otherwise, the cause is a rank at a place where fewer than half of the ranks are. If
+    cause is the rank that cannot reach more of its peers than any other rank. If this is unknown, the cause is a rank that does not wait
+    while others do. Otherwise, the cause is a rank at a place where fewer than half of the ranks are. If
     all ranks are at the same place, the cause is a rank whose output ended before the output of the other ranks.
     """
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)
     suspended = [index for index in everyone if ranks[index]["suspended"]]
+    most = max((rank.get("silent_peers", 0) for rank in ranks), default=0)
+    unreachable = [index for index in everyone if most and ranks[index].get("silent_peers", 0) == most]
     working = [index for index in everyone if not ranks[index]["waits"]]
     rare = [index for index in everyone if 2 * by_place[ranks[index]["where"]] < len(ranks)]
-    for few in (suspended, working, rare):
+    # If two ranks cannot reach each other, either of them may be the cause.
+    for few in (suspended, unreachable if len(unreachable) == 1 else [], working, rare):
         if few and len(few) < len(ranks):
             return min(few, key=lambda index: (by_place[ranks[index]["where"]], active[index], ranks[index]["rank"]))
     by_time = sorted(everyone, key=lambda index: active[index])
@@ -165,6 +178,8 @@ def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_od
         return f"all ranks are at {place}"
     who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
     here = f"{who} suspended" if rank["suspended"] else f"{who} at {rank['where']}"
+    if is_odd and rank.get("silent_peers") and not rank["suspended"]:
+        here = f"{rank['silent_peers']} % of the connected hosts do not acknowledge its data; {here}"
     if not place or not is_odd:
         return here
     which = "the other rank is" if len(others) == 1 else "all other ranks are" if count == len(others) else f"{count} other ranks are"

@@ -135,6 +135,7 @@ STUCK: schema.Schema = {
     "where": schema.text(400),
     "waits": schema.flag(),
     "suspended": schema.flag(),
+    "silent_peers": optional(schema.integer(0, 100)),
 }
 
 #: The record of a process.
@@ -347,7 +348,7 @@ class Paths(NamedTuple):
 
     @property
     def stacks(self) -> str:
-        """The directory with the stacks of the processes, if the attempt hung."""
+        """The directory for the stacks of the processes and the files of torch's flight recorder, if the attempt hangs."""
         return os.path.join(self.logs, "stacks")
 
     @property

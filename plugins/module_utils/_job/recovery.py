@@ -376,6 +376,23 @@ TABLE: Sequence[Rule] = (
         lambda situation: f"{_what(situation)} occurred again after a restart from an older checkpoint. Correct the script or its data.",
     ),
     Rule(
+        "suspect_host_and_checkpoint",
+        RESTART,
+        lambda situation: (
+            situation.cause.kind == SIGNAL
+            and _repeats(situation)
+            and _blames_checkpoint(situation)
+            and _is_suspect(situation)
+            and len(_without_suspect(situation)) >= situation.policy.min_hosts
+        ),
+        lambda situation: (
+            f"Attempts {_numbers(situation)} failed on {situation.cause.host} after checkpoint {situation.checkpoint}, so the job continues"
+            " without this host, and uses the checkpoint before it."
+        ),
+        without_suspect=True,
+        older_checkpoint=True,
+    ),
+    Rule(
         "suspect_host",
         RESTART,
         lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds the error of a Python script in the last lines of its log. This code runs on hosts and imports only the standard library."""
+"""Finds the error of a Python script in the last lines of its log. This code runs on hosts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,24 @@ import os
 import re
 from typing import NamedTuple, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
 HEAD = "Traceback (most recent call last):"
 # A stack frame. A launcher may write a prefix before each line.
 FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})')
 ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*))?")
+
+# Frames in the stacks that faulthandler and py-spy write, and the lines before the frames of a thread. A launcher may write a prefix before
+# each line.
+STACK_FRAMES = (
+    re.compile(r'.{0,200}?  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9}) in '),
+    re.compile(r" {4}\S.{0,400} \((?P<path>[^():]{1,4096}):(?P<line>\d{1,9})\)$"),
+)
+THREAD = re.compile(r".{0,200}?(?:Current thread|Thread) (?:0x)?[0-9a-fA-F]+")
+CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\"")
+
+# The line that faulthandler writes before the stacks of a process that a signal kills.
+FATAL = "Fatal Python error: "
 
 # The message of argparse or Click about wrong arguments: the usage in the first lines, and the error in the last line.
 USAGE = "usage: "
@@ -55,6 +69,40 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     path = frame["path"][len(inside) :] if frame["path"].startswith(inside) else os.path.basename(frame["path"])
     kind, message = error["kind"].rpartition(".")[2], (error["message"] or "")[:MESSAGE_LIMIT]
     return ScriptError(kind, f"{path[-MESSAGE_LIMIT:]}, line {frame['line']}", message)
+
+
+def crash_place(lines: Sequence[str], directory: str) -> str:
+    """Return where a Python process was when a signal killed it, such as `train.py, line 42`, or an empty string if that is unknown.
+
+    Python writes its stack to the log if PYTHONFAULTHANDLER is set.
+    """
+    last = next((index for index in range(len(lines) - 1, -1, -1) if FATAL in lines[index]), None)
+    return "" if last is None else place(current_thread(lines[last + 1 :]), directory)
+
+
+def current_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the frames of the current or main thread as paths and lines, innermost first, as in the output of py-spy and faulthandler."""
+    first = next((index + 1 for index, line in enumerate(lines) if CURRENT.match(line)), 0)
+    frames = []
+    for line in lines[first:]:
+        found = next((match for match in (frame.match(line) for frame in STACK_FRAMES) if match), None)
+        if found:
+            frames.append((found["path"], found["line"]))
+        elif frames and THREAD.match(line):
+            break
+    return frames
+
+
+def place(frames: Sequence[tuple[str, str]], directory: str) -> str:
+    """Return the first of these frames in `directory`, or the first of all frames, such as `train.py, line 42`. Without frames, return an
+    empty string.
+    """
+    inside = directory.rstrip("/") + "/"
+    chosen = next((frame for frame in frames if frame[0].startswith(inside)), frames[0] if frames else None)
+    if chosen is None:
+        return ""
+    path = chosen[0][len(inside) :] if chosen[0].startswith(inside) else os.path.basename(chosen[0])
+    return f"{clean_line(path)[-MESSAGE_LIMIT:]}, line {chosen[1]}"
 
 
 def usage_error(lines: Sequence[str]) -> str:

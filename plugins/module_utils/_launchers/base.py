@@ -15,9 +15,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
 # A failed process must exit immediately. If it exited normally, its framework would wait for the other processes, which wait for this
-# process.
+# process. SIGUSR1 shows the stack of a process that hangs.
 RUN_SCRIPT = """\
-import os, runpy, sys
+import faulthandler, os, runpy, signal, sys
+faulthandler.register(signal.SIGUSR1)
 del sys.argv[0]
 sys.path[0] = os.path.dirname(sys.argv[0])
 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 from . import processes
 
@@ -16,9 +15,7 @@ def none(_job):
 def end(job, number, then=""):
     """Send a signal to the play that watches the job. If `then` names a signal, send that signal to a rank afterwards."""
     job.wait_for_step()
-    job.injected = time.time()
     os.killpg(job.controller.pid, getattr(signal, number))
     job.controller.wait(timeout=120)
     if then:
-        job.injected = None
         processes.send(job, then)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
@@ -16,7 +15,7 @@ def lose(job, number=None):
     job.wait_for_step()
     replace_later(job)
     job.gone.add(job.host.name)
-    job.injected = time.time()
+    job.struck()
     job.cluster.runtime.remove(job.host.name)
 
 
@@ -49,7 +48,7 @@ def suspend(job, number=None):
     job.gone.add(job.host.name)
     job.undo.callback(job.gone.discard, job.host.name)
     job.undo.callback(subprocess.run, as_root("podman", "unpause", container), check=True, capture_output=True)
-    job.injected = time.time()
+    job.struck()
     subprocess.run(as_root("podman", "pause", container), check=True, capture_output=True)
     job.wait_for_attempt(2)
     job.undo.close()

@@ -39,7 +39,7 @@ def kill_in_each_attempt(job, steps, same_host=False):
 
 def suspend_supervisor(job):
     """Suspend a supervisor until the job continues without the supervisor's host."""
-    job.undo.callback(job.signal, job.target, "CONT", "supervisor")
+    job.undo.callback(job.resume_supervisor, job.target)
     send(job, "STOP", "supervisor")
     job.wait_for_attempt(2)
     job.undo.close()
@@ -59,7 +59,7 @@ def limit_memory(job):
     child = f"{MEMORY_CGROUPS}{parent}/{job.name}"
     script = f"mkdir {child} && echo {MEMORY} >{child}/memory.limit_in_bytes && echo {rank} >{child}/cgroup.procs && date +%s.%N"
     job.undo.callback(subprocess.run, as_root("rmdir", child), check=False)
-    job.injected = float(subprocess.run(as_root("sh", "-c", script), check=True, capture_output=True, text=True).stdout)
+    job.struck(at=float(subprocess.run(as_root("sh", "-c", script), check=True, capture_output=True, text=True).stdout))
     wait_until(lambda: not pids(f"/jobs/{job.name}/code/workload.py rank") or job.verdicts())
 
 

@@ -34,7 +34,7 @@ def stall(job, seconds):
     job.wait_for_step()
     thaw = as_root("fsfreeze", "--unfreeze", job.cluster.storage)
     job.undo.callback(subprocess.run, thaw, check=True)
-    job.injected = time.time()
+    job.struck(number=0)
     subprocess.run(as_root("fsfreeze", "--freeze", job.cluster.storage), check=True)
     time.sleep(seconds)  # the storage hangs during this time
     job.undo.close()

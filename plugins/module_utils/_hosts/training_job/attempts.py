@@ -80,7 +80,9 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int | None) -> 
     code = found.get("exit_code")
     name = found.get("signal") or (_signal(code) if code else "")
     if name:
-        result: Cause = {"kind": recovery.SIGNAL, "what": f"signal {name}", "name": name}
+        where = tracebacks.crash_place(lines, spec["cwd"]) if name in recovery.OWN_SIGNALS else ""
+        what = f"signal {name} at {where}" if where else f"signal {name}"
+        result: Cause = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
         if name == "SIGKILL" and oom_kills == 0:
             result["message"] = recovery.NOT_BY_OOM_KILLER
     elif error:

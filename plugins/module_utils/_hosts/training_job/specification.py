@@ -64,7 +64,8 @@ SPECIFICATION: dict[str, Any] = {
         "stop_timeout": {"type": "int", "default": 30},
         "heartbeat_timeout": {"type": "int", "default": 60},
         "hang_timeout": {"type": "int", "default": 0},
-        "hang_steps": {"type": "int", "default": 0},
+        "hang_steps": {"type": "int", "default": 3},
+        "hang_minimum": {"type": "int", "default": 300},
         "restarts": {"type": "int", "default": 3},
         "min_hosts": {"type": "int", "default": 0},
         "spares": {"type": "int", "default": 0},
@@ -111,7 +112,7 @@ def check(params: dict[str, Any]) -> None:
 
 def check_restarts(params: dict[str, Any]) -> None:
     """Raise RefusalError unless the options for restarts and hangs are in range and do not contradict each other."""
-    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps"):
+    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps", "hang_minimum"):
         if params[option] < 0:
             raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
     if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:

@@ -29,6 +29,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.re
 # The command of a process on standby, which does nothing until its supervisor ends it.
 WAIT = ("sleep", "infinity")
 
+# The beginning of the names of the files and pipes of torch's flight recorder. torch appends the rank.
+RECORDING = "flight_recorder_rank"
+
 # The parameters of the `training_job` module that a plan depends on.
 PARAMETERS = (
     "name",
@@ -53,6 +56,7 @@ PARAMETERS = (
     "heartbeat_timeout",
     "hang_timeout",
     "hang_steps",
+    "hang_minimum",
     "restarts",
     "min_hosts",
     "spares",
@@ -90,6 +94,7 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         "heartbeat_timeout": params["heartbeat_timeout"],
         "hang_timeout": params["hang_timeout"],
         "hang_steps": params["hang_steps"],
+        "hang_minimum": params["hang_minimum"],
         "attempt": paths.attempt,
         "restarts": params["restarts"],
         "launcher": params["launcher"],
@@ -161,10 +166,30 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
         "DEEPLEARNING_PROGRESS": paths.progress,
         "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",  # Python shows the line at which a signal such as SIGSEGV kills it
     }
     of_task = params["environment_by_task"].get(process.task, {})
     own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}
-    return {**general, **fabric, **process.environment, **own}
+    return {**general, **flight_recorder(paths, own), **fabric, **process.environment, **own}
+
+
+def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which torch records its last collective operations, and writes them to the attempt's folder of stacks.
+
+    torch writes the files after a timeout, and when a supervisor writes to the pipe. If the user's variables contain one of two names of
+    the same setting, neither name is returned, because torch would ignore the user's value. torch fails if it cannot create the pipe. The
+    pipe is therefore in the job's shared memory, which every process of the job can write to.
+
+    Source: the documentation of ProcessGroupNCCL's environment variables. Older versions of torch know only the names with NCCL.
+    """
+    size, files = "2000", os.path.join(paths.stacks, RECORDING)
+    settings = (
+        (("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"), size),
+        (("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"), files),
+        (("TORCH_NCCL_DUMP_ON_TIMEOUT",), "1"),
+        (("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",), "/dev/shm/" + RECORDING),
+    )
+    return {name: value for names, value in settings if own.keys().isdisjoint(names) for name in names}
 
 
 def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], instance: str) -> Spec:

@@ -19,7 +19,8 @@ import subprocess
 import time
 from typing import NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, connections
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, Stuck
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RANKS_PER_HOST_LIMIT, Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
@@ -31,6 +32,9 @@ PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 30
 
 # Maximum number of flight recorder files from torch, and maximum size of one file in bytes.
 RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
+
+# Maximum number of seconds to wait for these files after torch was asked for them, and the interval between two checks.
+RECORDING_TIMEOUT, RECORDING_INTERVAL = 2.0, 0.1
 
 # Seconds to wait for py-spy, for the first output of faulthandler, and for further output. The last value applies to all processes
 # together.
@@ -44,14 +48,6 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 # A frame in one of these libraries means that the rank waits for other ranks.
 COMMUNICATION = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/deepspeed/comm/")
-
-# Stack frames in the formats of faulthandler and py-spy. A launcher may write a prefix before each line.
-FRAMES = (
-    re.compile(r'.{0,200}?  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9}) in '),
-    re.compile(r" {4}\S.{0,400} \((?P<path>[^():]{1,4096}):(?P<line>\d{1,9})\)$"),
-)
-THREAD = re.compile(r".{0,200}?(?:Current thread|Thread) (?:0x)?[0-9a-fA-F]+")
-CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\"")
 
 
 class Program(NamedTuple):
@@ -77,7 +73,7 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
     deadline = time.monotonic() + TIMEOUT
     programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
     texts, python = [], {}
-    ask_flight_recorder(spec, programs)
+    asked, asked_at = ask_flight_recorder(spec, programs), time.time()
     for program in programs:
         python[program.pid] = _python_stack(spec, paths, program) if program.is_python and time.monotonic() < deadline else ""
         texts.append(_describe(program, python[program.pid]))
@@ -86,6 +82,7 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
         path = os.path.join(paths.stacks, spec["name"] + ".txt")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
             file.write("\n".join(texts) or "The process has ended.\n")
+        _wait_for_recordings(spec, asked, asked_at)
         _copy_recordings(spec, paths.stacks, since)
     return [
         _stuck(rank, program, python[program.pid], spec["cwd"])
@@ -224,12 +221,16 @@ def _new_output(log: str, pid: int) -> str:
 
 def _stuck(rank: int, program: Program, python: str, directory: str) -> Stuck:
     where, waits = place(python, directory)
-    return {
+    found: Stuck = {
         "rank": rank,
         "where": where or _kernel_function(program.pid, program.pid),
         "waits": waits,
         "suspended": program.state in "Tt",
     }
+    silent = connections.silent_peers(program.pid)
+    if silent:
+        found["silent_peers"] = silent
+    return found
 
 
 def place(python: str, directory: str) -> tuple[str, bool]:
@@ -238,26 +239,9 @@ def place(python: str, directory: str) -> tuple[str, bool]:
     `directory` contains the job's code. If none of the lines is in `directory`, the innermost of all lines is returned. If there is no
     stack, the line is empty.
     """
-    frames = _main_thread(python.splitlines())
-    inside = directory.rstrip("/") + "/"
-    chosen = next((frame for frame in frames if frame[0].startswith(inside)), frames[0] if frames else None)
-    if chosen is None:
-        return "", False
-    path = chosen[0][len(inside) :] if chosen[0].startswith(inside) else os.path.basename(chosen[0])
-    return f"{clean_line(path)[-PLACE_LIMIT:]}, line {chosen[1]}", any(part in frame[0] for frame in frames for part in COMMUNICATION)
-
-
-def _main_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the frames of the main thread as paths and lines, innermost first, as in the output of py-spy and faulthandler."""
-    first = next((index + 1 for index, line in enumerate(lines) if CURRENT.match(line)), 0)
-    frames = []
-    for line in lines[first:]:
-        found = next((match for match in (frame.match(line) for frame in FRAMES) if match), None)
-        if found:
-            frames.append((found["path"], found["line"]))
-        elif frames and THREAD.match(line):
-            break
-    return frames
+    frames = tracebacks.current_thread(python.splitlines())
+    waits = any(part in frame[0] for frame in frames for part in COMMUNICATION)
+    return tracebacks.place(frames, directory), waits
 
 
 def _setting(spec: Spec, *names: str) -> str:
@@ -266,25 +250,50 @@ def _setting(spec: Spec, *names: str) -> str:
     return value if os.path.isabs(value) else ""
 
 
-def ask_flight_recorder(spec: Spec, programs: Sequence[Program]) -> None:
-    """Make torch write the files of its flight recorder, if the job has set TORCH_NCCL_DEBUG_INFO_PIPE_FILE.
+def ask_flight_recorder(spec: Spec, programs: Sequence[Program]) -> list[int]:
+    """Make torch write the files of its flight recorder, and return the ranks that read the request.
 
     Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump.
     """
     stem = _setting(spec, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+    asked = []
     for program in programs if stem else ():
         with contextlib.suppress(OSError):
             pipe = os.open(f"{stem}{program.rank}.pipe", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if stat.S_ISFIFO(os.fstat(pipe).st_mode):
                     os.write(pipe, b"1")
+                    asked.append(program.rank)
             finally:
                 os.close(pipe)
+    return asked
+
+
+def _recordings(spec: Spec) -> str:
+    """Return the path of the files of torch's flight recorder without the rank at its end."""
+    return _setting(spec, "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+
+
+def _wait_for_recordings(spec: Spec, asked: Sequence[int], since: float) -> None:
+    """Wait until these ranks have written the files of the flight recorder, because they will then be killed."""
+    missing, deadline = {f"{_recordings(spec)}{rank}" for rank in asked}, time.monotonic() + RECORDING_TIMEOUT
+    sizes: dict[str, int] = {}
+    while missing and time.monotonic() < deadline:
+        time.sleep(RECORDING_INTERVAL)
+        for path in sorted(missing):
+            with contextlib.suppress(OSError):
+                found = os.stat(path, follow_symlinks=False)
+                # The clock of a file server can differ by less than a second.
+                if found.st_mtime > since - 1 and found.st_size and found.st_size == sizes.get(path):
+                    missing.discard(path)
+                sizes[path] = found.st_size
 
 
 def _copy_recordings(spec: Spec, folder: str, since: float) -> None:
     """Copy the files that torch's flight recorder has written after `since`. torch appends the rank to the name."""
-    stem = _setting(spec, "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    stem = _recordings(spec)
+    if os.path.dirname(stem) == folder:
+        return
     for path in sorted(glob.glob(glob.escape(stem) + "*"))[:RECORDINGS] if stem else ():
         with contextlib.suppress(OSError), open_regular(path) as source:
             if os.fstat(source.fileno()).st_mtime < since:

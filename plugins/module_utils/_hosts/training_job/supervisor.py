@@ -127,7 +127,7 @@ class Watch:
         self._failures_seen = 0
         self._progress_size = 0
         self._detects_hangs = bool(spec["hang_timeout"] or spec["hang_steps"]) and spec["part"] != STANDBY
-        self._activity = hangs.Activity(self._watched, spec["hang_timeout"], spec["hang_steps"])
+        self._activity = hangs.Activity(self._watched, spec["hang_timeout"], spec["hang_steps"], spec["hang_minimum"])
         self._progress_offset = _size(self._paths.progress)
         self._log_size = 0
         self._hang_seen = 0.0
@@ -274,6 +274,8 @@ class Watch:
 
     def _note_activity(self, processes: list[Record]) -> None:
         self._note_steps()
+        if not self._activity.needs_signs(self._watched):
+            return  # checkpoints can consist of many files, so their folder is read only if it matters
         place = self._spec["environment"].get(attempts.CHECKPOINTS, "")
         outputs = tuple((process["name"], process["state"], process.get("active")) for process in processes)
         self._activity.see((outputs, checkpoint_files.newest_change(place) if os.path.isabs(place) else 0.0), self._watched)
@@ -374,7 +376,7 @@ class Supervisor:
 
     def run_attempt(self) -> int:
         """Run the process of one attempt until it ends, and return the exit status for the unit."""
-        for directory in (self.paths.logs, self.paths.status):
+        for directory in (self.paths.logs, self.paths.stacks, self.paths.status):
             os.makedirs(directory, exist_ok=True)
         self.watch.write()
         with open(self.paths.log(self.spec["name"]), "ab", buffering=0) as log:

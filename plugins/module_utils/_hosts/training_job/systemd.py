@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import _text
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
     checkpoint_files,
+    connections,
     efa,
     logs,
     progress,
@@ -77,7 +78,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *(documents, hangs, records, recovery, schema, states, tracebacks, _text),
-    *(attempts, checkpoint_files, efa, job_specs, job_status, logs, progress, remote, stacks, supervisor),
+    *(attempts, checkpoint_files, connections, efa, job_specs, job_status, logs, progress, remote, stacks, supervisor),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 

@@ -7,8 +7,9 @@ import re
 
 import pytest
 from chaos import runner
-from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS, NOTICED, line_of
+from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS, NOTICED, SCRIPT, line_of
 from chaos.faults import health
+from chaos.job import EARLY, OPTIONS
 
 ALL = (*JOB_FAULTS, *HEALTH_FAULTS)
 
@@ -27,7 +28,7 @@ def test_each_fault_has_an_injector_that_accepts_its_arguments(fault):
 @pytest.mark.parametrize("fault", JOB_FAULTS, ids=lambda fault: fault.name)
 def test_what_is_expected_of_a_job_is_complete(fault):
     assert fault.survivable or (fault.causes and fault.why)
-    assert not fault.noticed or (fault.noticed in NOTICED and fault.causes)
+    assert bool(fault.causes) == (fault.noticed in NOTICED), "each detection has a time limit"
     for pattern in (*fault.causes, fault.why):
         re.compile(pattern.replace("{rank}", "1").replace("{host}", "host"))
     assert re.fullmatch(r"[a-z0-9_]{1,50}", fault.name)
@@ -48,3 +49,12 @@ def test_each_fault_of_a_host_is_expected_to_be_found():
 
 def test_lines_of_bugs_are_those_of_the_script():
     assert line_of("key") == line_of("value") + 1
+    lines = SCRIPT.read_text().splitlines()
+    assert [lines[line_of(kind) - 1].strip() for kind in ("fail", "stuck")] == ["BUGS[kind]()", "time.sleep(1)"]
+
+
+def test_some_jobs_use_the_defaults_of_the_role_and_deterministic_bugs_have_three_attempts():
+    assert len([fault for fault in JOB_FAULTS if fault.role_defaults]) >= 20
+    assert "hang_minimum" not in OPTIONS
+    assert EARLY["hang_minimum"] == 0
+    assert [fault.name for fault in JOB_FAULTS if fault.name.startswith("bug_") and fault.attempts > 3] == []

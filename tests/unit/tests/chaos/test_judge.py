@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from chaos import judge
 from chaos.catalogue import HealthFault, JobFault
-from chaos.judge import Curve, Evidence
+from chaos.judge import Curve, Evidence, Strike
 
 LOSSES = {step: 10.0 / step for step in range(1, 41)}
 UNDISTURBED = Curve(LOSSES, [1.5, 0.25])
 KILLED = JobFault("killed", "rank", "", "", causes=(r"^rank {rank} on {host} was killed by signal SIGKILL",), noticed="process")
-BUG = JobFault("bug", "script", "", "", survivable=False, causes=("ValueError at workload.py, line 7",) * 2, why="line 7 .*again")
+BUG = JobFault(
+    "bug", "script", "", "", survivable=False, causes=("ValueError at workload.py, line 7",) * 2, why="line 7 .*again", noticed="process"
+)
 SMALLER = JobFault("smaller", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3)
 SPARE = JobFault("spare", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3, replaced=True, options={"spares": 1})
 
@@ -28,7 +32,17 @@ def said(*causes, state="succeeded", why=""):
     attempts = [{"state": "failed", "cause": cause, "why": why} for cause in causes]
     if state == "succeeded":
         attempts.append({"state": "succeeded"})
-    return {"state": state, "attempts": attempts, "goodput": {"nodes": 4, "buckets": {"training": 70.0, "idle": 10.0}}}
+    return {"state": state, "attempts": attempts}
+
+
+def with_goodput(seen, fault=KILLED):
+    """Return the evidence with goodput buckets in the middle of the ranges that are expected."""
+    if "goodput" in seen.said:
+        return seen
+    buckets = {name: (each.low + each.high) / 2 for name, each in judge.expected_buckets(fault, seen).items()}
+    buckets["start"] = buckets.pop("startup")
+    buckets["idle"] = 4 * seen.wall - sum(buckets.values())
+    return replace(seen, said={**seen.said, "goodput": {"nodes": 4, "buckets": buckets}})
 
 
 def evidence(**changes):
@@ -38,34 +52,41 @@ def evidence(**changes):
         "result": [1.5, 0.25],
         "survivors": [],
         "verdicts": {1: 104.0, 2: 115.0},
+        "decisions": {1: 105.0},
         "said": said("rank 2 on worker3 was killed by signal SIGKILL"),
-        "injected": 101.0,
         "rank": 2,
-        "host": "worker3",
+        "strikes": [Strike(1, 2, 101.0)],
+        "names": ["worker1", "worker2", "worker3", "worker4"],
         "addresses": HOSTS[4],
+        "created": 98.0,
         "wall": 20.0,
     }
-    return Evidence(**{**found, **changes})
+    return with_goodput(Evidence(**{**found, **changes}))
 
 
 def stopped(**changes):
     found = {
-        "curve": entries(1, 0, 27, 100.0) + entries(2, 20, 27, 109.0),
+        "curve": entries(1, 0, 27, 100.0) + entries(2, 20, 27, 111.0),
         "result": None,
-        "injected": None,
+        "strikes": [],
+        "decisions": {1: 105.0, 2: 116.0},
         "said": said(*["rank 1 on worker2 (ValueError at workload.py, line 7)"] * 2, state="failed", why="line 7 occurred again"),
     }
     return evidence(**{**found, **changes})
 
 
-def without_goodput():
-    return {key: value for key, value in said("rank 2 on worker3 was killed by signal SIGKILL").items() if key != "goodput"}
+def measured(nodes=4, **buckets):
+    return {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": {"nodes": nodes, "buckets": buckets}}
 
 
 def test_a_correct_result_is_accepted():
     assert judge.judge(KILLED, evidence(), UNDISTURBED) == []
+    assert judge.judge(KILLED, evidence(said=measured(**TIMES)), UNDISTURBED) == []
     assert judge.judge(BUG, stopped(), UNDISTURBED) == []
 
+
+#: Goodput buckets of the job: the first step after 2 s, the fault at second 101, the decision at 105, and the next step at 109.
+TIMES = {"start": 12.0, "restart": 12.0, "training": 40.0, "detection": 16.0}
 
 WRONG_LOSS = [{**entry, "loss": 0.27} if entry.get("step") == 37 else entry for entry in evidence().curve]
 LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
@@ -91,16 +112,21 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 109.0, ranks=3)}, "the job ended with 3 ranks, and not with 4"),
         ({"said": said("rank 1 on worker2 was killed by signal SIGKILL")}, "attempt 1: the cause is 'rank 1 on worker2 was killed"),
         ({"said": said("rank 2 on worker3 ended with exit status 1")}, "attempt 1: the cause is 'rank 2 on worker3 ended"),
-        ({"verdicts": {1: 106.5}}, "the fault was detected after 5.5 s, and not within 5 s"),
-        ({"verdicts": {}}, "it is not known when the fault was detected"),
+        ({"verdicts": {1: 106.5}}, "attempt 1: the fault was detected after 5.5 s, and not within 5 s"),
+        ({"verdicts": {}}, "attempt 1: it is not known when the fault was detected"),
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 114.5)}, "the job was restarted after 10.5 s, and not within 10 s"),
-        ({"said": without_goodput()}, "there is no goodput"),
-        ({"wall": 22.0}, "the goodput buckets add up to 80.0 node-seconds, and not to 88.0"),
-        ({"wall": 18.0}, "the goodput buckets add up to 80.0 node-seconds, and not to 72.0"),
+        ({"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": None}}, "there is no goodput"),
+        ({"said": measured(**TIMES, idle=2.0)}, "the goodput buckets add up to 82.0 node-seconds, and not to 80.0"),
+        ({"said": measured(**{**TIMES, "training": 38.0})}, "the goodput buckets add up to 78.0 node-seconds, and not to 80.0"),
+        ({"said": measured(3, **TIMES)}, "the goodput has 3"),
+        ({"said": measured(**{**TIMES, "restart": 9.0, "idle": 3.0})}, "goodput: startup has 21.0 node-seconds, and not 24.0 to 24.0"),
+        ({"said": measured(**{**TIMES, "recomputed": 3.0})}, "goodput: recomputed has 3.0 node-seconds, and not 0.0 to 0.0"),
         (
-            {"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": {"nodes": 3, "buckets": {"idle": 80.0}}}},
-            "the goodput has 3",
+            {"said": measured(**{**TIMES, "detection": 1.0, "training": 55.0})},
+            "goodput: detection has 1.0 node-seconds, and not 4.0",
         ),
+        ({"said": measured(**{**TIMES, "detection": 23.0, "training": 33.0})}, "goodput: detection has 23.0 node-seconds"),
+        ({"said": measured(**{**TIMES, "training": 55.0})}, "goodput: training has 55.0 node-seconds, and not 0.0 to 52.0"),
     ],
 )
 def test_a_wrong_result_is_refused(changes, complaint):
@@ -183,8 +209,8 @@ def test_limits_on_time_are_multiplied_by_the_slack():
 
 
 def test_a_fault_that_may_have_no_effect_permits_fewer_attempts_but_not_more():
-    fault = JobFault("short", "storage", "", "", causes=(r"no progress",), at_most=True)
-    calm = {"curve": entries(1, 0, 40, 100.0), "verdicts": {1: 115.0}}
+    fault = JobFault("short", "storage", "", "", causes=(r"no progress",), at_most=True, noticed="stall")
+    calm = {"curve": entries(1, 0, 40, 100.0), "verdicts": {1: 115.0, 2: 117.0}, "decisions": {1: 116.0}}
     assert judge.judge(fault, evidence(said=said(), **calm), UNDISTURBED) == []
     assert judge.judge(fault, evidence(said=said("no progress", "no progress"), **calm), UNDISTURBED) == [
         "there were 3 attempts, and not 2"
@@ -208,3 +234,42 @@ FOUND = {"check": "gpu_count", "severity": "replace", "message": "GPUs: nvidia-s
 )
 def test_findings_must_be_exactly_those_of_the_fault(findings, complaints):
     assert judge.judge_health(MISSING, findings) == complaints
+
+
+def test_each_attempt_is_judged_by_its_own_fault():
+    """The second fault is aimed at a different rank, and begins after the last step of the attempt."""
+    fault = JobFault("twice", "rank", "", "", causes=(r"^rank {rank} on {host} was killed",) * 2, noticed="process")
+    curve = entries(1, 0, 27, 100.0) + entries(2, 20, 27, 109.0) + entries(3, 20, 40, 116.0)
+    seen = {"curve": curve, "decisions": {1: 105.0, 2: 115.0}, "verdicts": {1: 104.0, 2: 114.5}, "wall": 30.0}
+    seen["strikes"] = [Strike(1, 2, 101.0), Strike(2, 3, 110.0)]
+    first, second = "rank 2 on worker3 was killed", "rank 3 on worker4 was killed"
+    assert judge.judge(fault, evidence(said=said(first, second), **seen), UNDISTURBED) == []
+    (complaint,) = judge.judge(fault, evidence(said=said(first, first), **seen), UNDISTURBED)
+    assert complaint.startswith("attempt 2: the cause is 'rank 2 on worker3 was killed', which does not match '^rank 3 on worker4")
+    (complaint,) = judge.judge(fault, evidence(said=said(first, second), **{**seen, "verdicts": {1: 104.0, 2: 115.5}}), UNDISTURBED)
+    assert complaint == "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
+
+
+def test_two_ranks_that_are_struck_together_are_both_the_cause():
+    strikes = [Strike(1, 2, 101.0), Strike(1, 3, 101.0)]
+    for cause in ("rank 2 on worker3 was killed by signal SIGKILL", "rank 3 on worker4 was killed by signal SIGKILL"):
+        assert judge.judge(KILLED, evidence(strikes=strikes, said=said(cause)), UNDISTURBED) == []
+    (complaint,) = judge.judge(KILLED, evidence(strikes=strikes, said=said("rank 1 on worker2 was killed by signal SIGKILL")), UNDISTURBED)
+    assert "does not match '^rank 2 on worker3 was killed by signal SIGKILL' or '^rank 3 on worker4 was" in complaint
+
+
+def test_a_rank_must_be_named_with_its_host():
+    fault = replace(KILLED, causes=(r"^rank \d on \S+ was killed",))
+    (complaint,) = judge.judge(fault, evidence(said=said("rank 1 on worker3 was killed")), UNDISTURBED)
+    assert complaint == "attempt 1: the cause is 'rank 1 on worker3 was killed', but rank 1 ran on worker2"
+
+
+def test_an_attempt_without_steps_is_timed_from_the_decision_to_start_it():
+    """The checkpoint cannot be read, so the second attempt has no entries. Its restart may take 10 s, and its detection 5 s."""
+    fault = replace(KILLED, causes=(r"SIGKILL", "JSONDecodeError"), lost=2)
+    seen = {"curve": entries(1, 0, 27, 100.0) + entries(3, 10, 40, 122.0), "wall": 30.0, "decisions": {1: 105.0, 2: 121.0}}
+    told = {"said": said("rank 2 on worker3 SIGKILL", "rank 0 on worker1 ended (JSONDecodeError)"), **seen}
+    assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 119.5}, **told), UNDISTURBED) == []
+    assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 120.5}, **told), UNDISTURBED) == [
+        "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
+    ]

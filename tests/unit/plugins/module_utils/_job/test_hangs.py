@@ -114,13 +114,38 @@ def test_without_steps_every_sign_of_activity_counts():
     assert activity.describe_hang(132)
 
 
+def test_a_pause_between_steps_is_no_hang_before_the_minimum():
+    """By default, a script may evaluate or save a checkpoint for a long time after a step, without announcing it."""
+    activity = Activity(0.0, 0, 3, 300)
+    for step in range(6):
+        activity.add([entry(step)], 100.0 + step)
+    assert (activity.needs_signs(105 + 4.9), activity.needs_signs(105 + 5.1)) == (False, True)
+    assert (activity.suspects_hang(105 + 295.9), activity.suspects_hang(105 + 296.1)) == (False, True)
+    assert not activity.describe_hang(105 + 299.9)
+    assert activity.describe_hang(105 + 300.1) == "for 300 s, with a median step of 1 s"
+    activity.see(("output", 1), 115)
+    activity.see(("output", 1), 200)
+    assert activity.describe_hang(405.1), "signs that are seen for the first time are no activity"
+    activity.see(("output", 2), 400)
+    assert not activity.describe_hang(699.9)
+    assert activity.describe_hang(700.1) == "for 595 s, with a median step of 1 s"
+
+
+def test_the_minimum_does_not_shorten_the_time_for_long_steps():
+    activity = Activity(0.0, 0, 3, 300)
+    for step in range(6):
+        activity.add([entry(step)], 200.0 * step)
+    assert not activity.describe_hang(1000 + 605.9)
+    assert activity.describe_hang(1000 + 606.1)
+
+
 def test_nothing_is_a_hang_if_it_is_not_asked_for():
     activity, last = stepping(1.0, 50, steps=0)
     assert not activity.describe_hang(last + 1e9)
 
 
-def rank(number, where="train.py, line 9", waits=False, suspended=False):
-    return {"rank": number, "where": where, "waits": waits, "suspended": suspended}
+def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=0):
+    return {"rank": number, "where": where, "waits": waits, "suspended": suspended, **({"silent_peers": silent} if silent else {})}
 
 
 @pytest.mark.parametrize(
@@ -143,6 +168,10 @@ def rank(number, where="train.py, line 9", waits=False, suspended=False):
         ([rank(0, suspended=True), rank(1, suspended=True), rank(2, "x")], [7, 7, 9], 0),
         ([rank(0, waits=True), rank(1, "x"), rank(2, "y"), rank(3, "y")], [9, 9, 1, 1], 1),
         ([rank(0, suspended=True), rank(1, suspended=True)], [0, 0], None),
+        ([rank(0, silent=33), rank(1, silent=100), rank(2)], [0, 0, 0], 1),
+        ([rank(0, silent=100), rank(1, silent=100)], [0, 0], None),
+        ([rank(0, waits=True, silent=50), rank(1), rank(2, waits=True)], [0, 0, 0], 0),
+        ([rank(0, silent=100), rank(1, suspended=True)], [0, 0], 1),
     ],
 )
 def test_the_odd_rank_is_named(ranks, active, odd):
@@ -186,6 +215,12 @@ def process(number, *stuck, ranks=None):
             "rank1",
             "rank 2 is at b; 3 other ranks are at a",
             {"what": "a hang at b", "name": "rank 2"},
+        ),
+        (
+            [process(0, rank(0, "a", silent=50)), process(1, rank(1, "a", silent=100)), process(2, rank(2, "a"))],
+            "rank1",
+            "100 % of the connected hosts do not acknowledge its data; it is at a; all other ranks are at a",
+            {"what": "a hang at a", "name": "rank 1"},
         ),
         ([process(0, rank(0, "a")), process(1, rank(1, "a"))], "rank0", "all ranks are at a", {"what": "a hang at a"}),
         ([process(0, rank(0, "a"))], "rank0", "it is at a", {"what": "a hang at a"}),

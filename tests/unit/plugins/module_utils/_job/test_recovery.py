@@ -285,6 +285,37 @@ def test_the_documentation_has_the_rows_of_the_table():
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]
 
 
+ABORT = Cause(recovery.SIGNAL, "signal SIGABRT at train.py, line 9", "w2", None, "SIGABRT")
+
+
+def test_a_signal_at_the_same_line_is_an_error_of_the_host_the_checkpoint_or_the_script():
+    """The third attempt shows which of the three it is, so a script with such an error has three attempts."""
+    policy, saved = Policy(3, 2), {"checkpoint": "30", "has_older": True}
+    second = decide(progressed(ABORT), ABORT, policy=policy, **saved)
+    assert (second.rule, second.hosts, second.set_aside) == ("suspect_host_and_checkpoint", ["w1", "w3"], "30")
+    assert second.why == (
+        "Attempts 1 and 2 failed on w2 after checkpoint 30, so the job continues without this host, and uses the checkpoint before it."
+    )
+    again = Attempt(ABORT, progress=False, set_aside="30")
+    third = decide(progressed(ABORT), again, progressed(ABORT._replace(host="w3")), available=("w1", "w3"), policy=policy, **saved)
+    assert third[:2] == ("stop", "error_came_back")
+    assert "Signal SIGABRT at train.py, line 9 occurred again" in third.why
+
+
+@pytest.mark.parametrize(
+    ("last", "changes", "rule"),
+    [
+        (ABORT._replace(what="signal SIGABRT at train.py, line 10"), {}, "suspect_host"),
+        (KILL, {}, "suspect_host"),
+        (ABORT._replace(host="w3"), {}, "suspect_checkpoint"),
+        (ABORT, {"policy": Policy(3, 3)}, "suspect_checkpoint"),
+        (ABORT, {"has_older": False}, "suspect_host"),
+    ],
+)
+def test_host_and_checkpoint_are_suspect_only_together(last, changes, rule):
+    assert decide(ABORT, last, **{"policy": Policy(3, 2), "checkpoint": "30", "has_older": True, **changes}).rule == rule
+
+
 def test_a_sentence_names_a_few_of_many_hosts():
     assert recovery._named([f"worker{number}" for number in range(300)]) == "worker0, worker1, worker2, worker3, worker4 and 295 others"
     assert recovery._named(["worker1", "worker2"]) == "worker1, worker2"

@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import ScriptError, script_error, usage_error
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import (
+    ScriptError,
+    crash_place,
+    script_error,
+    usage_error,
+)
 
 CODE = "/efs/jobs/digits/code"
 
@@ -114,3 +119,29 @@ CLICK = "Usage: train.py [OPTIONS]\nTry 'train.py --help' for help.\n\nError: No
 )
 def test_a_message_about_wrong_arguments_ends_the_log(log, message):
     assert usage_error(log.splitlines()) == message
+
+
+CRASH = """\
+step 1
+Fatal Python error: Aborted
+
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f02 (most recent call first):
+  File "/opt/pytorch/lib/torch/nn.py", line 7 in linear
+  File "/efs/jobs/digits/code/model/net.py", line 42 in forward
+  File "/efs/jobs/digits/code/train.py", line 90 in <module>
+
+Extension modules: torch._C (total: 1)
+"""
+
+
+@pytest.mark.parametrize(("text", "expected"), [(CRASH, "model/net.py, line 42"), (tagged(CRASH, "[rank 1] "), "model/net.py, line 42")])
+def test_the_place_of_a_crash_is_the_innermost_line_of_the_job(text, expected):
+    assert crash_place(text.splitlines(), CODE) == expected
+
+
+@pytest.mark.parametrize("text", ["", PLAIN, CRASH.replace("Fatal Python error", "Error"), "Fatal Python error: Aborted"])
+def test_without_the_stack_of_a_crash_its_place_is_unknown(text):
+    assert crash_place(text.splitlines(), CODE) == ""

@@ -37,5 +37,6 @@ def parameters(**changes):
         host_count=0,
     )
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60, "hang_timeout": 0, "hang_steps": 0}
+    limits["hang_minimum"] = 0
     limits.update(restarts=3, min_hosts=0, spares=0, stop_exit_codes=[], restart_exit_codes=[])
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}

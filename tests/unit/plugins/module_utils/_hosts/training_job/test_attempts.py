@@ -611,6 +611,26 @@ def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
     assert "state T" in stacks["rank1.txt"]
 
 
+PAUSES = """
+    for step in range(20):
+        report(step)
+    if rank == 0:
+        for second in range(9):
+            time.sleep(1)
+            print("evaluating", flush=True)
+    for step in range(20, 25):
+        report(step)
+"""
+
+
+@pytest.mark.parametrize(("changes", "attempts_made"), [({"hang_minimum": 5}, 1), ({"restarts": 1}, 2)])
+def test_an_evaluation_between_steps_is_no_hang_while_it_shows_activity(job, changes, attempts_made):
+    """Without the minimum, the same script counts as hanging."""
+    running = job(trains(STEPS + textwrap.dedent(PAUSES)), hang_steps=3, **changes)
+    running.wait()
+    assert running.status()["attempt"] == attempts_made
+
+
 def test_a_silent_job_is_a_hang_that_ends_a_job_without_restarts(job):
     """The script reports no steps and does not register faulthandler, so only its output and the kernel functions of its threads are
     known.
@@ -635,6 +655,13 @@ def test_a_job_that_shows_activity_does_not_hang(job):
     running = job(trains(script), hosts=1, hang_timeout=2)
     assert running.wait() == [0]
     assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
+
+
+def test_the_line_at_which_a_signal_ends_a_script_is_known(job):
+    running = job(trains("os.abort()"), hosts=1, restarts=1)
+    running.wait()
+    line = next(number for number, text in enumerate(trains("os.abort()").splitlines(), 1) if "abort" in text)
+    assert running.status()["attempts"][0]["cause"] == f"rank 0 on worker1 was killed by signal SIGABRT at train.py, line {line}"
 
 
 def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):

@@ -57,6 +57,34 @@ def test_the_users_environment_wins(tmp_path):
     }
 
 
+def recorder(tmp_path, **own):
+    params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
+    found = specs.environment(params, records.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})
+    return {name: value for name, value in found.items() if name.startswith("TORCH_")}
+
+
+def test_torch_records_its_collectives_and_writes_them_to_the_folder_of_stacks(tmp_path):
+    files = f"{tmp_path}/logs/attempt2/stacks/flight_recorder_rank"
+    assert recorder(tmp_path) == {
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+        "TORCH_FR_DUMP_TEMP_FILE": files,
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": files,
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dev/shm/flight_recorder_rank",
+    }
+
+
+def test_the_users_settings_of_the_flight_recorder_win_under_both_names(tmp_path):
+    found = recorder(tmp_path, TORCH_NCCL_DEBUG_INFO_TEMP_FILE="/tmp/mine_", TORCH_NCCL_TRACE_BUFFER_SIZE="0")
+    assert found == {
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "0",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/mine_",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dev/shm/flight_recorder_rank",
+    }
+
+
 def test_variables_of_a_task_type_are_for_its_processes_alone_and_win(paths):
     params = parameters(
         launcher="mxnet",
@@ -113,6 +141,7 @@ def test_a_strategy_determines_the_task_types():
         ),
         ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
         ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
+        ({"hang_minimum": -1}, "hang_minimum: -1 is negative. Use 0 or more."),
         ({"hang_timeout": 29}, "hang_timeout: 29 s is too short. Specify at least 30 s, or 0 to disable the check."),
         ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),

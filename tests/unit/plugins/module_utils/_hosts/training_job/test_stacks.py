@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -117,6 +118,25 @@ def running(tmp_path, monkeypatch):
 
 
 REGISTERED = "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1)\nprint('up', flush=True)\ntime.sleep(600)\n"
+TORCH = """
+import os, pathlib, time
+pipe = os.open({pipe!r}, os.O_RDONLY | os.O_NONBLOCK)
+print("up", flush=True)
+while True:
+    try:
+        if os.read(pipe, 1):
+            break
+    except BlockingIOError:
+        pass
+    time.sleep(0.05)
+time.sleep(0.5)
+with open({file!r}, "w") as file:
+    for word in ("collect", "ives"):
+        file.write(word)
+        file.flush()
+        time.sleep(0.05)
+time.sleep(600)
+"""
 UNREGISTERED = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
 
@@ -174,9 +194,21 @@ def test_torch_is_asked_for_its_flight_recorder(spec, tmp_path):
         assert os.read(reader, 10) == b"1"
     finally:
         os.close(reader)
+    assert stacks.ask_flight_recorder(spec, [program(9, rank=3)]) == []
     (tmp_path / "pipe_4.pipe").write_text("data")
     stacks.ask_flight_recorder(spec, [program(9, rank=4)])
     assert (tmp_path / "pipe_4.pipe").read_text() == "data"
+
+
+def test_files_of_the_flight_recorder_are_complete_before_anything_is_killed(spec, running, tmp_path, monkeypatch):
+    """torch reads the request in a thread, and writes the file some time later."""
+    prefix = tmp_path / "logs/stacks/flight_recorder_rank"
+    spec["environment"].update(TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "pipe_"), TORCH_FR_DUMP_TEMP_FILE=str(prefix))
+    os.mkfifo(tmp_path / "pipe_0.pipe")
+    monkeypatch.setenv("RANK", "0")
+    running(TORCH.format(pipe=str(tmp_path / "pipe_0.pipe"), file=f"{prefix}0"))
+    stacks.collect(spec, time.time())
+    assert pathlib.Path(f"{prefix}0").read_text() == "collectives"
 
 
 def test_links_in_place_of_the_files_are_not_followed(spec, running, tmp_path):

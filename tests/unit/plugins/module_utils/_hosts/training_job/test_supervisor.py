@@ -50,6 +50,7 @@ def make_spec(tmp_path):
             "heartbeat_timeout": 60,
             "hang_timeout": 0,
             "hang_steps": 0,
+            "hang_minimum": 0,
             "host": "deeplearning-worker2",
             "instance": "i-0123456789abcdef0",
             "argv": [sys.executable, "-u", "-c", code, *arguments],

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds out whether the hosts with which a process communicates still acknowledge its data, from the kernel's tables of TCP connections.
+
+If a host has lost its network, the processes on it wait in the same place as all others. Only the connections show the difference: none of
+the other hosts acknowledges the data of this host, and each of the others misses this host only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Iterable, NamedTuple
+
+# Maximum size of a table of connections in bytes, and maximum number of open files of a process.
+TABLE_LIMIT, FILES_LIMIT = 1 << 22, 1 << 16
+
+# A peer is silent if the kernel has sent the same data at least this number of times again. A single retransmission can follow the loss of
+# a single packet.
+RETRANSMISSIONS = 2
+
+# The state of an established connection, and the timer that retransmits data. Source: include/net/tcp_states.h and get_tcp4_sock() in
+# net/ipv4/tcp_ipv4.c of Linux.
+ESTABLISHED, RETRANSMITS = "01", "01"
+
+
+class Connection(NamedTuple):
+    """An established TCP connection to another host. `inode` identifies its socket."""
+
+    peer: str
+    inode: str
+    is_silent: bool
+
+
+def silent_peers(pid: int, proc: str = "/proc") -> int:
+    """Return the percentage of the hosts connected to a process that do not acknowledge its data. The result is 0 without connections."""
+    inodes = _sockets(os.path.join(proc, str(pid), "fd"))
+    found = [each for name in ("tcp", "tcp6") for each in connections(_lines(os.path.join(proc, "net", name))) if each.inode in inodes]
+    peers = {each.peer for each in found}
+    return round(100 * len({each.peer for each in found if each.is_silent}) / len(peers)) if peers else 0
+
+
+def connections(lines: Iterable[str]) -> Iterable[Connection]:
+    """Yield the established connections to other hosts in a table such as /proc/net/tcp."""
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 10 or fields[3] != ESTABLISHED:
+            continue
+        local, peer, timer = fields[1].partition(":")[0], fields[2].partition(":")[0], fields[5].partition(":")[0]
+        if local != peer:
+            yield Connection(peer, fields[9], timer == RETRANSMITS and int(fields[6], 16) >= RETRANSMISSIONS)
+
+
+def _sockets(folder: str) -> set[str]:
+    """Return the inodes of the sockets that a process has opened."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder)[:FILES_LIMIT]:
+            with contextlib.suppress(OSError):
+                kind, _colon, inode = os.readlink(os.path.join(folder, name)).partition(":")
+                if kind == "socket":
+                    found.add(inode.strip("[]"))
+    return found
+
+
+def _lines(path: str) -> list[str]:
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        return file.read(TABLE_LIMIT).splitlines()[1:]
+    return []

@@ -1,0 +1,75 @@
+"""Tests that hosts which do not acknowledge data are found in the kernel's tables of connections."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import connections
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def row(peer, inode, state="01", timer="00", again=0, local="0100000A"):
+    return (
+        f"   0: {local}:1F90 {peer}:C350 {state} 00000000:00000000 {timer}:00000014 {again:08X}  1000        0 {inode} 1 0000000000000000"
+        " 20 4 30 10 -1\n"
+    )
+
+
+@pytest.fixture
+def proc(tmp_path):
+    """Return a function that writes a /proc folder in which process 7 has the sockets 11 to 15."""
+
+    def write(*rows, tcp6=()):
+        (tmp_path / "7/fd").mkdir(parents=True)
+        (tmp_path / "net").mkdir()
+        for inode in range(11, 16):
+            os.symlink(f"socket:[{inode}]", tmp_path / f"7/fd/{inode}")
+        os.symlink("/dev/null", tmp_path / "7/fd/0")
+        (tmp_path / "net/tcp").write_text(HEAD + "".join(rows))
+        (tmp_path / "net/tcp6").write_text(HEAD + "".join(tcp6))
+        return str(tmp_path)
+
+    return write
+
+
+def test_the_share_of_silent_hosts_counts_each_host_once(proc):
+    rows = [row("0200000A", 11, timer="01", again=4), row("0200000A", 12), row("0300000A", 13), row("0400000A", 14, timer="01", again=2)]
+    assert connections.silent_peers(7, proc(*rows)) == 67
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row("0300000A", 99, timer="01", again=9),
+        row("0300000A", 12, state="06", timer="01", again=9),
+        row("0100000A", 12, timer="01", again=9),
+        row("0300000A", 12, timer="01", again=1),
+        row("0300000A", 12, timer="04", again=9),
+        "damaged\n",
+    ],
+    ids=["another process", "closed", "the same host", "a single loss", "a peer that does not read", "damaged"],
+)
+def test_other_connections_are_not_silent(proc, other):
+    assert connections.silent_peers(7, proc(row("0200000A", 11), other)) == 0
+
+
+def test_ipv6_counts_too(proc):
+    peer, local = "0000000000000000FFFF00000200000A", "0000000000000000FFFF00000100000A"
+    assert connections.silent_peers(7, proc(tcp6=[row(peer, 11, timer="01", again=3, local=local)])) == 100
+
+
+def test_a_process_without_connections_has_no_silent_peers(tmp_path):
+    assert connections.silent_peers(7, str(tmp_path)) == 0
+    assert connections.silent_peers(os.getpid()) == 0
+
+
+def test_the_kernel_writes_the_table_in_this_format():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        found = [line.split() for line in connections._lines("/proc/net/tcp")]
+        inode = os.readlink(f"/proc/self/fd/{client.fileno()}")[len("socket:[") : -1]
+        assert inode in connections._sockets("/proc/self/fd")
+        (own,) = (fields for fields in found if fields[9] == inode)
+        assert (own[2], own[3], own[6]) == (f"0100007F:{server.getsockname()[1]:04X}", connections.ESTABLISHED, "00000000")
