@@ -18,6 +18,7 @@ from pathlib import Path
 import data
 import mxnet as mx
 import numpy as np
+from checkpoints import Checkpoints
 from mxnet import autograd, gluon
 from mxnet.gluon.model_zoo.vision import BasicBlockV2, ResNetV2
 from tensorboardX import SummaryWriter
@@ -75,29 +76,6 @@ def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, d
     return float((np.concatenate(found) == labels).mean())
 
 
-class Checkpoints:
-    """The parameters of each epoch, in one directory. A file is either complete or missing, no matter when the process is killed.
-
-    Only the servers have the momentum, and they cannot save it. Training that continues from a checkpoint starts without momentum.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def newest(self) -> Path | None:
-        return max(self.directory.glob("epoch-*.params"), default=None)
-
-    def epoch(self, path: Path) -> int:
-        return int(path.stem.split("-")[1])
-
-    def save(self, epoch: int, model: gluon.HybridBlock) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / f"epoch-{epoch:04d}.params"
-        temporary = path.with_suffix(".tmp")
-        model.save_parameters(str(temporary))
-        temporary.replace(path)
-
-
 class Report:
     """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
@@ -138,14 +116,15 @@ def train(arguments: argparse.Namespace) -> None:
 
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "cifar10-output"))
     output.mkdir(parents=True, exist_ok=True)
-    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
+    # A checkpoint contains only the parameters. The servers have the momentum, and cannot save it, so training continues without momentum.
+    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")), ".params")
     mx.random.seed(arguments.seed)
     model = build_model(arguments.depth)
     first_epoch = 0
     newest = None if arguments.restart else checkpoints.newest()
     if newest:
         model.load_parameters(str(newest), ctx=devices)
-        first_epoch = checkpoints.epoch(newest)
+        first_epoch = int(newest.stem.split("-")[1])
         print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
     else:
         model.initialize(mx.init.MSRAPrelu(), ctx=devices)
@@ -172,7 +151,7 @@ def train(arguments: argparse.Namespace) -> None:
             loss, found = total / steps_per_epoch, accuracy(model, test_images, test_labels, devices[0])
             print(f"epoch {epoch + 1}: loss {loss:.4f}, held-out accuracy {found:.4f}", flush=True)
             report.write((epoch + 1) * steps_per_epoch, arguments.epochs * steps_per_epoch, epoch=epoch + 1, loss=loss, accuracy=found)
-            checkpoints.save(epoch + 1, model)
+            checkpoints.save(epoch + 1, lambda path: model.save_parameters(str(path)))
     report.close()
     mx.nd.waitall()  # at exit, MXNet drops unsent data, and the other workers would wait for it forever
 

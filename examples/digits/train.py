@@ -13,11 +13,14 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from checkpoints import Checkpoints, StopSignal
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
@@ -32,6 +35,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32, help="images per process and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same model (default: %(default)s)")
+    parser.add_argument("--keep", type=int, default=0, help="number of checkpoints to keep (default: all)")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
 
@@ -79,23 +83,6 @@ def average(value: Tensor) -> float:
     return total.item() / dist.get_world_size()
 
 
-class Checkpoints:
-    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def newest(self) -> Path | None:
-        return max(self.directory.glob("epoch-*.pt"), default=None)
-
-    def save(self, epoch: int, state: dict) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / f"epoch-{epoch:04d}.pt"
-        temporary = path.with_suffix(".tmp")
-        torch.save(state, temporary)
-        temporary.replace(path)
-
-
 class Report:
     """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
@@ -122,8 +109,9 @@ class Report:
             self.writer.close()
 
 
-def train(arguments: argparse.Namespace, rank: int, processes: int, device: torch.device) -> None:
-    """Train from the newest checkpoint, or from the beginning, until the last epoch."""
+def train(arguments: argparse.Namespace, rank: int, processes: int, device: torch.device) -> bool:
+    """Train from the newest checkpoint, or from the beginning, until the last epoch. Return False if the job was stopped before."""
+    stop = StopSignal()
     torch.manual_seed(arguments.seed)
 
     train_data, test_data = load_data()
@@ -136,7 +124,8 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
 
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "digits-output"))
     output.mkdir(parents=True, exist_ok=True)
-    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
+    directory = Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints"))
+    checkpoints = Checkpoints(directory, keep=arguments.keep)
     first_epoch = 0
     newest = None if arguments.restart else checkpoints.newest()
     if newest:
@@ -151,6 +140,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
     if first_epoch >= arguments.epochs:
         report.append(note=f"nothing to train, because the checkpoint has {first_epoch} epochs and --epochs is {arguments.epochs}")
     steps = arguments.epochs * len(loader)
+    is_complete = True
     saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
@@ -166,19 +156,27 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
             values = {"epoch": epoch + 1, "loss": mean_loss, "accuracy": share, "checkpoint_seconds": saving}
             report.write((epoch + 1) * len(loader), steps, **values)
             started = time.monotonic()
-            checkpoints.save(epoch + 1, {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
+            state = {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+            checkpoints.save(epoch + 1, partial(torch.save, state))
             saving = time.monotonic() - started
+        # The processes get the signal at different times, so they agree on the epoch after which all of them stop.
+        if average(torch.tensor(float(stop.received), device=device)) and epoch + 1 < arguments.epochs:
+            is_complete = False
+            break
 
     report.close()
     dist.barrier()  # exit together, because rank 0 still has to save the model
+    return is_complete
 
 
 def main() -> None:
     faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     arguments = parse_arguments()
-    train(arguments, *join_processes())
+    is_complete = train(arguments, *join_processes())
     gc.collect()  # the model refers to the process group; a group that still exists when Python exits may abort the process
     dist.destroy_process_group()
+    if not is_complete:
+        sys.exit(StopSignal.STATUS)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ import os
 import signal
 import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import coco
 import horovod.torch as hvd
 import torch
+from checkpoints import Checkpoints
 from data import CLASSES, SIZE, default_directory, load, prepare
 from model import MaskRCNN
 from schedule import learning_rate
@@ -136,32 +138,15 @@ def found_share(model: MaskRCNN, data: Dataset, device: torch.device) -> float:
     return (found[0] / found[1]).item()
 
 
-class Checkpoints:
-    """The checkpoints of all epochs, in one directory. A file is either complete or missing, no matter when the process is killed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def newest(self) -> Path | None:
-        return max(self.directory.glob("epoch-*.pt"), default=None)
-
-    def save(self, epoch: int, model: MaskRCNN, optimizer: torch.optim.Optimizer) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / f"epoch-{epoch:04d}.pt"
-        temporary = path.with_suffix(".tmp")
-        torch.save({"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, temporary)
-        temporary.replace(path)
-
-    def restore(self, model: MaskRCNN, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-        """Load the newest checkpoint and return its epoch, or return 0 if there is no checkpoint."""
-        newest = self.newest()
-        if newest is None:
-            return 0
-        state = torch.load(newest, map_location=device, weights_only=True)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        print(f"continues after epoch {state['epoch']}, from {newest}", flush=True)
-        return state["epoch"]
+def restore(newest: Path | None, model: MaskRCNN, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
+    """Load a checkpoint and return its epoch, or return 0 if there is no checkpoint."""
+    if newest is None:
+        return 0
+    state = torch.load(newest, map_location=device, weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    print(f"continues after epoch {state['epoch']}, from {newest}", flush=True)
+    return state["epoch"]
 
 
 class Report:
@@ -198,7 +183,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "mask-rcnn-output"))
     checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
     # Only the first process reads the checkpoint, and all processes start with its state.
-    first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
+    is_reader = hvd.rank() == 0 and not arguments.restart
+    first_epoch = restore(checkpoints.newest(), model, optimizer, device) if is_reader else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     # Broadcast the parameters last, because the call above takes an empty step if the optimizer has no state.
@@ -235,7 +221,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             curves = {"epoch": epoch + 1, "loss": values[0], "found": found, "learning_rate": rate, **parts}
             report.write((epoch + 1) * len(loader), steps, curves, {"rank_seconds": times, "checkpoint_seconds": saving})
             started = time.monotonic()
-            checkpoints.save(epoch + 1, model, optimizer)
+            state = {"epoch": epoch + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            checkpoints.save(epoch + 1, partial(torch.save, state))
             saving = time.monotonic() - started
     if hvd.rank() == 0:
         report.writer.close()

@@ -23,7 +23,7 @@ def cluster(tmp_path_factory):
 
 
 def test_digits_is_trained_by_three_hosts(cluster):
-    result = cluster.train("digits", str(COLLECTION / "examples/digits/train.py"))
+    result = cluster.train("digits", "train.py", source=str(COLLECTION / "examples/digits"))
     assert result.returncode == 0, result.stdout + result.stderr
     logs = [cluster.read(f"/efs/jobs/digits/logs/rank{rank}.log") for rank in range(3)]
     for rank, log in enumerate(logs):

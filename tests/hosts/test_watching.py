@@ -33,7 +33,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture(scope="module")
 def digits(cluster):
     """The output of a completed training job."""
-    result = cluster.train("digits", str(COLLECTION / "examples/digits/train.py"), arguments=["--epochs", "5"])
+    result = cluster.train("digits", "train.py", source=str(COLLECTION / "examples/digits"), arguments=["--epochs", "5"])
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

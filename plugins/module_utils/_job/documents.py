@@ -102,7 +102,7 @@ class Verdict(_Verdict, total=False):
 
 
 class Checkpoint(TypedDict):
-    """A complete checkpoint: the name of its file or directory, and the time of its last change."""
+    """A complete checkpoint: its name, which is the common part of the names of its files, and the time of its last change."""
 
     name: str
     changed: float

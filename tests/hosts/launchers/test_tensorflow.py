@@ -230,6 +230,59 @@ def test_the_example_trains_on_staged_files_of_cifar_10_and_is_evaluated_on_them
     assert " of 30 held-out images" in evaluated
 
 
+# A script whose session saves a checkpoint as soon as it is created. The first argument is the first step that fails: because of a bug in
+# each attempt or, with the argument `once`, because of a fault in the first attempt, which also damages the newest checkpoint.
+MONITORED = """
+    import os
+    import pathlib
+    import sys
+
+    import tensorflow.compat.v1 as tf
+
+    tf.disable_eager_execution()
+    directory, broken, steps = os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], int(sys.argv[1]), 40
+    tf.get_variable("weights", [3], initializer=tf.zeros_initializer())
+    step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+    print("newest checkpoint:", tf.train.latest_checkpoint(directory), flush=True)
+    hooks = [tf.train.StopAtStepHook(last_step=steps)]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir=directory, hooks=hooks, save_checkpoint_steps=10, save_summaries_steps=None,
+                                           save_summaries_secs=None) as session:
+        while not session.should_stop():
+            if session.run(step) >= broken and ("once" not in sys.argv or os.environ["DEEPLEARNING_ATTEMPT"] == "1"):
+                if "once" not in sys.argv:
+                    raise ValueError("a bug")
+                newest = tf.train.latest_checkpoint(directory)
+                pathlib.Path(newest + ".data-00000-of-00001").write_bytes(b"garbage")
+                os.abort()
+    print("finished", flush=True)
+"""
+ONE_PROCESS = {**TENSORFLOW, "launcher": "command", "launcher_options": {"hosts": "first"}, "restarts": 3}
+
+
+@pytest.mark.parametrize("broken", [1, 25])
+def test_a_bug_after_the_creation_of_the_session_ends_the_job(cluster, broken):
+    """Each new session writes graph.pbtxt and event files, and saves the checkpoint that it has loaded again. None of this is progress."""
+    name = f"bug-{broken}"
+    result = cluster.train(name, MONITORED, arguments=[str(broken)], **ONE_PROCESS)
+    assert result.returncode != 0
+    found = cluster.info(name)
+    assert (found["state"], found["attempt"]) == ("failed", 2 if broken == 1 else 3), found["attempts"]
+    assert "ValueError at" in result.stdout, result.stdout
+
+
+def test_a_damaged_checkpoint_is_set_aside_with_all_of_its_files(cluster):
+    result = cluster.train("damaged", MONITORED, arguments=["35", "once"], **ONE_PROCESS)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = cluster.info("damaged")
+    assert (found["state"], found["attempt"]) == ("succeeded", 3), found["attempts"]
+    directory = "/efs/jobs/damaged"
+    log = cluster.read(f"{directory}/logs/attempt3/rank0.log")
+    assert f"newest checkpoint: {directory}/checkpoints/model.ckpt-20\n" in log
+    hidden = cluster.hosts[0].ssh(f"ls -A {directory}/checkpoints | grep suspect").stdout.split()
+    endings = ["data-00000-of-00001", "index", "meta"]
+    assert sorted(name.partition("-model.ckpt-30.")[2] for name in hidden) == endings
+
+
 def is_training(cluster, name):
     return cluster.hosts[0].ssh(f"cat /efs/jobs/{name}/logs/*.log", check=False).stdout.count("training\n") == 2
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.frameworks
 
 # Three hosts share the cores of one machine.
 SINGLE = {"environment": {"OMP_NUM_THREADS": "1"}}
-DIGITS = str(Path(__file__).parents[3] / "examples/digits/train.py")
+DIGITS = {"source": str(Path(__file__).parents[3] / "examples/digits"), **SINGLE}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def epochs(cluster, name):
 def test_an_elastic_job_goes_on_without_a_host(cluster):
     # The batches are small, so that the job lasts long enough to lose a host.
     arguments = ["--epochs", "30", "--batch-size", "4", "--learning-rate", "0.01"]
-    cluster.start("elastic", DIGITS, arguments=arguments, launcher_options={"min_hosts": 2}, **SINGLE)
+    cluster.start("elastic", "train.py", arguments=arguments, launcher_options={"min_hosts": 2}, **DIGITS)
     wait_until(lambda: len(epochs(cluster, "elastic")) >= 2)
     cluster.hosts[2].ssh("sudo systemctl kill --signal=KILL deeplearning-elastic-agent2.service")
     wait_until(lambda: cluster.info("elastic")["state"] != "running")

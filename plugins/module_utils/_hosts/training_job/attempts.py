@@ -21,8 +21,9 @@ import time
 from typing import Callable, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, tracebacks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Checkpoint, Following, Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, recovery, tracebacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Following, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Budget,
     Paths,
@@ -210,22 +211,21 @@ def descendants() -> list[int]:
 
 
 class Known(NamedTuple):
-    """The state of the training at the start of an attempt: the newest checkpoint and the last step."""
+    """The state of the training at the start or the end of an attempt: the complete checkpoints and the last step."""
 
-    checkpoint: Checkpoint | None
+    checkpoints: Sequence[Saved]
     step: float | None
 
 
 def known(spec: Spec) -> Known:
-    """Return the newest checkpoint of a job, and the last step that its script has reported."""
-    found = checkpoints(spec)
+    """Return the complete checkpoints of a job, and the last step that its script has reported."""
     step = progress.last_progress(Paths(spec["directory"]).progress).get("step")
     if not isinstance(step, (int, float)) or isinstance(step, bool):
         step = None
-    return Known(found[0] if found else None, step)
+    return Known(checkpoints(spec), step)
 
 
-def checkpoints(spec: Spec) -> list[Checkpoint]:
+def checkpoints(spec: Spec) -> list[Saved]:
     """Return the job's complete checkpoints, newest first. Only a directory on this host's file systems is read, not a location on S3."""
     place = spec["environment"].get(CHECKPOINTS, "")
     return checkpoint_files.complete(place) if os.path.isabs(place) else []
@@ -235,9 +235,10 @@ def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
     """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, return whether an attempt has completed new
     steps.
     """
+    has_new_steps = after.step is not None and after.step > (before.step or 0.0)
     if os.path.isabs(spec["environment"].get(CHECKPOINTS, "")):
-        return after.checkpoint is not None and after.checkpoint != before.checkpoint
-    return after.step is not None and after.step > (before.step or 0.0)
+        return checkpoint_layouts.has_new(before.checkpoints, after.checkpoints, has_new_steps)
+    return has_new_steps
 
 
 class Recovery:
@@ -301,7 +302,7 @@ class Recovery:
             hosts,
             available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
             policy(spec),
-            saved[0]["name"] if saved else "",
+            saved[0].name if saved else "",
             len(saved) > 1,
             spares=spec["parameters"]["spares"],
         )
@@ -327,7 +328,7 @@ class Recovery:
             "refusal": refusal,
         }
         if decision.set_aside:
-            found["set_aside"] = saved[0]
+            found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
         return found
 
     def _earlier(self) -> list[recovery.Attempt]:

@@ -3,7 +3,7 @@
 
 """Finds the complete checkpoints in a directory, and sets a checkpoint aside. Runs on hosts without Ansible.
 
-Checkpoint formats differ, so only the names and times of top-level files and directories are considered.
+_job/checkpoint_layouts.py determines which entries of the directory are checkpoints.
 """
 
 from __future__ import annotations
@@ -13,40 +13,22 @@ import itertools
 import os
 import stat
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, Entry, Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
-
-# The suffix of incomplete checkpoints. Scripts rename a checkpoint when it is complete.
-INCOMPLETE = ".tmp"
-
-# The prefix of the name of a checkpoint that was set aside. Scripts ignore hidden files.
-SET_ASIDE = ".suspect-"
 
 # Maximum number of directory entries to read when searching for a change or for a checkpoint.
 ENTRIES = 10_000
 
 
-def complete(place: str) -> list[Checkpoint]:
+def complete(place: str) -> list[Saved]:
     """Return the complete checkpoints in a directory, newest first. The list is empty if the directory cannot be read."""
-    found: list[Checkpoint] = []
-    try:
-        with os.scandir(place) as entries:
-            for entry in entries:
-                if not is_complete(entry.name):
-                    continue
-                with contextlib.suppress(OSError):  # the entry has been deleted in the meantime
-                    found.append({"name": entry.name, "changed": entry.stat(follow_symlinks=False).st_mtime})
-    except OSError:
-        return []
-    return sorted(found, key=lambda checkpoint: (checkpoint["changed"], checkpoint["name"]), reverse=True)
+    return [each for each in _find(place) if each.is_complete]
 
 
 def has_complete(place: str) -> bool:
-    """Return whether one of the first ENTRIES entries of a directory is a complete checkpoint."""
-    try:
-        with os.scandir(place) as entries:
-            return any(is_complete(entry.name) for entry in itertools.islice(entries, ENTRIES))
-    except OSError:
-        return False
+    """Return whether one of the first ENTRIES entries of a directory belongs to a complete checkpoint."""
+    return any(each.is_complete for each in _find(place, ENTRIES))
 
 
 def newest_change(place: str) -> float:
@@ -66,23 +48,87 @@ def newest_change(place: str) -> float:
     return newest
 
 
-def is_complete(name: str) -> bool:
-    """Return whether a file or directory with this name is a complete checkpoint."""
-    return not name.startswith(".") and not name.endswith(INCOMPLETE)
-
-
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
-    """Rename a checkpoint, so that scripts use the previous checkpoint. Raises OSError.
+    """Rename a checkpoint, and change the files and links that name it, so that scripts use the previous checkpoint. Raises OSError.
 
-    Each host of the job renames the checkpoint before the processes on that host start. If another host has already renamed the checkpoint,
-    its name may belong to a newer checkpoint, which is not renamed.
+    Each host of the job does this before the processes on that host start. If another host has already renamed the checkpoint, its name
+    may belong to a newer checkpoint, which is not renamed. If another host has renamed a part of the checkpoint, the rest is renamed.
     """
-    path = os.path.join(place, checkpoint["name"])
-    target = os.path.join(place, "{}{:.0f}-{}".format(SET_ASIDE, checkpoint["changed"], checkpoint["name"]))
-    with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path, follow_symlinks=False)
-        if found.st_mtime == checkpoint["changed"]:
-            _move(path, target, stat.S_ISDIR(found.st_mode))
+    name, changed = checkpoint["name"], checkpoint["changed"]
+    entries = _entries(place)
+    found = checkpoint_layouts.find_checkpoints(entries, _pointers(place))
+    own = next((each for each in found if each.name == name), None)
+    if own and (own.changed > changed or (own.is_complete and own.changed != changed)):
+        return
+    # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
+    _change_pointers(place, entries, name, found)
+    for entry in own.entries if own else ():
+        path = os.path.join(place, entry)
+        with contextlib.suppress(FileNotFoundError):
+            is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
+            _move(path, os.path.join(place, f"{SET_ASIDE}{changed:.0f}-{entry}"), is_directory)
+
+
+def _find(place: str, limit: int | None = None) -> list[Saved]:
+    return checkpoint_layouts.find_checkpoints(_entries(place, limit), _pointers(place))
+
+
+def _entries(place: str, limit: int | None = None) -> list[Entry]:
+    """Return the entries of a directory. The list is empty if the directory cannot be read."""
+    found: list[Entry] = []
+    try:
+        with os.scandir(place) as entries:
+            for entry in itertools.islice(entries, limit):
+                with contextlib.suppress(OSError):  # the entry has been deleted in the meantime
+                    target = os.readlink(entry.path) if entry.is_symlink() else ""
+                    is_beside = target not in ("", ".", "..") and "/" not in target
+                    changed = entry.stat(follow_symlinks=False).st_mtime
+                    found.append(Entry(entry.name, changed, entry.is_dir(follow_symlinks=False), target if is_beside else ""))
+    except OSError:
+        return []
+    return found
+
+
+def _pointers(place: str) -> dict[str, str]:
+    """Return the texts of the files that name checkpoints."""
+    found = {}
+    for name in checkpoint_layouts.POINTERS:
+        with contextlib.suppress(OSError, ValueError):
+            file = os.open(os.path.join(place, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if stat.S_ISREG(os.fstat(file).st_mode):
+                    found[name] = os.read(file, checkpoint_layouts.POINTER_LIMIT).decode("utf-8")
+            finally:
+                os.close(file)
+    return found
+
+
+def _change_pointers(place: str, entries: list[Entry], name: str, found: list[Saved]) -> None:
+    """Make the files and links that name a checkpoint name the newest other checkpoint. Raises OSError."""
+    pointers = _pointers(place)
+    layout = checkpoint_layouts.find_layout(entries, pointers)
+    text = pointers.get(layout.pointer, "")
+    changed = checkpoint_layouts.without(text, layout, name, found)
+    if changed != text:
+        path = os.path.join(place, layout.pointer)
+        temporary = _temporary(place, layout.pointer)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
+            file.write(changed)
+        # In some layouts, checkpoints that are newer than the pointer are incomplete.
+        times = os.stat(path, follow_symlinks=False)
+        os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
+        os.replace(temporary, path)
+    left = next((each.name for each in found if each.is_complete and each.name != name), None)
+    for entry in entries:
+        if entry.target == name and left:
+            temporary = _temporary(place, entry.name)
+            os.symlink(left, temporary)
+            os.replace(temporary, os.path.join(place, entry.name))
+
+
+def _temporary(place: str, name: str) -> str:
+    """Return a hidden path that no other process uses."""
+    return os.path.join(place, f".{name}.{os.uname().nodename}-{os.getpid()}")
 
 
 def _move(path: str, target: str, is_directory: bool) -> None:

@@ -344,7 +344,7 @@ class Supervisor:
         self.path = path
         self.leaving: End | None = None
         self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
-        self.before = attempts.known(spec) if spec["restarts"] else attempts.Known(None, None)
+        self.before = attempts.known(spec) if spec["restarts"] else attempts.Known([], None)
         self.begin(spec)
 
     def begin(self, spec: Spec) -> None:

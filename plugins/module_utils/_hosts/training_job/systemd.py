@@ -42,6 +42,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    checkpoint_layouts,
     documents,
     hangs,
     records,
@@ -77,7 +78,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
-    *(documents, hangs, records, recovery, schema, states, tracebacks, _text),
+    *(checkpoint_layouts, documents, hangs, records, recovery, schema, states, tracebacks, _text),
     *(attempts, checkpoint_files, connections, efa, job_specs, job_status, logs, progress, remote, stacks, supervisor),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )

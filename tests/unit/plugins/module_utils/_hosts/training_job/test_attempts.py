@@ -15,7 +15,6 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
-    checkpoint_files,
     formatting,
     goodput,
     specs,
@@ -24,6 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     systemd,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from local_cloud.testing import wait_until
 
 from .conftest import parameters
@@ -259,6 +259,24 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
     suspect, *rest = sorted(os.listdir(running.paths.checkpoints))
     assert (suspect[:9], suspect[-2:], rest) == (".suspect-", "-2", ["1", "2"])
     assert "begins with epoch 2" in running.log("rank0", 3)
+
+
+RESAVES = """
+    if rank == 0:
+        step = max((int(path.suffixes[-2].rpartition("-")[2]) for path in folder.glob("*.index")), default=0)
+        for name in ("graph.pbtxt", f"events.out.tfevents.{attempt}", *(f"model.ckpt-{step}.{part}" for part in PARTS), "checkpoint"):
+            (folder / name).write_text(f'model_checkpoint_path: "model.ckpt-{step}"\\n' if name == "checkpoint" else "")
+"""
+
+
+def test_a_script_that_saves_its_checkpoint_again_and_then_fails_ends(job):
+    """The files that TensorFlow writes when a session is created are not progress."""
+    script = 'PARTS = ("data-00000-of-00001", "index", "meta")' + textwrap.dedent(RESAVES) + "\nint('not a number')\n"
+    running = job(trains(script))
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 2)
+    assert found["attempts"][-1]["why"].startswith("The same error ended attempts 1 and 2")
 
 
 def test_restarts_end_when_none_is_left(job):
@@ -533,7 +551,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
             return True
 
         monkeypatch.setattr(attempts, "write_new_json", write)
-        return attempts.Recovery(spec, attempts.Known(None, None), lambda _record: False, lambda: False).following(verdict)
+        return attempts.Recovery(spec, attempts.Known([], None), lambda _record: False, lambda: False).following(verdict)
 
     paths = running.paths.of_attempt(spec["attempt"])
     records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
@@ -672,65 +690,22 @@ def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
     assert "reached its time limit of 1 s" in formatting.failure_message(found, "run {}".format)
 
 
-def test_checkpoints_are_complete_files_and_directories(tmp_path):
-    for name in (".hidden", "2.tmp", "1", "2"):
-        (tmp_path / name).mkdir()
-    os.utime(tmp_path / "1", (5, 5))
-    assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["2", "1"]
-    newest = checkpoint_files.complete(str(tmp_path))[0]
-    for _host in range(2):
-        checkpoint_files.set_aside(str(tmp_path), newest)
-    assert [found["name"] for found in checkpoint_files.complete(str(tmp_path))] == ["1"]
-    assert checkpoint_files.complete(str(tmp_path / "missing")) == []
-    checkpoint_files.set_aside(str(tmp_path), {**newest, "name": "1"})
-    assert (tmp_path / "1").exists(), "a newer checkpoint of the same name is left alone"
-
-
-@pytest.mark.parametrize("is_directory", [True, False])
-def test_what_was_set_aside_before_is_kept(tmp_path, is_directory):
-    """A different job may use the same directory, and a checkpoint may have the name and time of an earlier one."""
-    for _time in range(3):
-        if is_directory:
-            (tmp_path / "7").mkdir()
-        else:
-            (tmp_path / "7").write_text(str(_time))
-        os.utime(tmp_path / "7", (5, 5))
-        checkpoint_files.set_aside(str(tmp_path), {"name": "7", "changed": 5.0})
-    assert sorted(os.listdir(tmp_path)) == [".suspect-5-7", ".suspect-5-7.2", ".suspect-5-7.3"]
-    if not is_directory:
-        assert [(tmp_path / name).read_text() for name in sorted(os.listdir(tmp_path))] == ["0", "1", "2"]
-
-
-@pytest.mark.parametrize("is_directory", [True, False])
-def test_a_checkpoint_that_another_host_has_set_aside_leaves_no_empty_file(tmp_path, monkeypatch, is_directory):
-    def rename(source, _target):
-        raise FileNotFoundError(source)
-
-    (tmp_path / "7").mkdir() if is_directory else (tmp_path / "7").touch()
-    os.utime(tmp_path / "7", (5, 5))
-    monkeypatch.setattr(checkpoint_files.os, "rename", rename)
-    checkpoint_files.set_aside(str(tmp_path), {"name": "7", "changed": 5.0})
-    assert os.listdir(tmp_path) == ["7"]
+def saved(name, changed=1.0):
+    return [Saved(name, [name], changed)]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "place", "expected"),
     [
-        (attempts.Known(None, 5), attempts.Known(None, 9), "/efs/c", False),
-        (
-            attempts.Known(None, None),
-            attempts.Known({"name": "1", "changed": 1.0}, None),
-            "/c",
-            True,
-        ),
-        (
-            attempts.Known({"name": "last", "changed": 1.0}, None),
-            attempts.Known({"name": "last", "changed": 2.0}, None),
-            "/c",
-            True,
-        ),
-        (attempts.Known(None, 5), attempts.Known(None, 9), "s3://b/c", True),
-        (attempts.Known(None, 9), attempts.Known(None, 9), "s3://b/c", False),
+        (attempts.Known([], 5), attempts.Known([], 9), "/efs/c", False),
+        (attempts.Known([], None), attempts.Known(saved("1"), None), "/c", True),
+        (attempts.Known(saved("1"), 5), attempts.Known(saved("1", 2.0), 9), "/c", False),
+        (attempts.Known(saved("last"), 5), attempts.Known(saved("last", 2.0), 5), "/c", False),
+        (attempts.Known(saved("last"), 5), attempts.Known(saved("last", 2.0), 9), "/c", True),
+        (attempts.Known(saved("last"), None), attempts.Known(saved("last", 2.0), 1), "/c", True),
+        (attempts.Known(saved("last"), 5), attempts.Known(saved("last"), 9), "/c", False),
+        (attempts.Known([], 5), attempts.Known([], 9), "s3://b/c", True),
+        (attempts.Known([], 9), attempts.Known([], 9), "s3://b/c", False),
     ],
 )
 def test_a_checkpoint_is_progress_and_where_none_can_be_seen_a_step_is(before, after, place, expected):

@@ -1,0 +1,220 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the layouts of checkpoint directories."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts as layouts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Entry, Saved, Step
+
+TENSORFLOW, MEGATRON, DEEPSPEED, PLAIN = layouts.LAYOUTS
+PARTS = ("index", "meta", "data-00000-of-00001")
+
+
+def find(*names, pointers=None, directories=(), changed=None):
+    """Return the checkpoints in a directory. By default, the entries were written in the order of their names in the arguments."""
+    times = changed or {}
+    entries = [Entry(name, times.get(name, float(number)), name in directories) for number, name in enumerate([*names, *directories])]
+    return layouts.find_checkpoints(entries, pointers or {})
+
+
+def complete(*names, **options):
+    return [each.name for each in find(*names, **options) if each.is_complete]
+
+
+def group(name, parts=PARTS):
+    return [f"{name}.{part}" for part in parts]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hidden",
+        "epoch-1.tmp",
+        "20.orbax-checkpoint-tmp-1",
+        "20.orbax-checkpoint-tmp",
+        "model.ckpt-0_temp",
+        "model.ckpt-0_temp_0123456789abcdef0123456789abcdef",
+        "model.ckpt-0.index.tempstate12345",
+        "checkpoint.tmp0123456789abcdef0123456789abcdef",
+        "events.out.tfevents.1700000000.host",
+        "graph.pbtxt",
+        "graph.pbtxt.tmp0123456789abcdef0123456789abcdef",
+        "zero_to_fp32.py",
+    ],
+)
+def test_incomplete_checkpoints_and_other_files_of_frameworks_do_not_count(name):
+    assert find(name) == []
+
+
+@pytest.mark.parametrize("name", ["epoch-1.pt", "20", "checkpoint", "latest", "template", "my_temp_model", "a\nb", "events.out", "tmp"])
+def test_each_other_entry_is_a_checkpoint(name):
+    assert complete(name) == [name]
+    assert complete(directories=[name]) == [name]
+
+
+def test_the_digest_of_a_checkpoint_belongs_to_it():
+    assert find("a.pt.sha256", "a.pt", "b.pt.sha256") == [
+        Saved("b.pt", ["b.pt.sha256"], 2.0, is_complete=False),
+        Saved("a.pt", ["a.pt", "a.pt.sha256"], 1.0),
+    ]
+
+
+def test_a_link_is_no_checkpoint():
+    assert [each.name for each in layouts.find_checkpoints([Entry("a", 1.0), Entry("last", 2.0, target="a")], {})] == ["a"]
+
+
+def test_orbax_has_a_folder_per_step():
+    assert complete(directories=["20", "9", "30.orbax-checkpoint-tmp-4"]) == ["20", "9"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (group("model.ckpt-1"), True),
+        (["model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"], True),
+        (group("model.ckpt-1", ("index", "data-00000-of-00002", "data-00001-of-00002")), True),
+        (group("model.ckpt-1", ("index", "data-00001-of-00002")), False),
+        (group("model.ckpt-1", ("meta", "data-00000-of-00001")), False),
+    ],
+)
+def test_a_tensorflow_checkpoint_has_an_index_and_all_parts_of_its_data(entries, expected):
+    (found,) = find(*entries, "graph.pbtxt", "checkpoint", "events.out.tfevents.1.host", "eval")
+    assert (found.name, found.is_complete, sorted(found.entries)) == ("model.ckpt-1", expected, sorted(entries))
+
+
+def test_in_tensorflow_the_state_file_names_the_newest_checkpoint():
+    entries = [*group("model.ckpt-7"), *group("model.ckpt-8")]
+    assert complete(*entries) == ["model.ckpt-8", "model.ckpt-7"]
+    state = 'model_checkpoint_path: "/efs/x/model.ckpt-7"\nall_model_checkpoint_paths: "/efs/x/model.ckpt-7"\n'
+    assert complete(*entries, "checkpoint", pointers={"checkpoint": state}) == ["model.ckpt-7", "model.ckpt-8"]
+    assert TENSORFLOW.read('all_model_checkpoint_paths: "a"\n') == []
+    assert complete("checkpoint", pointers={"checkpoint": "weights of another framework"}) == ["checkpoint"]
+    assert complete("checkpoint", "other", pointers={"checkpoint": state}) == [], "the checkpoint that the file names does not exist"
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "names"),
+    [
+        (TENSORFLOW, "checkpoint", ["model.ckpt-20", "model.ckpt-10", "a \"b\" \\ 'c'"]),
+        (DEEPSPEED, "latest", ["global_step20", "global_step10"]),
+        (MEGATRON, "latest_checkpointed_iteration.txt", ["iter_0000020", "iter_0000010"]),
+    ],
+)
+def test_a_pointer_is_changed_to_the_newest_checkpoint_that_is_left(layout, name, names):
+    saved = [Saved("incomplete", [], 9.0, is_complete=False), *(Saved(each, [], 1.0) for each in names)]
+    text = layout.write(names)
+    assert layout.pointer == name
+    assert layout.read(text)[0] == names[0]
+    changed = layouts.without(text, layout, names[0], saved)
+    assert layout.read(changed)[0] == names[1]
+    assert names[0] not in changed
+    assert layouts.without(text, layout, "another", saved) == text
+    assert layouts.without(text, layout, names[0], saved[:2]) == text, "no other checkpoint is complete"
+
+
+def test_the_state_file_of_tensorflow_names_the_oldest_checkpoint_first():
+    assert TENSORFLOW.write(["b", "a"]) == 'model_checkpoint_path: "b"\nall_model_checkpoint_paths: "a"\nall_model_checkpoint_paths: "b"\n'
+    assert TENSORFLOW.read(TENSORFLOW.write(["b", "a"])) == ["b", "b", "a"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "../other", "a/b", ".hidden", "x" * 256, "a\x01b", "two\nlines"])
+def test_a_file_named_latest_without_a_name_is_a_checkpoint(text):
+    assert complete("latest", pointers={"latest": text}) == ["latest"]
+
+
+def test_a_tag_is_complete_when_latest_names_it():
+    tags = ["global_step100", "global_step300", "global_step200"]
+    assert complete("latest", directories=tags, pointers={"latest": "global_step200\n"}) == ["global_step200", "global_step100"]
+    assert complete("latest", "best.pt", directories=["best"], pointers={"latest": "best"}) == ["best"], "best.pt is a file"
+
+
+def test_tags_without_a_step_are_complete_if_they_are_not_newer_than_latest():
+    found = complete("a", "b", "latest", "c", pointers={"latest": "a"})
+    assert found == ["a", "b"]
+    assert complete("latest", "a", pointers={"latest": "a"}) == ["a"]
+    assert complete("a", "latest", "b", pointers={"latest": "gone"}) == ["a"]
+    assert complete("step-1", "latest", "epoch-0", pointers={"latest": "step-1"}) == ["step-1"], "steps and epochs cannot be compared"
+
+
+def test_megatron_numbers_its_folders():
+    folders = ["iter_0000100", "iter_0000200", "other"]
+    pointers = {"latest_checkpointed_iteration.txt": "100\n"}
+    assert complete("latest_checkpointed_iteration.txt", directories=folders, pointers=pointers) == ["iter_0000100"]
+    for text in ("release", "", "1" * 19, "²"):
+        assert MEGATRON.read(text) == []
+    assert MEGATRON.read("1" * 18) == ["iter_" + "1" * 18]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("epoch-0007.pt", Step("epoch", 7)),
+        ("Epoch_7", Step("epoch", 7)),
+        ("epoch=1-step=100.ckpt", Step("step", 100)),
+        ("epochs=1.iteration.20", Step("iter", 20)),
+        ("model.step500", Step("step", 500)),
+        ("global_step100", Step("step", 100)),
+        ("iter_0000100", Step("iter", 100)),
+        ("model.ckpt-100", Step("", 100)),
+        ("checkpoint-500", Step("", 500)),
+        ("20", Step("", 20)),
+        ("weights.7.h5", Step("", 7)),
+        ("weights.7.tar.gz", Step("", 7)),
+        ("1" * 18, Step("", int("1" * 18))),
+        ("1" * 19, None),
+        ("²", None),
+        ("٣", None),
+        ("last.pt", None),
+        ("model.h5", None),
+        ("epoch-none.pt", None),
+        ("model-v2-100.pt", None),
+        ("loss=0.25.ckpt", None),
+    ],
+)
+def test_the_step_is_in_the_name(name, expected):
+    assert layouts.parse_step(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["9.pt", "10.pt", "2.pt"], ["10.pt", "9.pt", "2.pt"]),
+        (["9.pt", "last.pt", "2.pt"], ["2.pt", "last.pt", "9.pt"]),
+        (["epoch-2", "step-900", "epoch-1"], ["epoch-1", "step-900", "epoch-2"]),
+        (["b", "a"], ["a", "b"]),
+    ],
+)
+def test_the_newest_has_the_highest_step_or_if_steps_are_unknown_was_written_last(written, expected):
+    assert complete(*written) == expected
+
+
+def test_checkpoints_of_the_same_time_are_ordered_by_name():
+    assert complete("a", "c", "b", changed=dict.fromkeys("abc", 1.0)) == ["c", "b", "a"]
+
+
+def saved(name, changed=1.0):
+    return Saved(name, [name], changed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "has_new_steps", "expected"),
+    [
+        ([], [], True, False),
+        ([], [saved("step-1")], False, True),
+        ([saved("step-1")], [saved("step-2"), saved("step-1")], False, True),
+        ([saved("step-1")], [saved("step-1", 2.0)], True, False),
+        ([saved("step-2"), saved("step-1")], [saved("step-2")], True, False),
+        ([saved("last.pt")], [saved("last.pt", 2.0)], True, True),
+        ([saved("last.pt")], [saved("last.pt", 2.0)], False, False),
+        ([saved("last.pt")], [saved("last.pt")], True, False),
+    ],
+)
+def test_progress_is_a_name_that_did_not_exist_or_a_replaced_checkpoint_with_new_steps(before, after, has_new_steps, expected):
+    assert layouts.has_new(before, after, has_new_steps) is expected
+
+
+def test_pointers_are_the_files_that_name_checkpoints():
+    assert layouts.POINTERS == ("checkpoint", "latest_checkpointed_iteration.txt", "latest")
