@@ -137,6 +137,9 @@ STUCK: schema.Schema = {
     "suspended": schema.flag(),
 }
 
+#: The announcement that AWS will terminate a host.
+NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline": schema.seconds()}
+
 #: The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
@@ -162,6 +165,7 @@ RECORD: schema.Schema = {
     "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
+    "notice": optional(schema.mapping(NOTICE)),
 }
 
 #: The description of a job, `job.json`. The job's name is the name of its directory.

@@ -77,6 +77,7 @@ SPECIFICATION: dict[str, Any] = {
         "efa": {"type": "bool"},
         "health_check": {"type": "bool", "default": True},
         "instance_id": {"type": "str"},
+        "capacity_end": {"type": "float"},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

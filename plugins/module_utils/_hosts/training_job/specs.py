@@ -59,6 +59,7 @@ PARAMETERS = (
     "stop_exit_codes",
     "restart_exit_codes",
     "instance_id",
+    "capacity_end",
 )
 
 
@@ -102,7 +103,7 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         own = [process for process in (*processes, *standby) if process.host == host]
         for slot, process in enumerate(own):
             variables = environment(params, paths, process, fabric)
-            found.append(make_spec(shared, process, slot, variables, gpus[host], params["instance_id"] or ""))
+            found.append(make_spec(shared, process, slot, variables, gpus[host], params))
     return sorted(found, key=lambda spec: spec["rank"])
 
 
@@ -167,7 +168,7 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
     return {**general, **fabric, **process.environment, **own}
 
 
-def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], instance: str) -> Spec:
+def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]) -> Spec:
     """Return the spec that the supervisor of a process reads."""
     return {
         **job,
@@ -181,5 +182,6 @@ def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, 
         "argv": process.argv,
         "environment": environment,
         "gpus": gpus,
-        "instance": instance,
+        "instance": params["instance_id"] or "",
+        "capacity_end": params["capacity_end"] or 0.0,
     }
