@@ -48,8 +48,8 @@ class ActionModule(NodeAction, module="training_job"):
             return {**result, **self._print(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
-        if state in ("queued", "started") and not arguments.get("instance_id"):
-            arguments["instance_id"] = instance_id(variables)
+        if state in ("queued", "started"):
+            arguments = {**instance_arguments(variables), **arguments}
         steps = arguments.pop("setup_steps", None)
         if state == "prepared" and steps:
             arguments["setup_digests"] = self._setup_digests(steps, variables)
@@ -168,6 +168,11 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
             "deeplearning_cluster: the variable is not set for this host. Use the deeplearning.cluster.nodes inventory, or set generation."
         )
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
+
+
+def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that describe the host's EC2 instance. The task's own arguments take precedence."""
+    return {"instance_id": instance_id(variables), "capacity_end": variables.get("deeplearning_capacity_end")}
 
 
 def instance_id(variables: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,8 @@ name: nodes
 version_added: 0.1.0
 short_description: Lists the running nodes of a training cluster
 description:
-  - Lists the running nodes of one cluster with one paginated C(DescribeInstances) request.
+  - Lists the running nodes of one cluster with one paginated C(DescribeInstances) request. If nodes run in a Capacity Block, a
+    C(DescribeCapacityReservations) request reads when the block ends.
   - Nodes are the instances that the cluster's Auto Scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
     can set, identifies them. Other tags do not make an instance a node.
   - With O(node_service=emr), nodes are the instances that EMR lists as running nodes of the cluster that the module
@@ -108,7 +109,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,8 @@ class InventoryModule(AWSInventoryBase):
         cached, live = self.get_cached_result(path, cache)
         if not cached:
             try:
-                live = [asdict(node) for node in nodes(cluster, self._instances(path, cluster, region), self._service)]
+                found = nodes(cluster, self._instances(path, cluster, region), self._service)
+                live = [asdict(node) for node in self._with_capacity_ends(path, region, found)]
             except MembershipError as error:
                 raise AnsibleParserError(str(error)) from None
         self.update_cached_result(path, cache, live)
@@ -263,6 +265,19 @@ class InventoryModule(AWSInventoryBase):
             if error_code(error) in REJECTED:
                 raise AnsibleParserError(rejection(error, region)) from None
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
+
+    def _with_capacity_ends(self, path: str, region: str, live: list[Node]) -> list[Node]:
+        """Return the nodes with the times at which their Capacity Blocks end. Without Capacity Blocks, send no request."""
+        blocks = sorted({node.capacity_block for node in live if node.capacity_block})
+        if not blocks:
+            return live
+        try:
+            answer = self._client(path, region, "ec2").describe_capacity_reservations(CapacityReservationIds=blocks)
+        except (BotoCoreError, ClientError) as error:
+            Display().warning(f"Cannot read when {', '.join(blocks)} ends, so jobs cannot save a checkpoint before then: {error}")
+            return live
+        ends = {item["CapacityReservationId"]: item["EndDate"] for item in answer["CapacityReservations"] if item.get("EndDate")}
+        return [replace(node, capacity_end=ends[node.capacity_block].timestamp()) if node.capacity_block in ends else node for node in live]
 
     def _client(self, path: str, region: str, service: str) -> Any:
         key, now = (path, region, service), time.monotonic()
@@ -319,6 +334,8 @@ class InventoryModule(AWSInventoryBase):
             "ansible_ssh_retries": 5,
         }
         variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
+        if node.capacity_end:
+            variables["deeplearning_capacity_end"] = node.capacity_end
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
         if path == SESSION_MANAGER:

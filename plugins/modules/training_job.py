@@ -367,6 +367,13 @@ options:
       - ID of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this ID.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
+  capacity_end:
+    description:
+      - Time at which the Capacity Block of the host's instance ends, in seconds since 1970. EC2 begins to terminate the instances of a
+        block 30 minutes before this time. The job leaves the host 10 minutes before that.
+      - The default is the value of C(deeplearning_capacity_end) in the inventory.
+    type: float
+    version_added: 0.2.0
   dest:
     description:
       - Directory on the controller to which O(state=printed) writes a script for each host, C(<host>.sh). If omitted, no files are written.

@@ -36,6 +36,7 @@ ALLOWED = "deeplearning_allow_unknown_variables"
 
 #: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
+    "capacity_end",
     "cluster",
     "efa_devices",
     "has_efa",

@@ -300,6 +300,16 @@ JOB_FAULTS = (
         ranks=3,
         alone=True,
     ),
+    JobFault(
+        "spot_interruption",
+        "host",
+        "AWS announces that it interrupts the Spot Instance of a host in two minutes",
+        "machines.interrupt",
+        causes=(r"^rank {rank} on {host} .*spot interruption",),
+        noticed=PROCESS,
+        ranks=3,
+        alone=True,
+    ),
     with_spare(
         "host_lost_with_spare",
         "host",

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from hosts.cluster import FILE_SYSTEM, Cluster
+from hosts.spot import SpotHosts
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts
 
@@ -27,9 +28,9 @@ INJECTORS = {module.__name__.rpartition(".")[2]: module for module in (checkpoin
 class ChaosCluster(Cluster):
     """Four hosts whose shared storage is a small file system, and a second small file system for checkpoints."""
 
-    def __init__(self, folder, runtime, hosts, has_own_disks):
+    def __init__(self, folder, runtime, hosts, has_own_disks, metadata):
         super().__init__(folder, runtime, hosts)
-        self.has_own_disks = has_own_disks
+        self.has_own_disks, self.metadata = has_own_disks, metadata
         self.storage = str(folder / "file-systems" / FILE_SYSTEM)
         self.repairs = []
 
@@ -47,6 +48,7 @@ class ChaosCluster(Cluster):
 
     def prepare_host(self, number):
         self.configure_host(number)
+        self.metadata.open(self.hosts[number - 1])
         self.hosts[number - 1].ssh(
             "sudo mkdir -p /checkpoints && "
             f"sudo mount -t nfs4 -o nfsvers=4.1 {CHECKPOINT_FILE_SYSTEM}:/ /checkpoints && sudo chmod 1777 /checkpoints"
@@ -64,7 +66,7 @@ def chaos_cluster(folder):
     with contextlib.ExitStack() as stack:
         disks = [stack.enter_context(storage.small_disk(folder / "file-systems" / name, size)) for name, size in MEGABYTES.items()]
         runtime, hosts = stack.enter_context(bare_hosts(folder, count=RANKS, with_fuse=True))
-        cluster = ChaosCluster(folder, runtime, hosts, all(disks))
+        cluster = ChaosCluster(folder, runtime, hosts, all(disks), stack.enter_context(SpotHosts(runtime)))
         cluster.prepare()
         yield cluster
 

@@ -9,6 +9,7 @@ import pytest
 from local_cloud.testing import wait_until
 
 from .cluster import job_cluster
+from .spot import SpotHosts
 
 pytestmark = pytest.mark.exhaustive
 
@@ -117,3 +118,50 @@ def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
         assert started < 15 + 20, "the heartbeat timeout, and 20 s in addition"
         cluster.hosts.pop(1)
         wait_until(lambda: cluster.processes("/efs/jobs/spare/code") == [])
+
+
+# All ranks work until they get SIGTERM. Rank 0 then saves a checkpoint.
+SPOT = """
+    import os, pathlib, signal, sys, time
+    folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+    found = sorted(folder.glob("*.pt"))
+    print(f"begins with {len(found)} checkpoints", flush=True)
+
+    def save(*_signal):
+        print(f"SIGTERM at {time.time()}", flush=True)
+        time.sleep(8)
+        (folder / f"{os.environ['DEEPLEARNING_RANK']}.pt").touch()
+        print("saved", flush=True)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    time.sleep(600 if os.environ["DEEPLEARNING_ATTEMPT"] == "1" else 1)
+"""
+
+
+def test_a_spot_interruption_is_announced_to_all_ranks(cluster):
+    """The hosts read the notice from their metadata service. Each rank needs longer to save than a restart after a failure would allow."""
+    with SpotHosts(cluster.runtime) as metadata:
+        for host in cluster.hosts:
+            metadata.open(host)
+        cluster.start("spot", SPOT, launcher="command", python="/usr/bin/python3", restarts=3, min_hosts=2)
+
+        def log(rank, attempt=""):
+            return cluster.hosts[0].ssh(f"cat /efs/jobs/spot/logs/{attempt}rank{rank}.log", check=False).stdout
+
+        wait_until(lambda: all("begins" in log(rank) for rank in range(3)))
+        announced = time.time()
+        metadata[cluster.hosts[2]].announce(120)
+        wait_until(lambda: '"succeeded"' in cluster.hosts[0].ssh("cat /efs/jobs/spot/status/attempt2/over", check=False).stdout)
+    for rank in range(3):
+        signalled = float(log(rank).partition("SIGTERM at ")[2].split()[0])
+        print(f"rank {rank} got SIGTERM {signalled - announced:.1f} s after the notice")
+        assert signalled - announced < 7
+        assert log(rank).endswith("saved\n")
+    assert [log(rank, "attempt2/") for rank in range(2)] == ["begins with 3 checkpoints\n"] * 2
+    job = cluster.info("spot")
+    assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 2])
+    name = cluster.workers[2]["name"]
+    assert job["attempts"][0]["cause"].startswith(f"rank 2 on {name} was stopped because of the spot interruption of the host")
+    assert job["attempts"][0]["why"] == f"The job continues without {name}."
+    wait_until(lambda: cluster.processes("/efs/jobs/spot/code") == [])

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from .clusters import P4D, ZONES, instances, numbers, steps
+from .clusters import P4D, ZONES, instances, inventory, numbers, steps
 from .conftest import REGION, ModuleFailed
 
 PATIENCE = 120  # seconds to wait for nodes that AWS can launch
@@ -357,7 +357,7 @@ def test_a_mistake_in_what_new_nodes_need_stops_also_a_run_that_launches_none(cl
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
-def test_a_capacity_block(cloud, run, definition, types):
+def test_a_capacity_block(cloud, run, definition, types, name, tmp_path):
     definition |= {"efa": True, "market": "capacity-block"}
     definition["capacity_reservation_id"] = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 5)
     with pytest.raises(ModuleFailed, match=r"placement: cluster cannot be used in a Capacity Block"):
@@ -366,6 +366,14 @@ def test_a_capacity_block(cloud, run, definition, types):
     assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 begins to terminate its nodes at .* UTC", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
     assert "placement_group" not in result["resources"], "AWS refuses a placement group for a Capacity Block"
+    block = cloud.client("ec2").describe_capacity_reservations(CapacityReservationIds=[definition["capacity_reservation_id"]])
+    end = block["CapacityReservations"][0]["EndDate"].timestamp()
+    listed, _errors = inventory(cloud, tmp_path, name)
+    assert [host["deeplearning_capacity_end"] for host in listed["_meta"]["hostvars"].values()] == [end] * 5
+    cloud.control.set_faults([{"service": "ec2", "action": "DescribeCapacityReservations", "code": "UnauthorizedOperation", "status": 403}])
+    listed, errors = inventory(cloud, tmp_path, name)
+    assert (len(listed["_meta"]["hostvars"]), "deeplearning_capacity_end" in str(listed)) == (5, False)
+    assert "jobs cannot save a checkpoint before then" in " ".join(errors.split())
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ class HostSockets:
         for instance_id in live - self._open.keys():
             path = self._hosts.socket(instance_id)
             if path:
-                self._open[instance_id] = HostSocket(path, instance_id, self._api)
+                application = host_application(InstanceMetadata(instance_id), self._api, NodeTasks(instance_id))
+                self._open[instance_id] = HostSocket(path, instance_id, application)
 
     def _run(self) -> None:
         while not self._closing.wait(INTERVAL):
@@ -73,8 +74,7 @@ class HostSockets:
 class HostSocket:
     """A server on the socket of one host."""
 
-    def __init__(self, path: Path, instance_id: str, api: Application) -> None:
-        application: Any = host_application(InstanceMetadata(instance_id), api, NodeTasks(instance_id))
+    def __init__(self, path: Path, instance_id: str, application: Any) -> None:
         with _listen(path) as listening:
             self._server: BaseWSGIServer = make_server(
                 f"unix://{path}", 0, application, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()

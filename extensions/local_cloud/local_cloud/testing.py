@@ -167,9 +167,9 @@ class Control:
         """Terminate an instance as if its hardware had failed."""
         self._ask("POST", "kill", {"instance": instance})
 
-    def interrupt(self, instance: str) -> None:
-        """Interrupt a Spot Instance."""
-        self._ask("POST", "interrupt", {"instance": instance})
+    def interrupt(self, instance: str, notice: float = 0.0) -> None:
+        """Interrupt a Spot Instance, `notice` seconds after its metadata has announced the interruption."""
+        self._ask("POST", "interrupt", {"instance": instance, "notice": notice})
 
     def suspend(self, group: str, process: str) -> None:
         """Suspend a process of an Auto Scaling group as AWS does after a day of failed launches."""

@@ -60,6 +60,13 @@ class Stuck(_Stuck, total=False):
     silent_peers: int
 
 
+class Notice(TypedDict):
+    """What AWS has announced: that it will terminate a host at `deadline`. `kind` is one of `recovery.ANNOUNCED`."""
+
+    kind: str
+    deadline: float
+
+
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json.
 
@@ -72,6 +79,8 @@ class Record(_Record, Outcome, total=False):
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
+
+    `notice` is in the record of the process in a verdict, if the attempt ends because AWS will terminate the process's host.
     """
 
     tagged: bool
@@ -85,6 +94,7 @@ class Record(_Record, Outcome, total=False):
     suspects_hang: bool
     hang: str
     stuck: list[Stuck]
+    notice: Notice
 
 
 class _Verdict(TypedDict):
@@ -261,7 +271,7 @@ class Spec(JobSpec):
     `slot` is the index of the process among the processes on its host. In each attempt, a unit runs the process of its slot.
 
     A process without `argv` runs the commands that other hosts send. `instance` is the ID of the EC2 instance, or an empty string outside
-    AWS.
+    AWS. `capacity_end` is the time at which the Capacity Block of the instance ends, or 0.
     """
 
     slot: int
@@ -275,6 +285,7 @@ class Spec(JobSpec):
     environment: dict[str, str]
     gpus: list[int]
     instance: str
+    capacity_end: float
 
 
 class StartedProcess(TypedDict):

@@ -138,6 +138,9 @@ STUCK: schema.Schema = {
     "silent_peers": optional(schema.integer(0, 100)),
 }
 
+#: The announcement that AWS will terminate a host.
+NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline": schema.seconds()}
+
 #: The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
@@ -163,6 +166,7 @@ RECORD: schema.Schema = {
     "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
+    "notice": optional(schema.mapping(NOTICE)),
 }
 
 #: The description of a job, `job.json`. The job's name is the name of its directory.

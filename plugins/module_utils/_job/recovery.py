@@ -16,6 +16,8 @@ OPERATOR = "operator"
 TIME_LIMIT = "time_limit"
 HOST_LOST = "host_lost"
 HOST_SHUT_DOWN = "host_shut_down"
+SPOT_INTERRUPTION = "spot_interruption"
+CAPACITY_BLOCK_END = "capacity_block_end"
 NOT_STARTED = "not_started"
 OUT_OF_MEMORY = "out_of_memory"
 DISK_FULL = "disk_full"
@@ -29,6 +31,8 @@ KINDS = (
     TIME_LIMIT,
     HOST_LOST,
     HOST_SHUT_DOWN,
+    SPOT_INTERRUPTION,
+    CAPACITY_BLOCK_END,
     NOT_STARTED,
     OUT_OF_MEMORY,
     DISK_FULL,
@@ -38,6 +42,9 @@ KINDS = (
     KILLED,
     HANG,
 )
+
+# Causes that AWS announces before it terminates a host. They do not count toward the maximum number of restarts.
+ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END)
 
 # What can follow an attempt.
 STOP, RESTART = "stop", "restart"
@@ -189,14 +196,14 @@ def explain(action: str, name: str, situation: Situation) -> str:
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
     """Return the number of consecutive restarts, up to the last attempt, that have completed no checkpoint.
 
-    The first attempt does not count as a restart.
+    Neither the first attempt nor a restart after an announced termination of a host counts.
     """
-    count = 0
-    for attempt in reversed(attempts[1:]):
+    failures = 0
+    for attempt in reversed(attempts):
+        failures += attempt.cause.kind not in ANNOUNCED
         if attempt.progress:
             break
-        count += 1
-    return count
+    return max(0, failures - 1)
 
 
 def is_own_fault(cause: Cause) -> bool:

@@ -40,6 +40,16 @@ def shut_down(job):
     job.gone.add(job.host.name)
 
 
+def interrupt(job, number=None):
+    """Announce that AWS interrupts the Spot Instance of a host in two minutes."""
+    job.target = job.target if number is None else number
+    job.wait_for_step()
+    metadata = job.cluster.metadata[job.host]
+    job.cluster.repairs.append(metadata.withdraw)
+    job.injected = time.time()
+    metadata.announce(120)
+
+
 def suspend(job, number=None):
     """Suspend all processes on a host until the job continues without the host, and then resume the processes."""
     job.target = job.target if number is None else number

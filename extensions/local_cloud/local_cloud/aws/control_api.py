@@ -17,7 +17,8 @@ GET    prices    PUT prices {type: dollars per hour}       DELETE prices       p
 GET    quotas    PUT quotas {code: value}                  DELETE quotas       null restores the default, which is unlimited
 GET    failing   PUT failing {type: count}                 DELETE failing      the next `count` launches fail while pending
 POST   kill      {"instance": id}                          terminate an instance as if its hardware had failed
-POST   interrupt {"instance": id}                          interrupt a Spot Instance
+POST   interrupt {"instance": id, "notice": seconds}       interrupt a Spot Instance. With `notice`, the instance's metadata announces
+                                                           the interruption, which follows after this number of seconds
 POST   suspend   {"group": name, "process": name}          suspend a process as AWS does after a day of failed launches
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
@@ -103,7 +104,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("PUT", "failing"): lambda: _do(_set_failing, data),
         ("DELETE", "failing"): lambda: _do(CLOUD.failing_launches.clear),
         ("POST", "kill"): lambda: _do(_kill, data["instance"]),
-        ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"]),
+        ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"], data.get("notice", 0)),
         ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
         ("GET", "delays"): lambda: asdict(CLOUD.delays),
@@ -170,11 +171,13 @@ def _suspend(name: str, process: str) -> None:
     group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
 
 
-def _interrupt(identifier: str) -> None:
+def _interrupt(identifier: str, notice: float) -> None:
     instance = _instance(identifier)
     if instance.market != SPOT:
         raise ValueError(f"{identifier} is not a Spot Instance.")
-    instance.interrupt()
+    if isinstance(notice, bool) or not isinstance(notice, (int, float)) or notice < 0:
+        raise ValueError("notice: the value is not a number of seconds of at least 0.")
+    instance.announce_interruption(notice)
 
 
 def _instance(identifier: str) -> Any:

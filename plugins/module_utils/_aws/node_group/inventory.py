@@ -39,6 +39,10 @@ class Node:
     """The tags that describe the node's mounts."""
     efa: bool = False
     efa_devices: int = 0
+    capacity_block: str = ""
+    """The ID of the Capacity Block that the node runs in."""
+    capacity_end: float = 0.0
+    """The time at which this Capacity Block ends, in seconds since 1970, or 0 if it is unknown."""
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
@@ -51,8 +55,8 @@ class Node:
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the node's fields, but replace the tags with the mounts and the storage variables."""
-        own = {name: value for name, value in asdict(self).items() if name != "tags"}
+        """Return the node's fields without its Capacity Block, and replace the tags with the mounts and the storage variables."""
+        own = {name: value for name, value in asdict(self).items() if name not in ("tags", "capacity_block", "capacity_end")}
         return {**own, **self.storage, "mounts": self.mounts}
 
 
@@ -91,4 +95,5 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         tags={tag.key: tags[tag.key] for tag in TAGS if tag.key in tags},
         efa=adapters > 0,
         efa_devices=adapters,
+        capacity_block=instance.get("CapacityReservationId", "") if instance.get("InstanceLifecycle") == "capacity-block" else "",
     )

@@ -268,6 +268,17 @@ class Recovery:
             time.sleep(INTERVAL)
         return None
 
+    def _planned(self) -> int:
+        """Return the number of processes in the attempt, including standby processes."""
+        return self._spec["processes"] + self._spec["standby"]
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Write the decision to stop if no supervisor is left that could start another attempt, for example if AWS terminates all hosts."""
+        with contextlib.suppress(OSError):
+            processes = read_records(self._paths)
+            if len(processes) == self._planned() and all(process.get("available") is False for process in processes):
+                write_new_json(self._paths.following, self._decision(processes, set(), verdict))
+
     def _decide(self, verdict: Verdict) -> Following | None:
         """Write the decision about what follows, and return what the other supervisors will read.
 
@@ -275,7 +286,7 @@ class Recovery:
         leaving.
         """
         processes = read_records(self._paths)
-        if len(processes) < self._spec["processes"] + self._spec["standby"] and time.monotonic() < self._patient_until:
+        if len(processes) < self._planned() and time.monotonic() < self._patient_until:
             return None
         silent = {process["name"] for process in processes if self._silent(process)}
         answering = [process for process in processes if process.get("available") is not False and process["name"] not in silent]
@@ -418,7 +429,7 @@ def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
     planned_directory = runtime_directory(spec["job"], found["name"])
     found["argv"] = [word.replace(planned_directory, directory) for word in found["argv"]]
     found["environment"] = {name: value.replace(planned_directory, directory) for name, value in found["environment"].items()}
-    found["instance"] = spec["instance"]
+    found["instance"], found["capacity_end"] = spec["instance"], spec["capacity_end"]
     return found
 
 

@@ -80,6 +80,7 @@ SPECIFICATION: dict[str, Any] = {
         "instance_type": {"type": "str", "default": ""},
         "efa_devices": {"type": "int", "default": 0},
         "instance_id": {"type": "str"},
+        "capacity_end": {"type": "float"},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

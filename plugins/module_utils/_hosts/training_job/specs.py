@@ -63,6 +63,7 @@ PARAMETERS = (
     "stop_exit_codes",
     "restart_exit_codes",
     "instance_id",
+    "capacity_end",
 )
 
 
@@ -107,7 +108,7 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         own = [process for process in (*processes, *standby) if process.host == host]
         for slot, process in enumerate(own):
             variables = environment(params, paths, process, fabric)
-            found.append(make_spec(shared, process, slot, variables, gpus[host], params["instance_id"] or ""))
+            found.append(make_spec(shared, process, slot, variables, gpus[host], params))
     return sorted(found, key=lambda spec: spec["rank"])
 
 
@@ -192,7 +193,7 @@ def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, s
     return {name: value for names, value in settings if own.keys().isdisjoint(names) for name in names}
 
 
-def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], instance: str) -> Spec:
+def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]) -> Spec:
     """Return the spec that the supervisor of a process reads."""
     return {
         **job,
@@ -206,5 +207,6 @@ def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, 
         "argv": process.argv,
         "environment": environment,
         "gpus": gpus,
-        "instance": instance,
+        "instance": params["instance_id"] or "",
+        "capacity_end": params["capacity_end"] or 0.0,
     }

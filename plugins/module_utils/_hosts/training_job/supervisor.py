@@ -29,16 +29,18 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
     checkpoint_files,
+    notices,
     progress,
     remote,
     stacks,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Outcome, Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Notice, Outcome, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
+    MAY_BE_LOST,
     OUT_OF_MEMORY,
     STANDBY,
     Paths,
@@ -114,6 +116,7 @@ class Watch:
     def __init__(self, spec: Spec, record: Record) -> None:
         self.record = record
         self.verdict: Verdict | None = None
+        self.notice: Notice | None = None
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._lead = spec["lead"]
         self._restarts = spec["restarts"]
@@ -159,7 +162,11 @@ class Watch:
         self._note_output()
         try:
             self._refresh()
-            return self._decide() if self.record["name"] == self._lead else self._obey()
+            if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
+                return self._announce(self.notice)
+            if self.record["name"] == self._lead:
+                return read_verdict(self._paths) or self._decide()
+            return self._obey()
         except OSError as error:
             sys.stderr.write(f"cannot read the job's records: {error}\n")
             return None
@@ -188,13 +195,15 @@ class Watch:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait until the next poll, which follows soon if a hang is suspected.
+        """Wait until the next poll, which follows soon if a hang is suspected or if AWS has announced that it will terminate this host.
 
         In the meantime, the lead reads new steps. The time since a step is measured from the moment at which the lead reads the step.
         """
         end = time.monotonic() + POLL_INTERVAL
         reads_steps = self._detects_hangs and self._spec["hang_steps"] and self.record["name"] == self._lead
-        while not self._stopped.wait(min(SHORT_INTERVAL, POLL_INTERVAL)) and not self._is_hurried and time.monotonic() < end:
+        while not self._stopped.wait(min(SHORT_INTERVAL, POLL_INTERVAL)) and time.monotonic() < end:
+            if self._is_hurried or (self.notice and not self.verdict):
+                return
             if reads_steps:
                 self._tick()
                 self._note_steps()
@@ -223,6 +232,13 @@ class Watch:
         if state != SUCCEEDED and self._failures_seen < POLLS_OF_FAILURE:
             return None
         return self._judge({"state": state, "failure": first_failure(processes)}, processes)
+
+    def _announce(self, notice: Notice) -> Verdict | None:
+        """End the attempt because AWS will terminate this host, and return the verdict."""
+        now, reason = time.time(), notices.reason(notice)
+        failure: Record = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
+        failure["cause"] = {"kind": notice["kind"], "what": reason}
+        return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
 
     def _judge_missing(self, processes: list[Record]) -> Verdict | None:
         """Return a verdict if, in an attempt after the first, a process has not started in time."""
@@ -343,6 +359,7 @@ class Supervisor:
         self.directory = os.path.dirname(path)
         self.path = path
         self.leaving: End | None = None
+        self.notice: Notice | None = None
         self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
         self.before = attempts.known(spec) if spec["restarts"] else attempts.Known([], None)
         self.begin(spec)
@@ -357,6 +374,7 @@ class Supervisor:
         self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", self.path]
         self.oom_kills = attempts.count_oom_kills()
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
+        self.watch.notice = self.notice
 
     def run(self) -> int:
         """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over.
@@ -367,6 +385,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
             attempts.adopt_descendants()
+        notices.Notices(self.receive, self.spec["capacity_end"]).start()
         while True:
             status = self.run_attempt()
             following = self.recover()
@@ -405,6 +424,7 @@ class Supervisor:
 
     def is_ending(self) -> bool:
         """Return whether this process can no longer take part in a restart."""
+        self.heed_notice()
         return bool(self.leaving) or self.is_late()
 
     def recover(self) -> Spec | None:
@@ -436,6 +456,8 @@ class Supervisor:
         finally:
             if self.leaving and self.spec["restarts"]:
                 self.decline(recovery.OPERATOR if self.leaving == FROM_OUTSIDE else "")
+                if verdict and verdict.get("restartable"):
+                    attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
             self.watch.stop()
 
     def is_late(self, margin: float = 0) -> bool:
@@ -479,6 +501,15 @@ class Supervisor:
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
 
+    def receive(self, notice: Notice) -> None:
+        """Note that AWS will terminate this host. The watch's thread ends the attempt, and the main thread leaves."""
+        self.notice = self.watch.notice = notice
+
+    def heed_notice(self) -> None:
+        """Leave if AWS will terminate this host."""
+        if self.notice and not self.leaving:
+            self.leave(End(FAILED, notices.reason(self.notice), self.notice["kind"]))
+
     def leave(self, end: End) -> None:
         """Stop the process, and take no part in later attempts."""
         self.leaving = end
@@ -492,8 +523,14 @@ class Supervisor:
             self.child.terminate()
 
     def stop_timeout(self) -> float:
-        """Return the number of seconds between SIGTERM and SIGKILL. The number is smaller if another attempt follows."""
+        """Return the number of seconds between SIGTERM and SIGKILL. The number is smaller if another attempt follows.
+
+        If AWS will terminate a host of the job, all processes have the time that is left to save a checkpoint.
+        """
         verdict = self.watch.verdict
+        notice = self.notice or (verdict and verdict["failure"] and verdict["failure"].get("notice"))
+        if notice:
+            return notices.time_to_save(notice, time.time())
         timeout = self.spec["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
@@ -507,6 +544,7 @@ class Supervisor:
             now = time.monotonic()
             if now >= end:
                 self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
+            self.heed_notice()
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict, self.spec["name"]))
             if self.kill_at is not None and now >= self.kill_at:
@@ -649,8 +687,9 @@ def end_for(verdict: Verdict, process: str = "") -> End:
     failure = verdict["failure"]
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
-    if failure["name"] == process and failure.get("cause", {}).get("kind") == recovery.HANG:
-        return End(FAILED, describe_end(failure), recovery.HANG)
+    kind = failure.get("cause", {}).get("kind", "")
+    if failure["name"] == process and kind in (recovery.HANG, *recovery.ANNOUNCED):
+        return End(FAILED, describe_end(failure), kind)
     return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 

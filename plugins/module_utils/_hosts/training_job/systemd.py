@@ -29,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     connections,
     efa,
     logs,
+    notices,
     progress,
     remote,
     stacks,
@@ -79,7 +80,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *(checkpoint_layouts, documents, hangs, records, recovery, schema, states, tracebacks, _text),
-    *(attempts, checkpoint_files, connections, efa, job_specs, job_status, logs, progress, remote, stacks, supervisor),
+    *(attempts, checkpoint_files, connections, efa, job_specs, job_status, logs, notices, progress, remote, stacks, supervisor),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 

@@ -136,6 +136,17 @@ def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypa
     assert (sent["instance_type"], sent["efa_devices"]) == expected
 
 
+@pytest.mark.parametrize(("arguments", "end"), [({}, 1795601702.0), ({"capacity_end": 5.0}, 5.0)])
+def test_the_inventory_tells_when_the_capacity_block_ends(monkeypatch, arguments, end):
+    task = SimpleNamespace(args={"state": "started", "generation": "g", **arguments}, async_val=0, check_mode=False)
+    plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
+    monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
+    sent = plugin.run(
+        task_vars={**variables(), "deeplearning_capacity_end": 1795601702.0, "deeplearning_instance_id": "i-0123456789abcdef0"}
+    )
+    assert (sent["capacity_end"], sent["instance_id"]) == (end, "i-0123456789abcdef0")
+
+
 @pytest.mark.parametrize(("number", "expected"), [(1, ["step 1 (a)", "step 2 (b)"]), (2, ["step 1 (a)", "step 3 (c)"])])
 def test_a_host_is_told_which_set_up_steps_it_needs_and_not_their_content(monkeypatch, number, expected):
     steps = [

@@ -51,8 +51,7 @@ class InstanceMetadata:
         if environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") not in self._tokens:
             return HTTPStatus.UNAUTHORIZED, ""
         with self._lock, CLOUD.lock:
-            instance = next((each for each in instances() if each.id == self._instance_id), None)
-            found: Any = {"latest": self._tree(instance)} if instance else {}
+            found: Any = self._documents()
             for name in filter(None, path.split("/")):
                 found = found.get(name) if isinstance(found, dict) else None
             found = found() if callable(found) else found
@@ -67,6 +66,10 @@ class InstanceMetadata:
         self._tokens.add(token)
         return HTTPStatus.OK, token
 
+    def _documents(self) -> Tree:
+        instance = next((each for each in instances() if each.id == self._instance_id), None)
+        return {"latest": self._tree(instance)} if instance else {}
+
     def _tree(self, instance: Any) -> Tree:
         """Return the metadata as nested dictionaries. Values that are expensive to compute are functions."""
         hostname = f"ip-{instance.private_ip.replace('.', '-')}.ec2.internal"
@@ -80,6 +83,9 @@ class InstanceMetadata:
             "local-ipv4": instance.private_ip,
             "placement": {"availability-zone": instance.availability_zone, "region": instance.region_name},
         }
+        if instance.interruption_time:
+            when = iso_8601_datetime_without_milliseconds(instance.interruption_time)
+            metadata["spot"] = spot_notice(when)
         if instance.public_ip:
             metadata["public-ipv4"] = instance.public_ip
         association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
@@ -128,6 +134,11 @@ def _identity(instance: Any) -> dict[str, Any]:
         "region": instance.region_name,
         "version": "2017-09-30",
     }
+
+
+def spot_notice(when: str) -> Tree:
+    """Return the metadata that announces the interruption of a Spot Instance. `when` is the time of the interruption in UTC."""
+    return {"instance-action": json.dumps({"action": "terminate", "time": when}), "termination-time": when}
 
 
 def _listing(folder: Tree) -> str:

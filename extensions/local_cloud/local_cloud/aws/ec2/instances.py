@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import datetime, timedelta
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -32,6 +33,8 @@ class HostedInstance(Instance):
         self.capacity_reservation_id: str | None = None
         self.capacity_reservation_specification: dict[str, Any] = {"CapacityReservationPreference": "open"}
         self.spot_instance_request_id: str | None = None
+        self.interruption_time: datetime | None = None
+        """The time at which AWS interrupts this Spot Instance, according to its interruption notice."""
         super().__init__(ec2_backend, image_id, *args, **kwargs)
         self._become("pending")
 
@@ -83,6 +86,11 @@ class HostedInstance(Instance):
     def lose(self, reason: str) -> None:
         """Terminate the instance because its host did not start or is lost."""
         self._end("Server.InternalError", StateReason(f"Server.InternalError: {reason}", "Server.InternalError"))
+
+    def announce_interruption(self, seconds: float) -> None:
+        """Give the Spot Instance an interruption notice, and interrupt the instance after `seconds`."""
+        self.interruption_time = utcnow() + timedelta(seconds=seconds)
+        CLOUD.clock.after(seconds, self.interrupt)
 
     def interrupt(self) -> None:
         """Terminate a Spot Instance because AWS reclaims the capacity."""

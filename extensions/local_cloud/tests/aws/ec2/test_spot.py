@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.aws.ec2.instance_metadata import InstanceMetadata
 from local_cloud.testing import Control, wait_until
+from werkzeug.test import Client
 
 from ..conftest import Account
 
@@ -112,3 +115,23 @@ def test_an_interrupted_instance_is_replaced(account: Account, control: Control)
     ordinary = account.run(account.subnets("a")[0])[0]["InstanceId"]
     with pytest.raises(ValueError, match="is not a Spot Instance"):
         control.interrupt(ordinary)
+
+
+def test_the_metadata_announces_an_interruption(account: Account, control: Control) -> None:
+    victim, other = (account.run(account.subnets("a")[0], **options())[0]["InstanceId"] for _instance in range(2))
+
+    def metadata(instance: str, item: str) -> Any:
+        client = Client(InstanceMetadata(instance))
+        token = client.put("/latest/api/token", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"}).text
+        return client.get(f"/latest/meta-data/{item}", headers={"X-aws-ec2-metadata-token": token})
+
+    assert metadata(victim, "instance-life-cycle").text == "spot"
+    assert metadata(victim, "spot/instance-action").status_code == 404
+    control.interrupt(victim, notice=3)
+    notice = json.loads(metadata(victim, "spot/instance-action").text)
+    assert notice == {"action": "terminate", "time": metadata(victim, "spot/termination-time").text}
+    assert metadata(other, "spot/instance-action").status_code == 404
+    assert account.state(victim) != "terminated"
+    wait_until(lambda: account.state(victim) == "terminated")
+    with pytest.raises(ValueError, match="notice: the value is not a number of seconds"):
+        control.interrupt(other, notice=-1)

@@ -319,3 +319,35 @@ def test_host_and_checkpoint_are_suspect_only_together(last, changes, rule):
 def test_a_sentence_names_a_few_of_many_hosts():
     assert recovery._named([f"worker{number}" for number in range(300)]) == "worker0, worker1, worker2, worker3, worker4 and 295 others"
     assert recovery._named(["worker1", "worker2"]) == "worker1, worker2"
+
+
+SPOT = Cause(recovery.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
+BLOCK = Cause(recovery.CAPACITY_BLOCK_END, "was stopped because of the end of the host's Capacity Block", "w2")
+
+
+@pytest.mark.parametrize("notice", [SPOT, BLOCK])
+@pytest.mark.parametrize(
+    ("before", "after", "restarts"),
+    [
+        ("nnnnnnnn", "", 0),
+        ("", "f", 0),
+        ("n", "fff", 2),
+        ("n", "ffff", 3),
+        ("ff", "n", 1),
+        ("ffff", "nn", 3),
+        ("fPn", "ff", 2),
+        ("ffN", "ff", 1),
+    ],
+)
+def test_announced_terminations_do_not_use_up_the_restarts(notice, before, after, restarts):
+    """`f` is a failure, `n` is a notice, and an uppercase letter is an attempt that has completed a checkpoint."""
+    made = [Attempt(notice if each in "nN" else KILL, each in "PN") for each in before + after]
+    assert recovery.idle_restarts(made) == restarts
+
+
+@pytest.mark.parametrize("notice", [SPOT, BLOCK])
+def test_the_host_that_aws_terminates_is_left_out(notice):
+    left = ["w1", "w3"]
+    assert decide(*[notice] * 9, available=left, policy=Policy(3, 2))[:2] == ("restart", "fewer_hosts")
+    assert decide(*[notice] * 9, available=[*left, "w4"], hosts=[*HOSTS, "w4"], spares=1)[:2] == ("restart", "spare_host")
+    assert decide(notice, available=left)[:2] == ("stop", "too_few_hosts")

@@ -26,6 +26,7 @@ def parameters(**changes):
     defaults.update(
         resume=None,
         instance_id="i-0123456789abcdef0",
+        capacity_end=None,
         launcher="torchrun",
         launcher_options={},
         command=[],

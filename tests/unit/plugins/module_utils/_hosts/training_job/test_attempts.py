@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     attempts,
     formatting,
     goodput,
+    notices,
     specs,
     status,
     supervisor,
@@ -27,6 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoi
 from local_cloud.testing import wait_until
 
 from .conftest import parameters
+from .metadata_service import MetadataService
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def program(tmp_path_factory):
 class Job:
     """A job whose supervisors run on this machine, each in its own directory instead of a systemd unit's directory."""
 
-    def __init__(self, folder, program, script, hosts=2, attempt=1, without="", **changes):
+    def __init__(self, folder, program, script, hosts=2, attempt=1, without="", metadata=None, **changes):
         self.paths = records.Paths(str(folder / "jobs/digits"))
         os.makedirs(self.paths.code)
         os.makedirs(self.paths.checkpoints)
@@ -64,10 +66,13 @@ class Job:
             module = sys.modules[main.__module__]
             module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{attempts.__name__}"].INTERVAL = 0.2
             sys.modules["{hangs.__name__}"].MARGIN = 1
+            notices = sys.modules["{notices.__name__}"]
+            notices.ADDRESS, notices.PORT, notices.INTERVAL = "127.0.0.1", int(sys.argv.pop()), 0.2
             sys.argv[0] = sys.path[0]
             sys.exit(main(sys.argv[1:]))
         """
         self.hurry = textwrap.dedent(hurry)
+        self.metadata = metadata or {}
         for spec in specs.plan_specs(given, self.paths.of_attempt(attempt)):
             unit = folder / "units" / spec["name"]
             unit.mkdir(parents=True)
@@ -78,7 +83,7 @@ class Job:
                 self.start(name)
 
     def start(self, name):
-        command = [sys.executable, "-c", self.hurry, "run", str(self.units[name] / "spec.json")]
+        command = [sys.executable, "-c", self.hurry, "run", str(self.units[name] / "spec.json"), str(self.metadata.get(name, 1))]
         with open(self.units[name] / "journal", "w", encoding="utf-8") as journal:
             process = subprocess.Popen(command, start_new_session=True, stderr=journal)
         self.started.append(process)
@@ -783,3 +788,87 @@ def test_a_log_with_an_impossible_exit_status_makes_no_invalid_record(tmp_path):
     cause = attempts.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1}, "", 0)
     assert cause["kind"] == "exit_status"
     assert "exit_code" not in cause
+
+
+# Each rank works until it gets SIGTERM, needs 1 s to save a checkpoint, and ends. Attempt 2 succeeds.
+SAVES = """
+    def end(*_signal):
+        print("saves", flush=True)
+        time.sleep(1)
+        save(first)
+        print("has saved", flush=True)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    time.sleep(600 if attempt == 1 else 0)
+"""
+
+
+@pytest.fixture
+def metadata_service():
+    with MetadataService() as service:
+        yield service
+
+
+@pytest.mark.parametrize(("noticed", "lead"), [("rank1", "rank0"), ("rank0", "rank1")])
+def test_a_spot_interruption_lets_all_ranks_save_and_the_job_continues_without_the_host(job, metadata_service, noticed, lead):
+    running = job(trains(SAVES), hosts=3, min_hosts=2, metadata={noticed: metadata_service.port})
+    wait_until(lambda: all("begins" in running.log(f"rank{rank}") for rank in range(3)))
+    metadata_service.interrupt(120)
+    began = time.time()
+    wait_until(lambda: all("saves" in running.log(f"rank{rank}") for rank in range(3)), 7)
+    assert time.time() - began < 7
+    assert sorted(running.wait())[:2] == [0, 0]
+    assert all("has saved" in running.log(f"rank{rank}") for rank in range(3)), "all ranks have the time to save"
+    found = running.status()
+    assert (found["state"], found["attempt"], [each["hosts"] for each in found["attempts"]]) == ("succeeded", 2, [3, 2])
+    host = f"worker{1 + int(noticed[-1])}"
+    assert found["attempts"][0]["cause"].startswith(
+        f"rank {noticed[-1]} on {host} was stopped because of the spot interruption of the host"
+    )
+    assert found["attempts"][0]["why"] == f"The job continues without {host}."
+    following = records.read_following(running.paths)
+    assert (following["cause"]["kind"], following["missing"], following["progress"]) == ("spot_interruption", [host], True)
+    assert "begins with epoch 2" in running.log("rank0", attempt=2)
+    first = running.records(1)
+    assert (first[noticed]["state"], first[noticed]["available"]) == ("failed", False)
+    assert first[lead]["state"] == "stopped"
+
+
+def test_a_spot_interruption_without_enough_hosts_ends_the_job(job, metadata_service):
+    metadata_service.interrupt(120)
+    running = job(trains(SAVES), metadata={"rank1": metadata_service.port})
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    assert found["attempts"][0]["why"] == "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+
+
+def test_a_spot_interruption_ends_a_job_without_restarts(job, metadata_service):
+    running = job(trains(SAVES), restarts=0, metadata={"rank1": metadata_service.port})
+    wait_until(lambda: all("begins" in running.log(f"rank{rank}") for rank in range(2)))
+    metadata_service.interrupt(120)
+    running.wait()
+    assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
+    found = running.status()
+    assert (found["state"], found["failure"]["name"]) == ("failed", "rank1")
+    assert found["failure"]["cause"]["kind"] == "spot_interruption"
+
+
+def test_the_interruption_of_a_spare_does_not_affect_the_job(job, metadata_service):
+    running = job(trains("time.sleep(6)"), hosts=3, min_hosts=2, spares=1, metadata={"standby0": metadata_service.port})
+    wait_until(lambda: "begins" in running.log("rank0"))
+    metadata_service.interrupt(120)
+    wait_until(lambda: running.records(1).get("standby0", {}).get("available") is False)
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
+
+
+def test_the_end_of_a_capacity_block_ends_the_attempt(job):
+    running = job(trains(SAVES), capacity_end=time.time() + 30 * 60 + 10 * 60 + 3)
+    wait_until(lambda: all("begins" in running.log(f"rank{rank}") for rank in range(2)))
+    running.wait()
+    found = running.status()
+    assert found["state"] == "failed"
+    assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
+    assert "because of the end of the host's Capacity Block" in found["attempts"][0]["cause"]

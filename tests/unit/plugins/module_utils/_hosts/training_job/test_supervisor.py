@@ -53,6 +53,7 @@ def make_spec(tmp_path):
             "hang_minimum": 0,
             "host": "deeplearning-worker2",
             "instance": "i-0123456789abcdef0",
+            "capacity_end": 0.0,
             "argv": [sys.executable, "-u", "-c", code, *arguments],
             "environment": {},
             "cwd": str(tmp_path),
