@@ -46,7 +46,7 @@ def interrupt(job, number=None):
     job.wait_for_step()
     metadata = job.cluster.metadata[job.host]
     job.cluster.repairs.append(metadata.withdraw)
-    job.injected = time.time()
+    job.struck()
     metadata.announce(120)
 
 
