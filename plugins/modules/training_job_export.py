@@ -18,7 +18,7 @@ description:
     includes only regular files, and does not follow symbolic links.
   - A systemd unit on the host uploads the files. The unit continues even if Ansible is interrupted. If the unit itself is interrupted, the
     next run of the module uploads the remaining files.
-  - Run the task on a single host.
+  - Run the task on a single host. Only a task with O(state=standby) may run on several hosts.
 options:
   name:
     description:
@@ -62,10 +62,18 @@ options:
   state:
     description:
       - V(started) uploads the files that exist, and then, in the background, the files that the job writes, until the job is over.
+      - V(standby) waits in the background while another host uploads the files of the job with O(state=started). If that host is lost,
+        this host continues the upload.
       - V(present) uploads the files that exist now.
     type: str
-    choices: [started, present]
+    choices: [started, standby, present]
     default: present
+  standby:
+    description:
+      - Number of the host among the hosts on standby, beginning with 1. The host with the lowest number takes over first. Used only with
+        O(state=standby).
+    type: int
+    default: 1
   user:
     description:
       - The user who ran the job. The files are uploaded as this user, who must own the job's logs.

@@ -28,7 +28,8 @@ ARGUMENTS: dict[str, Any] = {
     "exclude": {"type": "list", "elements": "str", "default": ["*.tmp", ".*"]},
     "interval": {"type": "int", "default": 0},
     "region": {"type": "str"},
-    "state": {"type": "str", "choices": ["started", "present"], "default": "present"},
+    "state": {"type": "str", "choices": ["started", "standby", "present"], "default": "present"},
+    "standby": {"type": "int", "default": 1},
     "user": {"type": "str", "default": users.NAME},
     "heartbeat_timeout": {"type": "int", "default": 60},
     "since": {"type": "float", "default": 0.0},
@@ -57,6 +58,12 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode:
         return {"finished": True, "destination": destination, **plan(module, spec, user)}
     since = params["since"]
+    if params["state"] == "standby":
+        with systemd.exclusive():
+            is_new = unit.state(run, params["name"]) != "active"
+            if is_new:
+                unit.start(run, params["name"], spec, user)
+        return {"finished": True, "changed": is_new, "destination": destination}
     if not since:
         since = time.time()
         with systemd.exclusive():
@@ -121,7 +128,8 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         "region": params["region"] or "",
         "include": params["include"],
         "exclude": params["exclude"],
-        "follow": params["state"] == "started",
+        "follow": params["state"] != "present",
+        "standby": params["standby"] if params["state"] == "standby" else 0,
         "interval": params["interval"],
         "heartbeat_timeout": params["heartbeat_timeout"],
     }

@@ -40,13 +40,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     attempt_state,
     delete,
     newest_attempt,
+    read_export,
     read_queued,
     read_records,
     read_verdict,
     with_state,
     write_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, RUNNING, SUCCEEDED, WAITING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
 
 GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.
@@ -54,6 +55,8 @@ HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 # In seconds. A job whose processes have not started after this time will not start.
 START_TIMEOUT = 600.0
+# Seconds between the times at which two hosts on standby take over an export.
+STANDBY_SECONDS = 10.0
 # In seconds. After a change to the role's policy, S3 may still deny access for a few seconds.
 GRANT_TIMEOUT = 30.0
 # Maximum number of times that the last pass uploads a file that changes during the upload.
@@ -75,6 +78,8 @@ class Spec(TypedDict):
 
     If `follow` is true, the job has just started: the export ends when the job is over. Until then, the export uploads files every
     `interval` seconds, or only at the start and at the end if `interval` is 0. `checkpoints` is the directory of the job's checkpoints.
+
+    If `standby` is not 0, another host follows the job. The host on standby with the lowest number takes over if that host is lost.
     """
 
     directory: str
@@ -84,6 +89,7 @@ class Spec(TypedDict):
     include: list[str]
     exclude: list[str]
     follow: bool
+    standby: int
     interval: int
     heartbeat_timeout: int
 
@@ -151,6 +157,8 @@ class Exporter:
 
         Return the exit status, which is 0 even if a pass failed, because the state contains the error.
         """
+        if self.spec["standby"] and not self._wait_for_loss():
+            return 0
         state = State(self.paths, self.spec["destination"])
         self.attempt(state, last=not self.spec["follow"], patience=GRANT_TIMEOUT)
         if self.spec["follow"]:
@@ -163,6 +171,20 @@ class Exporter:
         while os.path.lexists(self._request):
             self.attempt(state, last=True)
         return 0
+
+    def _wait_for_loss(self) -> bool:
+        """Wait while another host exports the job. Return whether that host is lost, or return False if the export is complete."""
+        begun = time.monotonic()
+        patience = self.spec["heartbeat_timeout"] + self.spec["standby"] * STANDBY_SECONDS
+        while True:
+            with contextlib.suppress(OSError):
+                os.utime(self.paths.status)  # makes an NFS client fetch the directory again
+            export = read_export(self.paths, patience)
+            if export and export["state"] == LOST:
+                return True
+            if self._is_over(begun) and (export is None or export["state"] in (SUCCEEDED, FAILED)):
+                return False
+            time.sleep(HEARTBEAT_INTERVAL)
 
     def attempt(self, state: State, *, last: bool, patience: float = 0.0) -> None:
         """Upload new and changed files, and record the result in the export's state. If S3 denies access, retry for `patience` seconds."""

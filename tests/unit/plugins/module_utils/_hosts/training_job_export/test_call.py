@@ -121,6 +121,16 @@ def test_a_job_that_is_followed_is_not_followed_twice(unit, paths):
     assert not os.path.exists(paths.export + ".request")
 
 
+def test_a_host_on_standby_waits_in_the_background(unit, paths):
+    expected = {"finished": True, "changed": True, "destination": DESTINATION}
+    assert run(paths, state="standby", standby=3) == expected
+    (spec,) = unit.specs
+    assert (spec["follow"], spec["standby"]) == (True, 3)
+    unit.is_in = "active"
+    assert run(paths, state="standby", standby=3) == {**expected, "changed": False}
+    assert len(unit.specs) == 1
+
+
 def test_an_export_that_ended_before_it_saw_the_request_is_started_again(unit, paths):
     write(paths, "succeeded", finished=1.0, began=1.0)
     unit.run = lambda: write(paths, "succeeded", finished=2.0)

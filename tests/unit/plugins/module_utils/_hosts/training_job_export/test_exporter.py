@@ -54,7 +54,7 @@ class Job:
         self.paths = Paths(str(folder / "digits"))
         os.makedirs(self.paths.status)
         self.spec = {"directory": self.paths.directory, "checkpoints": self.paths.checkpoints, "destination": DESTINATION, "region": ""}
-        self.spec |= {"include": [], "exclude": ["*.tmp"], "follow": False, "interval": 0, "heartbeat_timeout": 60}
+        self.spec |= {"include": [], "exclude": ["*.tmp"], "follow": False, "standby": 0, "interval": 0, "heartbeat_timeout": 60}
 
     def write(self, path, content="", age=100):
         place = Path(self.paths.directory, path)
@@ -276,6 +276,59 @@ def test_a_job_is_followed_until_it_is_over(job, bucket):
     assert bucket.objects["logs/rank0.log"] == b"the end"
     assert bucket.objects["status/over"] == b'{"state": "succeeded"}'
     assert job.state()["state"] == "succeeded"
+
+
+def on_standby(job, number):
+    """Start an export on standby, and return its thread."""
+    waiting = threading.Thread(target=job.run, kwargs={"follow": True, "standby": number}, daemon=True)
+    waiting.start()
+    return waiting
+
+
+def write_export(job, state, age=0.0):
+    now = time.time() - age
+    export = {"destination": DESTINATION, "state": state, "began": now, "heartbeat": now}
+    job.write("status/export", json.dumps(export))
+
+
+@pytest.fixture
+def standby(monkeypatch, quick):
+    monkeypatch.setattr(exporter, "HEARTBEAT_INTERVAL", 0.01)
+    monkeypatch.setattr(exporter, "STANDBY_SECONDS", 20)
+
+
+@pytest.mark.usefixtures("standby")
+def test_another_host_continues_the_export_of_a_lost_host(job, bucket):
+    job.write("logs/rank0.log", "step 1")
+    job.record("running")
+    write_export(job, "waiting", age=90)
+    first, second = on_standby(job, 1), on_standby(job, 2)
+    wait_until(lambda: "logs/rank0.log" in bucket.objects)
+    job.write("logs/rank0.log", "step 2")
+    Path(job.paths.verdict).write_text('{"state": "succeeded"}')
+    job.record("succeeded")
+    for thread in (first, second):
+        thread.join(60)
+        assert not thread.is_alive()
+    assert bucket.objects["logs/rank0.log"] == b"step 2"
+    assert job.state()["state"] == "succeeded"
+    assert len([names for names in bucket.uploads if "logs/rank0.log" in names]) == 2, "only one of the hosts has continued"
+
+
+@pytest.mark.usefixtures("standby")
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_a_host_on_standby_ends_with_the_export(job, bucket, state):
+    job.record("running")
+    write_export(job, "waiting")
+    waiting = on_standby(job, 1)
+    Path(job.paths.verdict).write_text('{"state": "succeeded"}')
+    job.record("succeeded")
+    time.sleep(0.1)
+    assert waiting.is_alive(), "the last pass is missing"
+    write_export(job, state)
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert bucket.uploads == []
 
 
 @pytest.mark.usefixtures("quick")
