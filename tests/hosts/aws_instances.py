@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
+from local_cloud.testing import wait_until
 
 REGION = "us-east-1"
 
@@ -32,3 +33,18 @@ def launch(cloud, key, network, policy, count=1, **options):
     identifiers = [each["InstanceId"] for each in launched]
     ec2.get_waiter("instance_running").wait(InstanceIds=identifiers, WaiterConfig={"Delay": 1, "MaxAttempts": 300})
     return launched
+
+
+def mount_file_system(cloud, hosts, subnet):
+    """Create an EFS file system, and mount it at /efs on the hosts."""
+    efs = cloud.client("efs")
+    file_system = efs.create_file_system(CreationToken="shared")["FileSystemId"]
+    wait_until(lambda: efs.describe_file_systems()["FileSystems"][0]["LifeCycleState"] == "available")
+    efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
+    wait_until(lambda: efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"][0]["LifeCycleState"] == "available")
+    command = (
+        f"sudo mkdir -p /efs && sudo mount -t nfs4 -o nfsvers=4.1 {file_system}.efs.{REGION}.amazonaws.com:/ /efs && sudo chown ubuntu /efs"
+    )
+    for host in hosts:
+        host.ssh("cloud-init status --wait")
+        wait_until(lambda host=host: host.ssh(command, check=False).returncode == 0)

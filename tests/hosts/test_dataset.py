@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
-from .aws_instances import REGION, launch
+from .aws_instances import REGION, launch, mount_file_system
 
 pytestmark = pytest.mark.exhaustive
 
@@ -97,22 +97,8 @@ def cluster(tmp_path_factory):
     with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
         instances = launch(cloud, key, network, definition.policy(REGION, [], [BUCKET]), count=2)
         hosts = [BareHost(each["InstanceId"], each["PrivateIpAddress"], "", key) for each in instances]
-        mount(cloud, hosts, instances[0]["SubnetId"])
+        mount_file_system(cloud, hosts, instances[0]["SubnetId"])
         yield Cluster(cloud, folder, hosts)
-
-
-def mount(cloud, hosts, subnet):
-    efs = cloud.client("efs")
-    file_system = efs.create_file_system(CreationToken="sets")["FileSystemId"]
-    wait_until(lambda: efs.describe_file_systems()["FileSystems"][0]["LifeCycleState"] == "available")
-    efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
-    wait_until(lambda: efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"][0]["LifeCycleState"] == "available")
-    command = (
-        f"sudo mkdir -p /efs && sudo mount -t nfs4 -o nfsvers=4.1 {file_system}.efs.{REGION}.amazonaws.com:/ /efs && sudo chown ubuntu /efs"
-    )
-    for host in hosts:
-        host.ssh("cloud-init status --wait")
-        wait_until(lambda host=host: host.ssh(command, check=False).returncode == 0)
 
 
 @pytest.fixture(scope="module")

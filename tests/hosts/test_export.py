@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -14,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
-from .aws_instances import REGION, launch
+from .aws_instances import REGION, launch, mount_file_system
 from .cluster import CLUSTER, Cluster
 
 BUCKET = "results-of-jobs"
@@ -33,6 +34,14 @@ HOSTILE = """
     print("the end")
     sys.exit(3)
 """
+SURVIVES = """
+    import os, pathlib, time
+    attempt, folder = os.environ["DEEPLEARNING_ATTEMPT"], pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+    if os.environ["DEEPLEARNING_RANK"] == "0":
+        (folder / f"step-{attempt}.pt").write_text(attempt)
+    time.sleep(600 if attempt == "1" else 30)
+    (folder / "step-3.pt").write_text("3")
+"""
 PATIENT = """
     import os, pathlib, time
     directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
@@ -45,11 +54,11 @@ PATIENT = """
 
 
 class ExportCluster(Cluster):
-    """One instance that runs jobs, with a role that may write exports."""
+    """Instances that run jobs, with a role that may write exports. A single instance has /efs on its own disk."""
 
-    def __init__(self, folder, cloud, host):
+    def __init__(self, folder, cloud, hosts):
         self.cloud = cloud
-        super().__init__(folder, None, [host])
+        super().__init__(folder, None, hosts)
 
     def describe(self):
         described = super().describe()
@@ -57,12 +66,14 @@ class ExportCluster(Cluster):
         return described
 
     def configure(self):
-        document, block = metadata.metadata_file(CLUSTER, 1, self.workers, 0), metadata.hosts_block(self.workers)
-        self.hosts[0].ssh(
-            "cloud-init status --wait && sudo install -d -o ubuntu /efs && sudo mkdir -p /opt/deeplearning"
-            f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
-            f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
-        )
+        block = metadata.hosts_block(self.workers)
+        for number, host in enumerate(self.hosts, 1):
+            document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
+            host.ssh(
+                "cloud-init status --wait && sudo install -d -o ubuntu /efs && sudo mkdir -p /opt/deeplearning"
+                f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
+                f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
+            )
 
     def train(self, name, script, **variables):
         options = {"launcher": "command", "command": ["python3", f"{name}.py"], "report": False, "export": DESTINATION}
@@ -81,16 +92,26 @@ class ExportCluster(Cluster):
         return self.cloud.client("s3").get_object(Bucket=BUCKET, Key=f"team/{job}/{path}")["Body"].read()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("export")
+@contextlib.contextmanager
+def export_cluster(folder, count):
+    """Launch and configure instances. Two or more instances share a file system."""
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
         cloud.client("s3").create_bucket(Bucket=BUCKET)
-        (instance,) = launch(cloud, key, network, definition.policy(REGION, [], [], export_destinations=[DESTINATION]))
-        result = ExportCluster(folder, cloud, BareHost(instance["InstanceId"], instance["PrivateIpAddress"], "", key))
+        policy = definition.policy(REGION, [], [], export_destinations=[DESTINATION])
+        instances = launch(cloud, key, network, policy, count=count)
+        hosts = [BareHost(each["InstanceId"], each["PrivateIpAddress"], "", key) for each in instances]
+        if count > 1:
+            mount_file_system(cloud, hosts, instances[0]["SubnetId"])
+        result = ExportCluster(folder, cloud, hosts)
         result.configure()
+        yield result
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with export_cluster(tmp_path_factory.mktemp("export"), 1) as result:
         yield result
 
 
@@ -175,3 +196,22 @@ def test_the_logs_of_nodes_are_uploaded(cluster):
     host.ssh("sudo ln -sfn /etc/shadow /var/log/deeplearning-node-setup/a.log")
     assert "/var/log/deeplearning-node-setup/a.log" in upload(status=2)
     host.ssh("sudo rm /var/log/deeplearning-node-setup/a.log")
+
+
+@pytest.mark.exhaustive
+def test_another_host_continues_the_export_when_the_first_host_is_lost(tmp_path):
+    """The controller takes no part: nothing runs on it after the start of the job."""
+    with export_cluster(tmp_path, 2) as cluster:
+        options = {"export_interval": 60, "restarts": 3, "min_hosts": 1, "heartbeat_timeout": 15}
+        started = cluster.train("survives", SURVIVES, wait=False, **options)
+        assert started.returncode == 0, started.stdout + started.stderr
+        unit = "systemctl is-active deeplearning_export-survives.service"
+        assert [host.ssh(unit).stdout.strip() for host in cluster.hosts] == ["active", "active"]
+        first, second = cluster.hosts
+        wait_until(lambda: second.ssh("ls /efs/jobs/survives/checkpoints/step-1.pt", check=False).returncode == 0)
+        cluster.cloud.client("ec2").terminate_instances(InstanceIds=[first.name])
+        wait_until(lambda: "checkpoints/step-2.pt" in cluster.objects("survives"))
+        assert cluster.info("survives", worker=2)["state"] == "running"
+        wait_until(lambda: cluster.info("survives", worker=2)["export"]["state"] == "succeeded")
+        assert "checkpoints/step-3.pt" in cluster.objects("survives")
+        assert second.ssh(unit, check=False).stdout.strip() == "inactive"
