@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FINAL
 from local_cloud.testing import wait_until
 
 from ..cluster import Cluster
@@ -76,6 +77,23 @@ def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
         wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"))
     finally:
         victim.ssh("sudo nft delete table ip cut")
+
+
+def kill_rank_and_resume(cluster: Cluster, name: str, script: str, rank: str, victim: int = 1, **variables: Any) -> str:
+    """Kill a rank when the job has completed a checkpoint. Return the logs of the second attempt, in which the job must finish.
+
+    `rank` is a pattern for `pkill -f` on the host with the index `victim`.
+    """
+    cluster.start(name, script, restarts=3, heartbeat_timeout=HEARTBEAT_TIMEOUT, **variables)
+
+    progress = f"cat /efs/jobs/{name}/progress.jsonl"
+    # The examples save a checkpoint after each entry.
+    wait_until(lambda: len(cluster.hosts[0].ssh(progress, check=False).stdout.splitlines()) >= 3)
+    cluster.hosts[victim].ssh(f"sudo pkill -KILL -f '{_pattern(rank)}'")
+    wait_until(lambda: cluster.info(name)["state"] in FINAL)
+    found = cluster.info(name)
+    assert (found["state"], found["attempt"]) == ("succeeded", 2), found["attempts"]
+    return str(cluster.hosts[0].ssh(f"cat /efs/jobs/{name}/logs/attempt2/*.log").stdout)
 
 
 def _begin(cluster: Cluster, name: str, job: Endless) -> None:

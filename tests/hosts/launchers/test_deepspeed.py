@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FINAL
+from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
-from .conftest import Endless
+from .conftest import Endless, kill_rank_and_resume
 
 pytestmark = pytest.mark.frameworks
 
 VARIABLES = {"launcher": "deepspeed", "python": "/opt/deepspeed/bin/python"}
+EXAMPLE = {
+    **VARIABLES,
+    "source": str(Path(__file__).resolve().parents[3] / "examples/regression"),
+    "arguments": ["--epochs", "60"],
+    "environment": {"OMP_NUM_THREADS": "1"},
+}
 
 # Linear regression; the optimizer's state is divided among the processes.
 REGRESSION = """
@@ -63,6 +73,30 @@ def test_the_optimizer_is_divided_among_all_processes(cluster):
         log = cluster.read(f"/efs/jobs/regression/logs/rank{rank}.log")
         assert f"rank {rank} of 4 on ip-{cluster.workers[index]['address'].replace('.', '-')} ({local_rank}): stage 1" in log
         assert log.count("weights 1.0 -2.0 3.0") == 1
+
+
+def test_the_example_continues_from_its_checkpoint_when_a_rank_was_killed(cluster):
+    log = kill_rank_and_resume(cluster, "resumes", "deepspeed_train.py", "python /efs/jobs/resumes/code/", **EXAMPLE)
+    assert log.count(": continues after epoch ") == 2, log
+    assert log.count("weights 1.0 -2.0 3.0\n") == 2
+    assert cluster.read("/efs/jobs/resumes/checkpoints/latest") == "epoch-0060"
+
+
+def test_the_tag_of_a_damaged_checkpoint_is_set_aside(cluster):
+    """The file `latest` then names the checkpoint before it."""
+    cluster.start("damaged", "deepspeed_train.py", restarts=3, **EXAMPLE)
+    master, folder = cluster.hosts[0], "/efs/jobs/damaged/checkpoints"
+    wait_until(lambda: master.ssh(f"ls -d {folder}/epoch-0003", check=False).returncode == 0)
+    rank = "[p]ython /efs/jobs/damaged/code/"
+    master.ssh(f"sudo pkill -STOP -f '{rank}'")
+    newest = cluster.read(f"{folder}/latest")
+    master.ssh(f"sudo sh -c 'printf garbage >{folder}/{newest}/mp_rank_00_model_states.pt' && sudo pkill -KILL -f '{rank}'")
+    wait_until(lambda: cluster.info("damaged")["state"] in FINAL)
+    found = cluster.info("damaged")
+    assert (found["state"], found["attempt"]) == ("succeeded", 3), found["attempts"]
+    log = cluster.read("/efs/jobs/damaged/logs/attempt3/rank0.log")
+    assert f"continues after epoch {int(newest.split('-')[1]) - 1}, " in log
+    assert f"-{newest}\n" in master.ssh(f"ls -A {folder}").stdout.partition(".suspect-")[2]
 
 
 def is_training(cluster, name):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
-from .conftest import Endless
+from .conftest import Endless, kill_rank_and_resume
 from .ranks import CONSIDERATE, is_training
 
 pytestmark = pytest.mark.frameworks
@@ -100,6 +101,14 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     assert f"continues after epoch 4, from {directory}/checkpoints/epoch-0004.pt" in cluster.read("/efs/jobs/mask-rcnn-2/logs/mpirun.log")
     (last,) = [json.loads(line) for line in cluster.read("/efs/jobs/mask-rcnn-2/progress.jsonl").splitlines()]
     assert last["loss"] < losses[1]
+
+
+def test_mask_rcnn_continues_from_its_checkpoint_when_a_rank_was_killed(cluster):
+    example = {"source": str(EXAMPLE), "processes_per_host": 1, "arguments": ["--images", "64", "--epochs", "8"], **HOROVOD}
+    log = kill_rank_and_resume(cluster, "resumes", "train.py", "/opt/horovod/bin/python /efs/jobs/resumes", **example)
+    assert re.search(r"continues after epoch [2-7], from ", log), log
+    entries = [json.loads(line) for line in cluster.read("/efs/jobs/resumes/progress.jsonl").splitlines()]
+    assert entries[-1]["step"] == entries[-1]["steps"]
 
 
 def test_mask_rcnn_is_trained_on_staged_files_of_coco(cluster):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ..cluster import job_cluster
-from .conftest import Endless
+from .conftest import Endless, kill_rank_and_resume
 
 pytestmark = pytest.mark.frameworks
 
+EXAMPLE = str(Path(__file__).resolve().parents[3] / "examples/regression")
 VARIABLES = {"launcher": "jax", "python": "/opt/jax/bin/python", "processes_per_host": 2}
 
 # Linear regression. Each process generates its own rows, and each step sums over all processes.
@@ -69,6 +72,15 @@ def test_a_script_that_fails_ends_the_job_at_once(cluster):
     result = cluster.train("fails", script, arguments=["1000000000"], **VARIABLES)
     assert "job fails failed: rank 2 on deeplearning-worker2 ended with exit status 1" in result.stdout
     assert "AssertionError: no more data" in result.stdout
+
+
+def test_the_example_continues_from_its_checkpoint_when_a_rank_was_killed(cluster):
+    rank = "/opt/jax/bin/python -c .*/efs/jobs/resumes/code/"
+    log = kill_rank_and_resume(cluster, "resumes", "jax_train.py", rank, source=EXAMPLE, arguments=["--epochs", "100"], **VARIABLES)
+    assert log.count(": continues after epoch ") == 4, log
+    assert log.count("weights 1.0 -2.0 3.0\n") == 4
+    kept = cluster.hosts[0].ssh("ls /efs/jobs/resumes/checkpoints").stdout.split()
+    assert [name for name in kept if name.endswith(".npz")] == ["epoch-0098.npz", "epoch-0099.npz", "epoch-0100.npz"]
 
 
 def is_training(cluster, name):

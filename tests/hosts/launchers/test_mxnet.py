@@ -11,7 +11,7 @@ from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
 from .cifar10 import DIRECTORY, EXAMPLE, staged
-from .conftest import Endless
+from .conftest import Endless, kill_rank_and_resume
 
 pytestmark = pytest.mark.frameworks
 
@@ -99,6 +99,14 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
     assert (only["epoch"], only["step"]) == (5, 75)
     assert only["loss"] < math.log(10) / 2, "late gradients undo some of the training, but most of it remains"
+
+
+def test_the_example_continues_from_its_checkpoint_when_a_worker_was_killed(cluster):
+    example = {"source": str(EXAMPLE), "arguments": ["--epochs", "8"], **MXNET}
+    log = kill_rank_and_resume(cluster, "resumes", "mxnet_train.py", "/opt/mxnet/bin/python -c", **example)
+    assert len(re.findall(r"continues after epoch [2-7], from ", log)) == 3, log
+    last = json.loads(cluster.read("/efs/jobs/resumes/progress.jsonl").splitlines()[-1])
+    assert last["epoch"] == 8
 
 
 @pytest.mark.parametrize(("form", "folder"), [("binary", f"{DIRECTORY}/cifar-10-batches-bin"), ("records", DIRECTORY)])

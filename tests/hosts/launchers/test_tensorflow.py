@@ -11,7 +11,7 @@ import yaml
 
 from ..cluster import job_cluster
 from .cifar10 import DIRECTORY, EXAMPLE, staged
-from .conftest import Endless
+from .conftest import Endless, kill_rank_and_resume
 
 pytestmark = pytest.mark.frameworks
 
@@ -281,6 +281,15 @@ def test_a_damaged_checkpoint_is_set_aside_with_all_of_its_files(cluster):
     hidden = cluster.hosts[0].ssh(f"ls -A {directory}/checkpoints | grep suspect").stdout.split()
     endings = ["data-00000-of-00001", "index", "meta"]
     assert sorted(name.partition("-model.ckpt-30.")[2] for name in hidden) == endings
+
+
+def test_the_example_continues_from_its_checkpoint_when_a_worker_was_killed(cluster):
+    example = {**TENSORFLOW, "launcher_options": {"strategy": "flags"}, "source": str(EXAMPLE)}
+    rank = "/opt/tensorflow/bin/python .* --job_name=worker"
+    log = kill_rank_and_resume(cluster, "resumes", "tensorflow_train.py", rank, arguments=["--sync", "--max-steps", "160"], **example)
+    assert re.search(r"continues from /efs/jobs/resumes/checkpoints/model.ckpt-[1-9]", log), log
+    newest = cluster.read("/efs/jobs/resumes/checkpoints/checkpoint").splitlines()[0]
+    assert newest == 'model_checkpoint_path: "/efs/jobs/resumes/checkpoints/model.ckpt-160"'
 
 
 def is_training(cluster, name):

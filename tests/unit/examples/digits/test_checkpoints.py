@@ -101,6 +101,6 @@ def test_the_stop_signal_is_remembered(helper):
         signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize("folder", ["cifar10", "mask_rcnn"])
+@pytest.mark.parametrize("folder", ["cifar10", "mask_rcnn", "regression"])
 def test_the_copies_in_the_examples_are_the_same(folder):
     assert (EXAMPLES / folder / "checkpoints.py").read_text() == (EXAMPLES / "digits/checkpoints.py").read_text()

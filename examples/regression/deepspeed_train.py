@@ -1,0 +1,66 @@
+"""Fits a line with DeepSpeed and ZeRO, and continues from its newest checkpoint. The state of the optimizer is divided among the processes.
+
+DeepSpeed saves each checkpoint in a folder. When the folder is complete, the file `latest` names it.
+Run the script with `deepspeed deepspeed_train.py`, or on a cluster with examples/definitions/regression_deepspeed.yml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+
+import deepspeed
+import torch
+from torch import nn
+
+WEIGHTS = torch.tensor([[1.0], [-2.0], [3.0]])
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 16,
+    "zero_optimization": {"stage": 1},
+    "zero_allow_untested_optimizer": True,
+}
+
+
+def report(**values: object) -> None:
+    """Report values, so that they appear in the job's output, summary and report."""
+    with open(os.environ.get("DEEPLEARNING_PROGRESS", os.devnull), "a") as progress:
+        progress.write(json.dumps(values) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--local_rank", type=int, default=0, help="the launcher adds this argument")
+    parser.add_argument("--epochs", type=int, default=20, help="number of checkpoints (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=10, help="steps per epoch (default: %(default)s)")
+    arguments = parser.parse_args()
+    deepspeed.init_distributed()
+    rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    torch.manual_seed(rank)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+
+    directory = os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", "checkpoints")
+    path, state = engine.load_checkpoint(directory) if os.path.exists(os.path.join(directory, "latest")) else (None, {})
+    first = state.get("epoch", 0)
+    place = f"rank {rank} of {count} on {socket.gethostname()}"
+    print(f"{place}: continues after epoch {first}, from {path}" if path else f"{place}: starts from the beginning", flush=True)
+    torch.distributed.barrier()  # no process writes a new checkpoint before all processes have found the newest checkpoint
+
+    for epoch in range(first + 1, arguments.epochs + 1):
+        for _step in range(arguments.steps):
+            inputs = torch.randn(16, 3, device=engine.device)
+            loss = nn.functional.mse_loss(engine(inputs), inputs @ WEIGHTS.to(engine.device))
+            engine.backward(loss)
+            engine.step()
+        if rank == 0:
+            report(step=epoch, steps=arguments.epochs, loss=loss.item())
+        engine.save_checkpoint(directory, tag=f"epoch-{epoch:04d}", client_state={"epoch": epoch})  # all processes save their parts
+    print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
