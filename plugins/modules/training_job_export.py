@@ -49,6 +49,12 @@ options:
     type: list
     elements: str
     default: ["*.tmp", ".*"]
+  checkpoint_count:
+    description:
+      - Number of checkpoints to upload, the newest first. Older checkpoints are not uploaded, but those that were uploaded before remain
+        at the destination. With V(0), all checkpoints are uploaded.
+    type: int
+    default: 0
   interval:
     description:
       - Seconds between two uploads while the job runs. With V(0), the files are uploaded only at the start and when the job is over. Used

@@ -31,7 +31,7 @@ def export(tmp_path):
 
     def run(destination):
         spec = {"directory": paths.directory, "checkpoints": paths.checkpoints, "destination": f"{destination}/digits/", "region": REGION}
-        spec |= {"include": [], "exclude": [], "follow": False, "standby": 0, "interval": 0, "heartbeat_timeout": 60}
+        spec |= {"include": [], "exclude": [], "checkpoint_count": 0, "follow": False, "standby": 0, "interval": 0, "heartbeat_timeout": 60}
         (tmp_path / "spec.json").write_text(json.dumps(spec))
         assert exporter.main(["run", str(tmp_path / "spec.json")]) == 0
         return read_export(paths, 60)

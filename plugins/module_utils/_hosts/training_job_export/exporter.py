@@ -23,6 +23,7 @@ from typing import Any, Dict, Iterable, Iterator, NamedTuple, Tuple, TypedDict, 
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, listed, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
     GONE,
     KEY_LIMIT,
@@ -78,6 +79,7 @@ class Spec(TypedDict):
 
     If `follow` is true, the job has just started: the export ends when the job is over. Until then, the export uploads files every
     `interval` seconds, or only at the start and at the end if `interval` is 0. `checkpoints` is the directory of the job's checkpoints.
+    Of these, only the newest `checkpoint_count` are exported, or all if the number is 0.
 
     If `standby` is not 0, another host follows the job. The host on standby with the lowest number takes over if that host is lost.
     """
@@ -88,6 +90,7 @@ class Spec(TypedDict):
     region: str
     include: list[str]
     exclude: list[str]
+    checkpoint_count: int
     follow: bool
     standby: int
     interval: int
@@ -265,7 +268,16 @@ class Exporter:
         if checkpoints != self.paths.checkpoints and os.path.isdir(checkpoints):
             roots.append(Root(checkpoints, "checkpoints/"))
         prefix = parse(self.spec["destination"]).key
-        return select(roots, self.spec["include"], self.spec["exclude"], KEY_LIMIT - len(prefix))
+        selection = select(roots, self.spec["include"], self.spec["exclude"], KEY_LIMIT - len(prefix))
+        older = self._older_checkpoints()
+        files = {key: file for key, file in selection.files.items() if tuple(key.split("/")[:2]) not in older}
+        return selection._replace(files=files)
+
+    def _older_checkpoints(self) -> set[tuple[str, ...]]:
+        """Return the keys of the entries that belong to older checkpoints than those to export. Each key has two parts."""
+        count = self.spec["checkpoint_count"]
+        saved = checkpoint_files.complete(self.spec["checkpoints"])[count:] if count else []
+        return {("checkpoints", entry) for each in saved for entry in each.entries}
 
     @staticmethod
     def _differing(selection: Selection, known: Known) -> list[File]:

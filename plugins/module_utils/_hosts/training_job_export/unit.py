@@ -14,13 +14,21 @@ import pwd
 import sys
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, source
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, local_code, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, selection
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, patterns, records, recovery, schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    checkpoint_layouts,
+    documents,
+    patterns,
+    records,
+    recovery,
+    schema,
+    states,
+)
 
 # The modules that run without Ansible.
-PROGRAM = (documents, exporter, patterns, records, recovery, s3, schema, selection, source, states)
+PROGRAM = (checkpoint_files, checkpoint_layouts, documents, exporter, patterns, records, recovery, s3, schema, selection, source, states)
 
 PROPERTIES = (
     # At shutdown, the export ends before the shared storage is unmounted.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -54,7 +55,15 @@ class Job:
         self.paths = Paths(str(folder / "digits"))
         os.makedirs(self.paths.status)
         self.spec = {"directory": self.paths.directory, "checkpoints": self.paths.checkpoints, "destination": DESTINATION, "region": ""}
-        self.spec |= {"include": [], "exclude": ["*.tmp"], "follow": False, "standby": 0, "interval": 0, "heartbeat_timeout": 60}
+        self.spec |= {
+            "include": [],
+            "exclude": ["*.tmp"],
+            "checkpoint_count": 0,
+            "follow": False,
+            "standby": 0,
+            "interval": 0,
+            "heartbeat_timeout": 60,
+        }
 
     def write(self, path, content="", age=100):
         place = Path(self.paths.directory, path)
@@ -111,6 +120,25 @@ def test_an_older_file_of_the_same_size_in_place_of_another_is_uploaded(job, buc
     later.rename(job.paths.checkpoints + "/last.pt")
     job.run()
     assert bucket.objects["checkpoints/last.pt"] == b"later"
+
+
+def test_only_the_newest_checkpoints_are_uploaded(job, bucket, tmp_path):
+    for epoch in (8, 9, 10):
+        job.write(f"checkpoints/epoch-{epoch}.pt", str(epoch))
+    job.write("checkpoints/epoch-9.pt.sha256")
+    job.write("logs/epoch-8.pt")
+    job.run(checkpoint_count=1)
+    assert bucket.uploads == [["checkpoints/epoch-10.pt", "logs/epoch-8.pt"]]
+    job.run(checkpoint_count=2)
+    assert bucket.uploads[1:] == [["checkpoints/epoch-9.pt", "checkpoints/epoch-9.pt.sha256"]]
+    shutil.rmtree(job.paths.checkpoints)
+    elsewhere = tmp_path / "elsewhere"
+    for tag in ("step-1", "step-2"):
+        (elsewhere / tag).mkdir(parents=True)
+        (elsewhere / tag / "part").touch()
+    (elsewhere / "latest").write_text("step-2")
+    job.run(checkpoint_count=1, checkpoints=str(elsewhere))
+    assert bucket.uploads[2:] == [["checkpoints/latest", "checkpoints/step-2/part"]]
 
 
 def test_another_destination_gets_everything(job, bucket, monkeypatch):
