@@ -23,7 +23,7 @@ SET_ASIDE = ".suspect-"
 # DeepSpeed, `_copy_recovery_script`.
 IGNORED = re.compile(
     r"\..*|.*\.tmp|.*\.orbax-checkpoint-tmp.*|.*_temp(_[0-9a-f]{32})?|.*\.tempstate\d*|.*\.tmp[0-9a-f]{32}"
-    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_fp32\.py",
+    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_(fp32|torch)\.py",
     re.DOTALL,
 )
 
