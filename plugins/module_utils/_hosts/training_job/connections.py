@@ -16,13 +16,13 @@ from typing import Iterable, NamedTuple
 # Maximum size of a table of connections in bytes, and maximum number of open files of a process.
 TABLE_LIMIT, FILES_LIMIT = 1 << 22, 1 << 16
 
-# A peer is silent if the kernel has sent the same data at least this number of times again. A single retransmission can follow the loss of
-# a single packet.
-RETRANSMISSIONS = 2
+# A peer is silent if it has not answered this number of retransmissions or probes. One of them can follow the loss of a single packet.
+UNANSWERED = 2
 
-# The state of an established connection, and the timer that retransmits data. Source: include/net/tcp_states.h and get_tcp4_sock() in
-# net/ipv4/tcp_ipv4.c of Linux.
-ESTABLISHED, RETRANSMITS = "01", "01"
+# The state of an established connection, the timer that retransmits data, and the timer that probes a peer to which no data can be sent:
+# either the peer does not read, and answers the probes, or the firewall of this host drops the data. Source: include/net/tcp_states.h and
+# get_tcp4_sock() in net/ipv4/tcp_ipv4.c of Linux.
+ESTABLISHED, RETRANSMITS, PROBES = "01", "01", "04"
 
 
 class Connection(NamedTuple):
@@ -49,7 +49,8 @@ def connections(lines: Iterable[str]) -> Iterable[Connection]:
             continue
         local, peer, timer = fields[1].partition(":")[0], fields[2].partition(":")[0], fields[5].partition(":")[0]
         if local != peer:
-            yield Connection(peer, fields[9], timer == RETRANSMITS and int(fields[6], 16) >= RETRANSMISSIONS)
+            unanswered = {RETRANSMITS: int(fields[6], 16), PROBES: int(fields[8])}.get(timer, 0)
+            yield Connection(peer, fields[9], unanswered >= UNANSWERED)
 
 
 def _sockets(folder: str) -> set[str]:

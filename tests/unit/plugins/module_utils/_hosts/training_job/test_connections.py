@@ -11,10 +11,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 
-def row(peer, inode, state="01", timer="00", again=0, local="0100000A"):
+def row(peer, inode, state="01", timer="00", again=0, probes=0, local="0100000A"):
     return (
-        f"   0: {local}:1F90 {peer}:C350 {state} 00000000:00000000 {timer}:00000014 {again:08X}  1000        0 {inode} 1 0000000000000000"
-        " 20 4 30 10 -1\n"
+        f"   0: {local}:1F90 {peer}:C350 {state} 00000000:00000000 {timer}:00000014 {again:08X}  1000        {probes} {inode} 1"
+        " 0000000000000000 20 4 30 10 -1\n"
     )
 
 
@@ -47,13 +47,18 @@ def test_the_share_of_silent_hosts_counts_each_host_once(proc):
         row("0300000A", 12, state="06", timer="01", again=9),
         row("0100000A", 12, timer="01", again=9),
         row("0300000A", 12, timer="01", again=1),
-        row("0300000A", 12, timer="04", again=9),
+        row("0300000A", 12, timer="04", again=9, probes=1),
+        row("0300000A", 12, timer="02", again=9, probes=9),
         "damaged\n",
     ],
-    ids=["another process", "closed", "the same host", "a single loss", "a peer that does not read", "damaged"],
+    ids=["another process", "closed", "the same host", "a single loss", "a peer that does not read", "keepalive", "damaged"],
 )
 def test_other_connections_are_not_silent(proc, other):
     assert connections.silent_peers(7, proc(row("0200000A", 11), other)) == 0
+
+
+def test_a_host_that_answers_no_probe_is_silent(proc):
+    assert connections.silent_peers(7, proc(row("0200000A", 11, timer="04", probes=2), row("0300000A", 12))) == 50
 
 
 def test_ipv6_counts_too(proc):
