@@ -48,7 +48,7 @@ class ActionModule(NodeAction, module="training_job"):
             return {**result, **self._print(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
-        if state in ("queued", "started"):
+        if state in ("prepared", "queued", "started"):
             arguments = {**instance_arguments(variables), **arguments}
         steps = arguments.pop("setup_steps", None)
         if state == "prepared" and steps:

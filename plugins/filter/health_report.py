@@ -12,7 +12,7 @@ short_description: Describes the health of nodes
 description:
   - Returns the findings of all nodes as text, worst first, and the commands that repair or replace unhealthy nodes.
   - A node is unhealthy if it has a finding with the severity V(restart), V(reboot) or V(replace).
-positional: nodes, region, unreachable
+positional: nodes, region, unreachable, exclusions
 options:
   _input:
     description: The return value RV(deeplearning.cluster.node_health#module:findings) of each node, by the node's inventory name.
@@ -31,6 +31,10 @@ options:
     type: list
     elements: str
     default: []
+  exclusions:
+    description: The return value RV(deeplearning.cluster.node_health#module:exclusions) of each node, by the node's inventory name.
+    type: dict
+    default: {}
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -47,7 +51,7 @@ _value:
   type: dict
   contains:
     text:
-      description: One line for each finding, and a summary.
+      description: One line for each finding and for each exclusion, and a summary.
       type: str
     advice:
       description: What to do about unhealthy nodes, or an empty string if there are none.
@@ -71,6 +75,7 @@ def health_report(
     nodes: Mapping[str, Mapping[str, Any]] | None = None,
     region: str = "REGION",
     unreachable: Collection[str] = (),
+    exclusions: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> dict[str, Any]:
     """Return the findings as text, advice about unhealthy nodes, and the names of these nodes."""
     # A playbook run that uses any of the collection's filters loads all filters, and importing this module takes longer than all other
@@ -79,7 +84,7 @@ def health_report(
 
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
     return {
-        "text": health.report(found, unreachable),
+        "text": "\n".join([health.report(found, unreachable), *health.exclusion_lines(exclusions or {})]),
         "advice": health.advice(found, nodes or {}, region),
         "unhealthy": [name for name, own in found.items() if health.worst(own)],
     }

@@ -11,7 +11,8 @@ short_description: Checks the health of a node
 description:
   - Runs on the host. Checks disks, memory, host names, certificates, shared storage, GPUs and Elastic Fabric Adapters. The checks run at
     the same time, each with a time limit. A check that exceeds its time limit is reported as a finding.
-  - Reports findings, and repairs nothing. The page C(docs/health.md) lists all checks and their severities.
+  - Reports findings, and repairs nothing. A finding with the severity V(reboot) or V(replace) excludes the host from jobs until the same
+    check passes. The page C(docs/health.md) lists all checks and their severities.
   - The module does not fail if there are findings. The role P(deeplearning.cluster.node_health#role) fails if a node is unhealthy.
   - An action plugin of the same name compares the host's clock with the controller's clock, and sends the users' own checks to the host.
 options:
@@ -110,13 +111,31 @@ options:
       - Directory of C(metadata.json), which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
+  instance_id:
+    description:
+      - ID of the host's EC2 instance. Exclusions of a different instance do not count.
+    type: str
+    default: ""
+    version_added: 0.2.0
+  excluded:
+    description:
+      - V(true) excludes the host from jobs until a task with V(false) includes the host again. V(false) also ends the exclusion of a host
+        that was responsible for repeated failures of jobs, but not the exclusions that checks have made.
+    type: bool
+    version_added: 0.2.0
+  reason:
+    description:
+      - Why the host is excluded. Required if O(excluded=true).
+    type: str
+    default: ""
+    version_added: 0.2.0
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 extends_documentation_fragment:
   - ansible.builtin.action_common_attributes
 attributes:
   check_mode:
-    description: Check mode runs the same checks as a normal run.
+    description: Check mode runs the same checks as a normal run, but does not change the exclusions.
     support: full
   diff_mode:
     support: none
@@ -154,6 +173,29 @@ findings:
       description: Description of the problem, in one line.
       type: str
       sample: "GPUs: nvidia-smi lists 7, but instance type p4d.24xlarge has 8."
+exclusions:
+  description: The reasons why jobs do not use the host. The list is empty if jobs may use the host.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    by:
+      description: Name of the check that has excluded the host, V(person), or V(recovery) after repeated failures of jobs.
+      type: str
+      sample: xid
+    reason:
+      description: Why the host is excluded.
+      type: str
+    since:
+      description: Time of the exclusion, in seconds since 1970.
+      type: float
+    gpus:
+      description: UUIDs of the faulty GPUs, if they are known.
+      type: list
+      elements: str
+    text:
+      description: Description of the exclusion, as a sentence.
+      type: str
 stored:
   description: Whether the host could use all of its shared storage.
   returned: success
@@ -166,6 +208,7 @@ time:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import examine
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 
 
 def main() -> None:
@@ -191,10 +234,17 @@ def main() -> None:
                 "options": {"name": {"type": "str", "required": True}, "content": {"type": "str", "required": True}},
             },
             "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
+            "instance_id": {"type": "str", "default": ""},
+            "excluded": {"type": "bool"},
+            "reason": {"type": "str", "default": ""},
         },
+        required_if=[("excluded", True, ("reason",))],
         supports_check_mode=True,
     )
-    module.exit_json(**examine(module.params))
+    try:
+        module.exit_json(**examine({**module.params, "check_mode": module.check_mode}))
+    except OSError as error:
+        module.fail_json(msg=f"{exclusions.PATH}: {error}")
 
 
 if __name__ == "__main__":

@@ -344,7 +344,8 @@ options:
     type: bool
   health_check:
     description:
-      - Whether O(state=prepared) fails on an unhealthy host. See M(deeplearning.cluster.node_health).
+      - Whether O(state=prepared) fails on an unhealthy host, and whether hosts are checked after a failure of the job, before it is
+        restarted. See M(deeplearning.cluster.node_health).
     type: bool
     default: true
     version_added: 0.2.0
@@ -364,7 +365,7 @@ options:
     version_added: 0.2.0
   instance_id:
     description:
-      - ID of the host's instance, for the records of its processes. Messages about hosts that have left the cluster are based on this ID.
+      - ID of the host's instance, for the records of its processes and for its exclusions. Messages about hosts that have left the cluster are based on this ID.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   capacity_end:
@@ -519,6 +520,11 @@ checkpoint_directory:
   returned: when O(state=prepared)
   type: str
   sample: /efs/jobs/digits-1/checkpoints
+excluded:
+  description: Why jobs must not use this host, or an empty string if they may. See M(deeplearning.cluster.node_health).
+  returned: when O(state=prepared)
+  type: str
+  version_added: 0.2.0
 other_jobs:
   description: Names of the other jobs that are running on this host.
   returned: when O(state=prepared)

@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Finding, is_unhealthy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
 
@@ -84,6 +85,21 @@ def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[st
     healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)
     everybody = "The node is healthy." if total == 1 else f"All {total} nodes are healthy."
     return "\n".join([*lines, everybody if healthy == total else f"{healthy} of {total} nodes are healthy."])
+
+
+def exclusion_lines(exclusions: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return a line for each exclusion, and how to end the exclusions. `exclusions` contains results of the module, keyed by node."""
+    lines = [
+        f"excluded {name}: from jobs {shortened(str(each['text']))}" for name, own in exclusions.items() for each in own[:FINDINGS_LIMIT]
+    ]
+    by = {name: {str(each["by"]) for each in own} for name, own in exclusions.items() if own}
+    persons = ",".join(name for name, makers in by.items() if makers & {PERSON, RECOVERY})
+    if persons:
+        lines.append(f"To let jobs use {persons} again, run: {playbook_command('health')} -e node_health_include={persons}")
+    checks = ", ".join(name for name, makers in by.items() if makers - {PERSON, RECOVERY})
+    if checks:
+        lines.append(f"Jobs use {checks} again when the check that has excluded the node passes.")
+    return lines
 
 
 def worst(findings: Iterable[Finding]) -> str:

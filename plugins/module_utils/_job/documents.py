@@ -67,6 +67,13 @@ class Notice(TypedDict):
     deadline: float
 
 
+class Unfit(TypedDict):
+    """Why a host must not run the next attempt: `why` is `reboot`, `replace` or `excluded`, and `what` describes the reason."""
+
+    why: str
+    what: str
+
+
 class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json.
 
@@ -74,7 +81,7 @@ class Record(_Record, Outcome, total=False):
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, the process has left no
     other processes behind, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to
-    end.
+    end. `unfit` says why the host of an available process must not run the next attempt.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
@@ -90,6 +97,7 @@ class Record(_Record, Outcome, total=False):
     cause: Cause
     restartable: bool
     available: bool
+    unfit: Unfit
     active: float
     suspects_hang: bool
     hang: str
@@ -131,7 +139,8 @@ class Following(_Following, total=False):
     `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` has
     been renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
 
-    Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), the options `restarts` and `min_hosts`, and
+    Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), `excluded` (those of them that are excluded from
+    jobs), the options `restarts` and `min_hosts`, and
     `refusal` (why the launcher cannot run the job on the remaining hosts).
     """
 
@@ -145,6 +154,7 @@ class Following(_Following, total=False):
     standby: list[str]
     replacements: list[str]
     missing: list[str]
+    excluded: list[str]
     restarts: int
     min_hosts: int
     refusal: str

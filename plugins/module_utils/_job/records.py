@@ -141,6 +141,12 @@ STUCK: schema.Schema = {
 #: The announcement that AWS will terminate a host.
 NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline": schema.seconds()}
 
+#: Why a host must not run the next attempt.
+UNFIT: schema.Schema = {
+    "why": schema.one_of(recovery.REBOOT, recovery.REPLACE, recovery.EXCLUDED),
+    "what": schema.text(recovery.WHAT_LIMIT),
+}
+
 #: The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
@@ -162,6 +168,7 @@ RECORD: schema.Schema = {
     "cause": schema.lenient(schema.mapping(CAUSE)),
     "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
+    "unfit": schema.lenient(schema.mapping(UNFIT)),
     "active": optional(schema.seconds()),
     "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
@@ -215,6 +222,7 @@ FOLLOWING: schema.Schema = {
     "standby": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "replacements": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "missing": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
+    "excluded": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "restarts": optional(schema.integer(0, 1 << 31)),
     "min_hosts": optional(schema.integer(0, 1 << 31)),
     "refusal": optional(schema.text(recovery.WHAT_LIMIT)),
@@ -546,6 +554,7 @@ def explain(found: Following, attempt: int) -> str:
         found["set_aside"]["name"] if "set_aside" in found else "",
         refusal=found.get("refusal", ""),
         spares=len(replacements),
+        excluded=found.get("excluded", []),
     )
     return recovery.explain(found["action"], found["rule"], situation)
 
@@ -805,6 +814,8 @@ def describe_failure(process: Record, found: Cause | None = None) -> str:
     `found` is the cause. The default is the cause in the process's record.
     """
     why = found or process.get("cause") or {}
+    if why.get("kind") == recovery.HEALTH:
+        return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
     if why.get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
         text += f" ({why['what']}: {why['message']})" if why.get("message") else f" ({why['what']})"

@@ -26,6 +26,7 @@ EXIT_STATUS = "exit_status"
 SIGNAL = "signal"
 KILLED = "killed"
 HANG = "hang"
+HEALTH = "health"
 KINDS = (
     OPERATOR,
     TIME_LIMIT,
@@ -41,10 +42,18 @@ KINDS = (
     SIGNAL,
     KILLED,
     HANG,
+    HEALTH,
 )
 
 # Causes that AWS announces before it terminates a host. They do not count toward the maximum number of restarts.
 ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END)
+
+# Why a host that responds must not run the next attempt: a health check requires a reboot or a replacement, or the host is excluded from
+# jobs. `REBOOT` and `REPLACE` are also severities of health checks, and the `name` of a cause of the kind `HEALTH`.
+REBOOT, REPLACE, EXCLUDED = "reboot", "replace", "excluded"
+
+# The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
+BROKEN_HOST = (HOST_LOST, HEALTH)
 
 # What can follow an attempt.
 STOP, RESTART = "stop", "restart"
@@ -80,7 +89,8 @@ class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` describe the same error.
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
-    script's exit status, if it is known. `name` is the exception that the script raised, the signal, or the rank that makes a job hang.
+    script's exit status, if it is known. `name` is the exception that the script raised, the signal, the rank that makes a job hang, or
+    what the host needs according to a health check.
     """
 
     kind: str
@@ -120,7 +130,8 @@ class Situation(NamedTuple):
     checkpoint, and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart,
     `refusal` states the reason.
 
-    The last `spares` hosts were on standby during the last attempt.
+    The last `spares` hosts were on standby during the last attempt. `excluded` contains the hosts that are not available because they are
+    excluded from jobs.
     """
 
     attempts: Sequence[Attempt]
@@ -131,6 +142,7 @@ class Situation(NamedTuple):
     has_older: bool = False
     refusal: str = ""
     spares: int = 0
+    excluded: Sequence[str] = ()
 
     @property
     def size(self) -> int:
@@ -298,6 +310,33 @@ def _returned(situation: Situation) -> bool:
     return any(attempt.set_aside == situation.checkpoint for attempt in earlier)
 
 
+def _needs(situation: Situation, what: str) -> bool:
+    """Return whether a health check of the host of the last failure requires a reboot (REBOOT) or a replacement (REPLACE)."""
+    return situation.cause.kind == HEALTH and situation.cause.name == what
+
+
+def _continuation(situation: Situation) -> str:
+    """Return a sentence about the hosts of a restart after a health finding."""
+    spares = _replacements(situation, situation.available)
+    if spares:
+        return f"The job continues with spare {_named(spares)} in place of {_named(_missing(situation))}."
+    return f"The job continues without {_named(_missing(situation))}."
+
+
+def _repair(situation: Situation) -> str:
+    """Return what to do about unhealthy and excluded hosts, or an empty string if there are none.
+
+    The hosts do not know the region and the playbooks of the controller, so health.yml shows the complete commands.
+    """
+    host, name = situation.cause.host, situation.cause.name
+    needs = {REBOOT: "must be rebooted", REPLACE: "should be replaced"}
+    found = [f"{host} {needs[name]}"] if situation.cause.kind == HEALTH and name in needs else []
+    others = [each for each in situation.excluded if not (found and each == host)]
+    if others:
+        found.append(f"{_named(others)} {'is' if len(others) == 1 else 'are'} excluded from jobs")
+    return f" {', and '.join(found)}. To see the commands, run deeplearning.cluster.health." if found else ""
+
+
 def _what(situation: Situation) -> str:
     """Return the name of the error, capitalized for the beginning of a sentence."""
     return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
@@ -344,6 +383,7 @@ TABLE: Sequence[Rule] = (
         lambda situation: len(situation.available) < situation.policy.min_hosts,
         lambda situation: (
             f"{_named(_missing(situation))} cannot be used, and the job needs {situation.policy.min_hosts} hosts (training_job_min_hosts)."
+            f"{_repair(situation)}"
         ),
     ),
     Rule(
@@ -363,6 +403,18 @@ TABLE: Sequence[Rule] = (
         STOP,
         lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT,
         lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To continue, start a new job with training_job_resume.",
+    ),
+    Rule(
+        "after_reboot",
+        RESTART,
+        lambda situation: _needs(situation, REBOOT),
+        lambda situation: f"{_continuation(situation)}{_repair(situation)}",
+    ),
+    Rule(
+        "ask_for_replacement",
+        RESTART,
+        lambda situation: _needs(situation, REPLACE),
+        lambda situation: f"{_continuation(situation)}{_repair(situation)}",
     ),
     Rule(
         "restart_exit_code",
@@ -437,14 +489,14 @@ TABLE: Sequence[Rule] = (
         lambda situation: bool(_lost(situation)) and len(situation.available) >= situation.size,
         lambda situation: (
             f"{_named(_missing(situation))} cannot be used, so the job continues with spare"
-            f" {_named(_replacements(situation, situation.available))}."
+            f" {_named(_replacements(situation, situation.available))}.{_repair(situation)}"
         ),
     ),
     Rule(
         "fewer_hosts",
         RESTART,
         lambda situation: bool(_lost(situation)),
-        lambda situation: f"The job continues without {_named(_missing(situation))}.",
+        lambda situation: f"The job continues without {_named(_missing(situation))}.{_repair(situation)}",
     ),
     Rule(
         "same_hosts",

@@ -14,6 +14,9 @@ MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot"
 #: When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = CONTEXTS = ("on_demand", "before_job", "between_nodes", "deep")
 
+#: After a failed attempt of a job, on all of its hosts. The table has no column for this context (see `registry.runs_after_failure`).
+AFTER_FAILURE = "after_failure"
+
 Problem = Tuple[str, str]
 """A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest."""
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, exclude, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BEFORE_JOB,
     DEEP,
     ON_DEMAND,
+    Check,
     Finding,
     Node,
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 
 #: The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
 DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
@@ -47,12 +49,29 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     elif params["context"] == DEEP:
         checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)
+    before = exclusions.read(params["instance_id"])
+    memory = keep_exclusions(params, before, checks, findings, now)
+    if memory != before and not params["check_mode"]:
+        exclusions.write(memory)
     return {
-        "changed": False,
+        "changed": memory != before,
+        "exclusions": [{**each._asdict(), "text": exclusions.describe(each._asdict())} for each in memory.exclusions],
         "findings": [finding._asdict() for finding in findings],
         "stored": not any(finding.check == "storage" for finding in findings),
         "time": now,
     }
+
+
+def keep_exclusions(
+    params: dict[str, Any], memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[Finding], now: float
+) -> exclusions.Memory:
+    """Return the exclusions of this host after the checks, and after a person has excluded or included the host."""
+    memory = exclude.with_faulty(exclude.without_passed(memory, checks, findings), findings, now)
+    if params["excluded"] is False:
+        return exclusions.include(memory, now)
+    if params["excluded"]:
+        return exclusions.exclude(memory, exclusions.Exclusion(exclusions.PERSON, params["reason"], now))
+    return memory
 
 
 def before_job(user: str, params: dict[str, Any]) -> Readings:

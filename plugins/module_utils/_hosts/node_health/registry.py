@@ -11,6 +11,8 @@ from typing import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, gpu, storage, system, xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    AFTER_FAILURE,
+    BEFORE_JOB,
     BETWEEN_NODES,
     MONITOR,
     ON_DEMAND,
@@ -141,9 +143,19 @@ def checks_for(context: str, mounts: Sequence[storage.Place]) -> list[Check]:
     """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
-        if context in check.contexts and check.read is not None:
+        runs = runs_after_failure(check) if context == AFTER_FAILURE else context in check.contexts
+        if runs and check.read is not None:
             found += [_of_mount(check, place) for place in mounts] if check.per_mount else [check]
     return found
+
+
+def runs_after_failure(check: Check) -> bool:
+    """Return whether a check runs after a failed attempt of a job.
+
+    These are the checks before a job whose findings can require a reboot or a replacement of the host. Other findings do not prevent the
+    next attempt. The shared storage is not checked again, because the supervisors cannot decide anything without it.
+    """
+    return BEFORE_JOB in check.contexts and not check.per_mount and bool({REBOOT, REPLACE} & {*check.severities, check.hanging})
 
 
 def _of_mount(check: Check, place: storage.Place) -> Check:

@@ -31,6 +31,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # Maximum size of a child's result in bytes, maximum number of problems per check, and maximum length of a message in characters.
 ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500
 
+# The messages about a check that could not run.
+FAILURE, NO_RESULT, NO_ANSWER = "The check failed: ", "The check ended without a result.", ": no answer within "
+
 
 class _Reading:
     """A child process that reads the state of the host for one or more checks."""
@@ -70,12 +73,12 @@ class _Reading:
         """Yield the findings of the checks, or a single finding if the reading did not end in time."""
         if not self.is_answered:
             first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
-            yield Finding(first.name, first.hanging, f"{first.subject or first.name}: no answer within {first.limit:g} s.")
+            yield Finding(first.name, first.hanging, f"{first.subject or first.name}{NO_ANSWER}{first.limit:g} s.")
             return
         try:
             answer = json.loads(self._output)
         except ValueError:
-            answer = {check.name: [[MONITOR, "The check ended without a result."]] for check in self.checks}
+            answer = {check.name: [[MONITOR, NO_RESULT]] for check in self.checks}
         for check in self.checks:
             for severity, message in answer[check.name]:
                 yield Finding(check.name, severity, message)
@@ -85,6 +88,7 @@ class Readings:
     """Running checks, which all start at the same time. On exit from this context, checks that are still running are killed."""
 
     def __init__(self, checks: Sequence[Check], node: Node) -> None:
+        self.checks = list(checks)
         self._order = [check.name for check in checks]
         self._readings: list[_Reading] = []
         groups: dict[Any, list[Check]] = {}
@@ -184,4 +188,9 @@ def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
 
 
 def _failure(error: Exception) -> Problem:
-    return MONITOR, shortened(f"The check failed: {type(error).__name__}: {error}.")
+    return MONITOR, shortened(f"{FAILURE}{type(error).__name__}: {error}.")
+
+
+def is_failure(finding: Finding) -> bool:
+    """Return whether the check could not run, so that its finding says nothing about the host."""
+    return finding.message == NO_RESULT or finding.message.startswith(FAILURE) or NO_ANSWER in finding.message

@@ -21,7 +21,7 @@ import time
 from typing import Callable, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, recovery, tracebacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, exclusions, recovery, tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Following, Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
@@ -295,7 +295,8 @@ class Recovery:
         if not all(process.get("available") for process in answering):
             return None
         decision = self._decision(processes, silent, verdict)
-        write_new_json(self._paths.following, decision)
+        if write_new_json(self._paths.following, decision):
+            record_failure(self._spec, decision)
         # The file may contain the decision of another supervisor, or a decision that a process of the job has changed. An invalid decision
         # ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
@@ -305,17 +306,20 @@ class Recovery:
         spec = self._spec
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
-        why, progressed = _cause_of(failure), has_progressed(self._before, known(spec), spec)
+        failure, why = blame_unhealthy(failure, _cause_of(failure), participants(seen))
+        progressed = has_progressed(self._before, known(spec), spec)
+        unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
         saved = checkpoints(spec)
         hosts = [host["name"] for host in sorted(spec["parameters"]["hosts"], key=lambda host: host["number"])]
         situation = recovery.Situation(
             [*self._earlier(), recovery.Attempt(recovery_cause(why, failure["host"]), progressed)],
             hosts,
-            available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen),
+            [host for host in available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen) if host not in unfit],
             policy(spec),
             saved[0].name if saved else "",
             len(saved) > 1,
             spares=spec["parameters"]["spares"],
+            excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
         )
         decision = recovery.decide(situation)
         refusal = self._refusal(decision)
@@ -334,6 +338,7 @@ class Recovery:
             "standby": list(decision.standby),
             "replacements": list(decision.replacements),
             "missing": [host for host in hosts if host not in situation.available],
+            "excluded": list(situation.excluded),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
             "refusal": refusal,
@@ -368,6 +373,30 @@ class Recovery:
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
             return f"{self._spec['launcher']} would need additional processes on a host."
         return ""
+
+
+def blame_unhealthy(failure: Record, why: Cause, processes: Sequence[Record]) -> tuple[Record, Cause]:
+    """Return the process that ended an attempt, and the cause. If a host of the attempt is unhealthy, its health finding is the cause.
+
+    A health finding does not explain why an operator or the time limit ended the job, or why the script is not valid.
+    """
+    if why["kind"] in (recovery.OPERATOR, recovery.TIME_LIMIT) or why.get("name") in (*recovery.CERTAIN_ERRORS, recovery.USAGE):
+        return failure, why
+    unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != recovery.EXCLUDED]
+    if not unhealthy:
+        return failure, why
+    process = next((each for each in unhealthy if each["host"] == failure["host"]), unhealthy[0])
+    finding = process["unfit"]
+    found = failure if process["host"] == failure["host"] else process
+    return found, {"kind": recovery.HEALTH, "what": finding["what"], "name": finding["why"]}
+
+
+def record_failure(spec: Spec, decision: Following) -> None:
+    """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures."""
+    failure = decision["failure"]
+    if exclusions.is_recorded(decision["cause"]["kind"]):
+        node = failure.get("instance") or failure["host"]
+        exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
 
 
 def as_lost(process: Record) -> Record:

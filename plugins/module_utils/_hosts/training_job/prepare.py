@@ -11,12 +11,20 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import before_job, refusal
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, queue, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    checkpoints,
+    health_service,
+    local_code,
+    queue,
+    systemd,
+    users,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
     check_python,
     describe_host,
@@ -25,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.launch import open_sync_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 
 
@@ -47,11 +55,14 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         unpack = bool(params["archive"]) and found["job_state"] == "new"
         if unpack and not module.check_mode:
             install_code(params, paths, user)
-        if readings:
+        excluded = find_exclusions(module, found.pop("failures"), readings)
+        if readings and not excluded:
             refuse_unhealthy(module, readings.findings())
+    if params["health_check"] and params["restarts"] and not module.check_mode:
+        install_checks(module)
     others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
     queues = [] if params["queue"] else queue.queues_of_host(module.run_command, found["host"]["name"])
-    return {"changed": unpack, **found, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
+    return {"changed": unpack, **found, "excluded": excluded, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
 
 
 def check_setup(digests: dict[str, str]) -> None:
@@ -72,6 +83,27 @@ def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractConte
     if not params["health_check"]:
         return contextlib.nullcontext()
     return before_job(user, params)
+
+
+def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings: Readings | None) -> str:
+    """Return why jobs must not use this host, or an empty string if they may.
+
+    The exclusions of checks that pass end. Without health checks, the exclusions that checks have made do not count. `failures` contains the recorded failures of jobs for which this host was responsible.
+    """
+    before = exclusions.read(module.params["instance_id"] or "")
+    memory = exclude.without_passed(before, readings.checks, readings.findings()) if readings else before
+    memory = exclusions.after_failures(memory, failures, time.time())
+    if memory != before and not module.check_mode:
+        exclusions.write(memory)
+    return exclusions.describe_all(memory.exclusions, module.params["health_check"])
+
+
+def install_checks(module: AnsibleModule) -> None:
+    """Install the service that runs the health checks after a failure of a job."""
+    try:
+        health_service.install(module.run_command, module.params["instance_id"] or "", module.params["metadata_directory"])
+    except (OSError, systemd.UnitError) as error:
+        module.warn(f"After a failure, the health of this node is not checked, because the checks could not be installed: {error}.")
 
 
 def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:
@@ -104,7 +136,8 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"])
-    found: dict[str, Any] = {"host": host._asdict(), "job_state": state}
+    failures = exclusions.read_failures(params["directory"], params["instance_id"] or host.name)
+    found: dict[str, Any] = {"host": host._asdict(), "job_state": state, "failures": failures}
     if state == "new":
         checkpoints.check_resume(params, paths)
         found["checkpoint_directory"] = checkpoints.directory(params, paths)

@@ -62,6 +62,7 @@ PARAMETERS = (
     "spares",
     "stop_exit_codes",
     "restart_exit_codes",
+    "health_check",
     "instance_id",
     "capacity_end",
 )

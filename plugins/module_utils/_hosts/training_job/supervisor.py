@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
     checkpoint_files,
+    host_health,
     notices,
     progress,
     remote,
@@ -440,7 +441,8 @@ class Supervisor:
                 self.watch.write(available=False)
                 return None
             ready = time.time()
-            self.watch.write(available=self.leaving is None)
+            unfit = host_health.find_unfit(self.spec, self.is_ending)
+            self.watch.write(available=self.leaving is None, **({"unfit": unfit} if unfit else {}))
             following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).following(verdict)
             if following is None:
                 if not self.leaving:

@@ -28,6 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     checkpoint_files,
     connections,
     efa,
+    host_health,
     logs,
     notices,
     progress,
@@ -45,6 +46,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     checkpoint_layouts,
     documents,
+    exclusions,
     hangs,
     records,
     recovery,
@@ -79,8 +81,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
-    *(checkpoint_layouts, documents, hangs, records, recovery, schema, states, tracebacks, _text),
-    *(attempts, checkpoint_files, connections, efa, job_specs, job_status, logs, notices, progress, remote, stacks, supervisor),
+    *(checkpoint_layouts, documents, exclusions, hangs, records, recovery, schema, states, tracebacks, _text),
+    *(attempts, checkpoint_files, connections, efa, host_health, job_specs, job_status, logs, notices, progress, remote, stacks, supervisor),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 
 # The directory has the group of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
 SHARED_DIRECTORY = 0o1775
@@ -35,6 +35,7 @@ def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_
 def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, shared: bool) -> None:
     """Create the job's directory with its code and description. Replaces a job of the same name that never started."""
     os.makedirs(paths.directory, exist_ok=True)
+    exclusions.make_failures_directory(os.path.dirname(paths.directory))
     job = os.open(paths.directory, local_code.OPEN)
     try:
         if os.fstat(job).st_uid != os.geteuid():

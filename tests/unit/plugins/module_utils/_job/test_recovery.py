@@ -23,6 +23,8 @@ MEMORY = Cause(recovery.OUT_OF_MEMORY, "an out-of-memory error", "w3")
 LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
 HANG = Cause(recovery.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
 ALL_HANG = HANG._replace(name="")
+XID = Cause(recovery.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, recovery.REPLACE)
+READ_ONLY = Cause(recovery.HEALTH, "/: is read-only", "w2", None, recovery.REBOOT)
 LIMIT = Cause(recovery.TIME_LIMIT, "reached its time limit", "w1")
 OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
 HOSTS = ("w1", "w2", "w3")
@@ -210,6 +212,38 @@ def test_a_host_on_which_the_job_fails_twice_is_left_out_if_enough_are_left():
     assert decide(FULL, FULL).rule == "same_error"
     assert decide(FULL, FULL._replace(host="w3"), policy=Policy(3, 2)).rule == "same_error"
     assert decide(ERROR, ERROR, policy=Policy(3, 2)).rule == "same_error"
+
+
+@pytest.mark.parametrize(
+    ("cause", "rule", "repair"),
+    [(READ_ONLY, "after_reboot", "w2 must be rebooted."), (XID, "ask_for_replacement", "w2 should be replaced.")],
+)
+def test_an_unhealthy_host_is_left_out_and_the_message_says_what_it_needs(cause, rule, repair):
+    advice = f"{repair} To see the commands, run deeplearning.cluster.health."
+    decision = decide(cause, available=["w1", "w3"], policy=Policy(3, 2))
+    assert (decision.action, decision.rule, decision.hosts) == ("restart", rule, ["w1", "w3"])
+    assert decision.why == f"The job continues without w2. {advice}"
+    decision = decide(cause, available=["w1", "w3", "w4"], hosts=[*HOSTS, "w4"], spares=1)
+    assert (decision.rule, decision.hosts, decision.replacements) == (rule, ["w1", "w3", "w4"], ["w4"])
+    assert decision.why == f"The job continues with spare w4 in place of w2. {advice}"
+    decision = decide(cause, available=["w1", "w3"])
+    assert decision[:2] == ("stop", "too_few_hosts")
+    assert decision.why == f"w2 cannot be used, and the job needs 3 hosts (training_job_min_hosts). {advice}"
+    assert decide(*[cause] * 4, available=["w1", "w3"], policy=Policy(3, 2)).rule == "no_restarts_left"
+
+
+def test_an_excluded_host_is_left_out_and_the_message_says_so():
+    made = [Attempt(KILL, progress=False)]
+    decision = recovery.decide(Situation(made, HOSTS, ["w1", "w3"], Policy(3, 2), excluded=["w2"]))
+    assert decision[:2] == ("restart", "fewer_hosts")
+    assert decision.why == "The job continues without w2. w2 is excluded from jobs. To see the commands, run deeplearning.cluster.health."
+    decision = recovery.decide(Situation(made, HOSTS, ["w2"], Policy(3, 2), excluded=["w1", "w3"]))
+    assert (decision.action, "w1, w3 are excluded from jobs." in decision.why) == ("stop", True)
+
+
+def test_health_findings_are_no_evidence_against_the_script():
+    assert not recovery.is_own_fault(XID)
+    assert decide(XID, XID, available=["w1", "w3"], checkpoint="4", has_older=True, policy=Policy(3, 2)).rule == "ask_for_replacement"
 
 
 def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():

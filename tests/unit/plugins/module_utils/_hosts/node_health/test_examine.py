@@ -26,13 +26,18 @@ PARAMETERS = {
     "programs": [{"name": "own", "content": base64.b64encode(b"#!/bin/sh\n").decode()}],
     "checks_timeout": 7,
     "metadata_directory": "/opt/deeplearning",
+    "instance_id": "i-0123456789abcdef0",
+    "excluded": None,
+    "reason": "",
+    "check_mode": False,
 }
 
 
 @pytest.fixture
-def ran(monkeypatch):
+def ran(monkeypatch, tmp_path):
     """Return the recorded arguments of each run of the checks, and the list of findings that a run returns."""
     calls, findings = [], []
+    monkeypatch.setattr(examine.exclusions, "PATH", str(tmp_path / "node-health/exclusions.json"))
     monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.Place("/efs"), storage.Place("/data", read_only=True)])
     monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)
     monkeypatch.setattr(examine, "Readings", lambda checks, node: calls.append((checks, node)))

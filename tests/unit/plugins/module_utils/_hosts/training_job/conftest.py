@@ -34,6 +34,7 @@ def parameters(**changes):
         sync_directory=None,
         key="k",
         sandbox=True,
+        health_check=True,
         queue=None,
         host_count=0,
     )

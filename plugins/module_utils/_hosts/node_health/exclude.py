@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Makes and ends the exclusions of this host according to the results of health checks."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+from typing import Iterable, Mapping, Sequence
+from xml.etree import ElementTree
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    REBOOT,
+    REPLACE,
+    Check,
+    Finding,
+    is_unhealthy,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import is_failure
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+
+# The bus and the device in the PCI address of a GPU. The kernel and nvidia-smi write the domain and the function differently.
+ADDRESS = re.compile(r"\b[0-9A-Fa-f]{4,8}:([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
+# Seconds for nvidia-smi to list the GPUs.
+LISTING = 10.0
+
+
+def requires_exclusion(finding: Finding) -> bool:
+    """Return whether jobs must not use the host until the check passes. A restart of the job does not help."""
+    return finding.severity in (REBOOT, REPLACE)
+
+
+def update(instance: str, checks: Sequence[Check], findings: Sequence[Finding], now: float) -> exclusions.Memory:
+    """Exclude this host for each check that requires it, end the exclusions of the checks that pass, and return all exclusions.
+
+    Raises OSError.
+    """
+    before = exclusions.read(instance)
+    memory = with_faulty(without_passed(before, checks, findings), findings, now)
+    if memory != before:
+        exclusions.write(memory)
+    return memory
+
+
+def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[Finding]) -> exclusions.Memory:
+    """Return the exclusions without those of the checks that pass.
+
+    A check that could not run has not passed, nor have the checks that share its reading.
+    """
+    failed = {finding.check for finding in findings if is_unhealthy(finding.severity) or is_failure(finding)}
+    readings = [check.read for check in checks if check.name in failed]
+    return exclusions.after_checks(memory, {check.name for check in checks if check.name not in failed and check.read not in readings})
+
+
+def with_faulty(memory: exclusions.Memory, findings: Sequence[Finding], now: float) -> exclusions.Memory:
+    """Return the exclusions with one for each check whose findings require it."""
+    faulty = [finding for finding in findings if requires_exclusion(finding)]
+    gpus = list_gpus() if any(ADDRESS.search(finding.message) for finding in faulty) else {}
+    for name in dict.fromkeys(finding.check for finding in faulty):
+        messages = [finding.message for finding in faulty if finding.check == name]
+        memory = exclusions.exclude(memory, exclusions.Exclusion(name, messages[0], now, gpus_in(messages, gpus)))
+    return memory
+
+
+def gpus_in(messages: Iterable[str], gpus: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs whose PCI addresses are in the messages. Unknown GPUs are left out."""
+    addresses = (match[1].lower() for message in messages for match in ADDRESS.finditer(message))
+    return tuple(dict.fromkeys(gpus[address] for address in addresses if address in gpus))
+
+
+def list_gpus() -> dict[str, str]:
+    """Return the UUIDs of the GPUs that nvidia-smi lists, by the bus and the device in their PCI addresses."""
+    program = shutil.which(gpu.PROGRAM, path=gpu.DIRECTORIES)
+    if program is None:
+        return {}
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LISTING, check=False)
+        return parse_gpus(done.stdout.decode("utf-8", "replace"))
+    return {}
+
+
+def parse_gpus(text: str) -> dict[str, str]:
+    """Return the UUIDs of the GPUs in the output of `nvidia-smi -q -x`, by the bus and the device in their PCI addresses."""
+    try:
+        elements = ElementTree.fromstring(text).findall("gpu")
+    except ElementTree.ParseError:
+        return {}
+    found = {}
+    for element in elements:
+        match, uuid = ADDRESS.search(element.get("id", "")), (element.findtext("uuid") or "").strip()
+        if match and re.fullmatch(r"[A-Za-z0-9-]{1,64}", uuid):
+            found[match[1].lower()] = uuid
+    return found

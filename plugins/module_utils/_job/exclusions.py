@@ -1,0 +1,197 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Exclusions: the reasons why jobs must not use a host.
+
+Each host keeps its own exclusions in a file that belongs to root. The file contains the ID of the EC2 instance, so a new instance starts
+without exclusions, even if its disk is a copy. Only the health check that made an exclusion, or a person, can end the exclusion.
+
+This code also runs on hosts without Ansible and imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
+
+PATH = "/var/lib/deeplearning-node-health/exclusions.json"
+OWNER = 0
+"""The user ID of root, who must own the file."""
+
+# Who made an exclusion, if not a health check: a person, or the job's supervisors. No health check has one of these names.
+PERSON, RECOVERY = "person", "recovery"
+
+# Number of failures after which a host is excluded. See `recovery.BROKEN_HOST`.
+FAILURES = 2
+
+# The directory next to the job directories that contains an empty file for each failure of a host. All jobs can write to this directory.
+FAILURES_DIRECTORY = ".host-failures"
+# Maximum number of files to read from this directory.
+FAILURES_LIMIT = 1 << 14
+FAILURE = re.compile(r"(?P<node>[A-Za-z0-9._-]+),(?P<job>[a-z0-9-]{1,63}),(?P<attempt>[1-9][0-9]{0,3})")
+
+# Maximum number of exclusions of a host, and of GPUs of an exclusion. Maximum number of characters in a reason.
+EXCLUSIONS_LIMIT, GPUS_LIMIT, REASON_LIMIT = 64, 64, 500
+
+INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
+
+EXCLUSION: schema.Schema = {
+    "by": schema.text(64, r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of a check"),
+    "reason": schema.text(REASON_LIMIT),
+    "since": schema.seconds(),
+    "gpus": schema.list_of(schema.text(64, r"[A-Za-z0-9-]+", "the UUID of a GPU"), GPUS_LIMIT),
+}
+MEMORY: schema.Schema = {
+    "instance": schema.text(19, f"({INSTANCE.pattern})?", "the ID of an instance"),
+    "exclusions": schema.list_of(schema.mapping(EXCLUSION), EXCLUSIONS_LIMIT),
+    "included": schema.seconds(),
+}
+
+
+class Exclusion(NamedTuple):
+    """Why jobs must not use a host. `by` is the name of a health check, `PERSON` or `RECOVERY`. `gpus` contains the UUIDs of faulty GPUs."""
+
+    by: str
+    reason: str
+    since: float
+    gpus: Tuple[str, ...] = ()
+
+
+class Memory(NamedTuple):
+    """The exclusions of a host. `instance` is the ID of the EC2 instance, or an empty string outside AWS.
+
+    Failures before `included`, the last time at which a person included the host, do not count.
+    """
+
+    instance: str
+    exclusions: Tuple[Exclusion, ...] = ()
+    included: float = 0.0
+
+
+def read(instance: str) -> Memory:
+    """Return the exclusions of this host. A file that does not belong to root, is not valid, or is about a different instance is ignored.
+
+    An instance ID that is not valid counts as an empty string, because names of hosts outside AWS are no evidence of a new host.
+    """
+    instance = instance if INSTANCE.fullmatch(instance) else ""
+    try:
+        with schema.open_regular(PATH) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != OWNER or status.st_mode & 0o022:
+                return Memory(instance)
+            found = schema.conform(schema.parse_document(file.read(schema.FILE_LIMIT + 1)), MEMORY)
+    except (OSError, ValueError):
+        return Memory(instance)
+    if found["instance"] != instance:
+        return Memory(instance)
+    valid = (schema.conform(each, EXCLUSION) for each in found["exclusions"])
+    read_exclusions = tuple(Exclusion(**{**each, "gpus": tuple(each["gpus"])}) for each in valid)
+    return Memory(instance, read_exclusions, found["included"])
+
+
+def write(memory: Memory) -> None:
+    """Replace the file with the exclusions atomically. Everyone can read the file."""
+    os.makedirs(os.path.dirname(PATH), mode=0o755, exist_ok=True)
+    document = {
+        "instance": memory.instance,
+        "exclusions": [each._asdict() for each in memory.exclusions],
+        "included": memory.included,
+    }
+    temporary = f"{PATH}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        json.dump(document, file)
+    os.replace(temporary, PATH)
+
+
+def exclude(memory: Memory, exclusion: Exclusion) -> Memory:
+    """Return the exclusions with one more. Another exclusion with the same `by` is replaced, but the time of the first one is kept."""
+    first = min([each.since for each in memory.exclusions if each.by == exclusion.by] + [exclusion.since])
+    others = [each for each in memory.exclusions if each.by != exclusion.by]
+    added = exclusion._replace(since=first, reason=exclusion.reason[:REASON_LIMIT], gpus=exclusion.gpus[:GPUS_LIMIT])
+    return memory._replace(exclusions=(*others[: EXCLUSIONS_LIMIT - 1], added))
+
+
+def include(memory: Memory, now: float) -> Memory:
+    """Return the exclusions after a person has included the host. The exclusions of health checks stay."""
+    left = tuple(each for each in memory.exclusions if each.by not in (PERSON, RECOVERY))
+    return memory._replace(exclusions=left, included=now)
+
+
+def after_checks(memory: Memory, passed: Collection[str]) -> Memory:
+    """Return the exclusions without those made by health checks that have passed."""
+    checks = set(passed) - {PERSON, RECOVERY}
+    return memory._replace(exclusions=tuple(each for each in memory.exclusions if each.by not in checks))
+
+
+def after_failures(memory: Memory, failures: Mapping[str, float], now: float) -> Memory:
+    """Return the exclusions after the failures that this host has caused. `failures` contains the time of each failure by its job and attempt.
+
+    Failures of jobs count only from the last time at which a person included the host.
+    """
+    if any(each.by == RECOVERY for each in memory.exclusions):
+        return memory
+    counted = sorted((moment, name) for name, moment in failures.items() if moment > memory.included)
+    if len(counted) < FAILURES:
+        return memory
+    names = ", ".join(name for _moment, name in counted[-FAILURES:])
+    return exclude(memory, Exclusion(RECOVERY, f"{len(counted)} attempts of jobs failed because of this host, the last of them {names}", now))
+
+
+def record_failure(directory: str, node: str, job: str, attempt: int) -> None:
+    """Record that a host was the cause of a failure, if the directory for these records exists. Runs as the job's user.
+
+    `directory` contains the job directories. `node` is the ID of the host's instance, or outside AWS its name.
+    """
+    with contextlib.suppress(OSError):
+        os.close(os.open(os.path.join(directory, FAILURES_DIRECTORY, f"{node},{job},{attempt}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+
+
+def make_failures_directory(directory: str) -> None:
+    """Create the directory for the records of failures. Every user can add files to this directory, but only their owners can delete them."""
+    path = os.path.join(directory, FAILURES_DIRECTORY)
+    with contextlib.suppress(OSError):
+        os.mkdir(path)
+        os.chmod(path, 0o1777)
+
+
+def read_failures(directory: str, node: str) -> dict[str, float]:
+    """Return the recorded failures of a host: the time of each failure, by its job and attempt. Runs as the job's user."""
+    path, found = os.path.join(directory, FAILURES_DIRECTORY), {}
+    try:
+        names = [] if os.path.islink(path) else os.listdir(path)
+    except OSError:
+        return {}
+    for name in names[:FAILURES_LIMIT]:
+        match = FAILURE.fullmatch(name)
+        if match and match["node"] == node:
+            with contextlib.suppress(OSError):
+                found[f"attempt {match['attempt']} of {match['job']}"] = os.lstat(os.path.join(path, name)).st_mtime
+    return found
+
+
+def describe(exclusion: Mapping[str, Any]) -> str:
+    """Return who made an exclusion, when, and why."""
+    moment = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(exclusion["since"]))
+    by = {PERSON: "by a person", RECOVERY: "after repeated failures of jobs"}.get(exclusion["by"], f"by the check {exclusion['by']}")
+    gpus = f" ({', '.join(exclusion['gpus'][:3])})" if exclusion["gpus"] else ""
+    return f"since {moment} {by}: {exclusion['reason'].rstrip('.')}{gpus}."
+
+
+def describe_all(exclusions: Iterable[Exclusion], with_checks: bool = True) -> str:
+    """Return the descriptions of all exclusions of a host, or an empty string if there are none.
+
+    If `with_checks` is false, the exclusions of health checks are left out.
+    """
+    return " ".join(describe(each._asdict()) for each in exclusions if with_checks or each.by in (PERSON, RECOVERY))
+
+
+def is_recorded(kind: str) -> bool:
+    """Return whether a failure with a cause of this kind is recorded."""
+    return kind in recovery.BROKEN_HOST

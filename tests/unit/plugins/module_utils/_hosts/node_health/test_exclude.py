@@ -1,0 +1,77 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the exclusions that health checks make and end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from gpu_tools import program, smi
+
+INSTANCE = "i-0123456789abcdef0"
+XID = Finding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
+UNKNOWN = Finding("xid", "monitor", "GPU 0000:64:00: Xid 4711.")
+HANG = Finding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s.")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+    monkeypatch.setattr(exclude.gpu, "DIRECTORIES", str(tmp_path))
+    return tmp_path
+
+
+def update(*findings, checks=CHECKS):
+    return [each.by for each in exclude.update(INSTANCE, checks, findings, 100.0).exclusions]
+
+
+def test_a_finding_excludes_the_host_until_the_same_check_passes(place):
+    (place / "nvidia-smi").write_text(program(("'-q -x'", smi(2), 0)))
+    (place / "nvidia-smi").chmod(0o755)
+    assert update(XID) == ["xid"]
+    (found,) = exclusions.read(INSTANCE).exclusions
+    assert (found.reason, found.gpus) == (XID.message, ("GPU-5f2d7c1a-0000-0000-0000-000000000064",))
+    others = [check for check in CHECKS if check.name != "xid"]
+    assert update(checks=others) == ["xid"], "other checks do not end the exclusion"
+    assert update() == []
+    assert exclusions.read(INSTANCE).exclusions == ()
+
+
+@pytest.mark.parametrize("severity", ["monitor", "restart"])
+def test_other_findings_exclude_nothing(severity):
+    assert update(Finding("disks", severity, "/: full."), UNKNOWN) == []
+    assert not os.path.exists(exclusions.PATH)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["The check failed: OSError: no such file.", "The check ended without a result.", "the kernel log: no answer within 5 s."],
+)
+def test_a_check_that_could_not_run_has_not_passed(message):
+    update(XID)
+    assert update(Finding("xid", "monitor", message)) == ["xid"]
+    assert update(UNKNOWN) == [], "an unknown error is no reason for an exclusion"
+
+
+def test_checks_of_a_reading_that_failed_have_not_passed():
+    """A hanging nvidia-smi is reported only by the first of the checks that read its output."""
+    update(Finding("gpu_errors", "replace", "GPU 00000000:64:00.0: a memory row could not be remapped."))
+    assert update(HANG) == ["gpu_errors", "gpu_count"]
+
+
+@pytest.mark.parametrize("text", ["", "<xml", "<log><gpu id='x'/><gpu id='00000000:64:00.0'><uuid>a b</uuid></gpu></log>"])
+def test_gpus_that_nvidia_smi_does_not_describe_are_unknown(text):
+    assert exclude.parse_gpus(text) == {}
+
+
+def test_after_a_failure_only_checks_run_that_can_exclude_a_host():
+    names = {check.name for check in checks_for(AFTER_FAILURE, ())}
+    assert {"xid", "gpu_count", "gpu_errors", "gpu_links", "root"} <= names
+    assert not names & {"disks", "memory", "storage", "certificates", "gpu_processes"}

@@ -1,0 +1,130 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the program that runs health checks for supervisors, and of the supervisor's side of the connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, host_health, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+
+REPLACE = Finding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
+REBOOT = Finding("root", "reboot", "/: is read-only.")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_health, "SOCKET", str(tmp_path / "socket"))
+    monkeypatch.setattr(host_health, "INTERVAL", 0.05)
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+    monkeypatch.setattr(after_failure, "IDLE", 0.3)
+    return tmp_path
+
+
+@pytest.fixture
+def listener():
+    with socket.socket(socket.AF_UNIX) as result:
+        result.bind(host_health.SOCKET)
+        result.listen()
+        yield result
+
+
+def spec(check=True):
+    return {"parameters": {"health_check": check}, "instance": ""}
+
+
+def find(check=True, is_ending=lambda: False):
+    return host_health.find_unfit(spec(check), is_ending)
+
+
+def answering(listener, *findings):
+    calls = []
+    thread = threading.Thread(target=after_failure.serve, args=(listener, lambda: calls.append(1) or list(findings)))
+    thread.start()
+    return thread, calls
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        ([], None),
+        ([REBOOT], {"why": "reboot", "what": "/: is read-only"}),
+        ([REBOOT, REPLACE], {"why": "replace", "what": "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"}),
+    ],
+)
+def test_the_worst_finding_is_the_reason_why_a_host_is_unfit(listener, findings, expected):
+    thread, calls = answering(listener, *findings)
+    assert find() == expected
+    assert find() == expected
+    thread.join(10)
+    assert not thread.is_alive(), "the program ends when there are no requests"
+    assert len(calls) == 2
+
+
+def test_requests_at_the_same_time_share_one_result(listener):
+    waiting = []
+    for _number in range(4):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(host_health.SOCKET)
+        waiting.append(connection)
+    thread, calls = answering(listener, REBOOT)
+    for connection in waiting:
+        with connection:
+            assert json.loads(connection.recv(1 << 16)) == [REBOOT._asdict()]
+    thread.join(10)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("answer", [b"", b"[", b"{}", b'[{"severity": "monitor", "message": "m"}]', b"[1]", b"[]" + b" " * (2 << 20)])
+def test_an_answer_that_is_not_valid_counts_as_no_finding(listener, answer):
+    def reply():
+        with listener.accept()[0] as connection:
+            try:
+                connection.sendall(answer)
+            except OSError:
+                pass
+
+    threading.Thread(target=reply, daemon=True).start()
+    assert find() is None
+
+
+def test_a_supervisor_does_not_wait_for_long(listener, monkeypatch):
+    assert find(is_ending=lambda: True) is None
+    monkeypatch.setattr(host_health, "PATIENCE", 0.3)
+    before = time.monotonic()
+    assert find() is None
+    assert time.monotonic() - before < 10
+
+
+def test_without_the_service_only_exclusions_count():
+    assert find() is None
+    found = (exclusions.Exclusion("person", "bad cable", 60.0), exclusions.Exclusion("xid", "Xid 79", 60.0))
+    exclusions.write(exclusions.Memory("", found))
+    assert find() == {
+        "why": "excluded",
+        "what": "since 1970-01-01 00:01 UTC by a person: bad cable. since 1970-01-01 00:01 UTC by the check xid: Xid 79.",
+    }
+    assert find(check=False) == {"why": "excluded", "what": "since 1970-01-01 00:01 UTC by a person: bad cable."}
+
+
+def test_the_program_runs_without_ansible(listener, place):
+    """The program gets the socket as file descriptor 3, as from systemd."""
+    path = place / "health.zip"
+    path.write_bytes(systemd.program(health_service.program_modules(), after_failure))
+    start = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.execv(sys.executable, [sys.executable, '-I', *sys.argv[2:]])"
+    command = [sys.executable, "-c", start, str(listener.fileno()), str(path), "", str(place)]
+    with subprocess.Popen(command, pass_fds=[listener.fileno()], env={"PATH": ""}) as program:
+        assert host_health.ask(lambda: False) is not None
+        assert program.wait(60) == 0

@@ -1,0 +1,127 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of exclusions: who makes them, who ends them, and which files are trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY, Exclusion, Memory
+
+INSTANCE, OTHER = "i-0123456789abcdef0", "i-0fedcba9876543210"
+XID = Exclusion("xid", "GPU 0000:64:00: Xid 79", 100.0, ("GPU-5f2d",))
+CABLE = Exclusion(PERSON, "bad cable", 200.0)
+BROKE = Exclusion(RECOVERY, "2 attempts of jobs failed because of this host", 300.0)
+ALL = Memory(INSTANCE, (XID, CABLE, BROKE))
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+    return tmp_path / "health/exclusions.json"
+
+
+def makers(memory):
+    return [each.by for each in memory.exclusions]
+
+
+def test_exclusions_are_kept_for_the_same_instance_only(path):
+    exclusions.write(ALL)
+    assert exclusions.read(INSTANCE) == ALL
+    assert path.stat().st_mode & 0o777 == 0o644, "supervisors run as the job's user"
+    assert exclusions.read(OTHER) == Memory(OTHER), "a new instance starts without exclusions"
+    exclusions.write(Memory("", (CABLE,)))
+    assert makers(exclusions.read("host-1")) == [PERSON], "outside AWS, the name of a host is no evidence of a new host"
+
+
+def test_a_missing_file_excludes_nothing():
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"instance": "../../etc"},
+        {"exclusions": [{"by": "xid", "reason": "r", "since": "now", "gpus": []}]},
+        {"exclusions": [{"by": "x y", "reason": "r", "since": 1, "gpus": []}]},
+        {"exclusions": [{"by": "xid", "reason": "r" * 501, "since": 1, "gpus": []}]},
+        {"exclusions": [{"by": "xid", "reason": "r", "since": 1, "gpus": ["GPU 1\n"]}]},
+        {"exclusions": [{"by": "xid", "reason": "r", "since": 1, "gpus": []}] * 65},
+        {"included": None},
+    ],
+)
+def test_an_invalid_file_excludes_nothing(path, change):
+    exclusions.write(ALL)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+
+
+def test_a_file_that_others_can_write_excludes_nothing(path, monkeypatch):
+    exclusions.write(ALL)
+    path.chmod(0o666)
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+    path.chmod(0o644)
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid() + 1)
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+    path.rename(path.parent / "other")
+    path.symlink_to("other")
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+
+
+def test_only_the_check_that_made_an_exclusion_ends_it():
+    assert makers(exclusions.after_checks(ALL, {"gpu_count", "root"})) == ["xid", PERSON, RECOVERY]
+    assert makers(exclusions.after_checks(ALL, {"xid"})) == [PERSON, RECOVERY]
+    assert makers(exclusions.after_checks(ALL, {PERSON, RECOVERY})) == ["xid", PERSON, RECOVERY]
+
+
+def test_a_person_ends_all_exclusions_except_those_of_checks():
+    assert exclusions.include(ALL, 400.0) == Memory(INSTANCE, (XID,), 400.0)
+
+
+def test_an_exclusion_that_is_repeated_keeps_its_time():
+    memory = exclusions.exclude(ALL, XID._replace(since=500.0, reason="r" * 1000))
+    assert makers(memory) == [PERSON, RECOVERY, "xid"]
+    assert (memory.exclusions[-1].since, len(memory.exclusions[-1].reason)) == (100.0, exclusions.REASON_LIMIT)
+
+
+def test_a_host_that_was_the_cause_of_two_failures_is_excluded():
+    memory = Memory(INSTANCE, included=100.0)
+    once = {"attempt 1 of a": 200.0, "attempt 1 of old": 50.0}
+    assert exclusions.after_failures(memory, once, 300.0) == memory, "a person has included the host after the first failure"
+    twice = exclusions.after_failures(memory, {**once, "attempt 3 of b": 250.0}, 300.0)
+    reason = "2 attempts of jobs failed because of this host, the last of them attempt 1 of a, attempt 3 of b"
+    assert twice.exclusions == (Exclusion(RECOVERY, reason, 300.0),)
+    assert exclusions.after_failures(twice, {**once, "attempt 3 of b": 250.0}, 900.0) == twice
+    assert exclusions.after_failures(exclusions.include(twice, 260.0), {**once, "attempt 3 of b": 250.0}, 300.0).exclusions == ()
+
+
+def test_failures_are_recorded_for_each_node_and_attempt(tmp_path):
+    jobs = str(tmp_path)
+    exclusions.record_failure(jobs, INSTANCE, "digits", 1)
+    assert exclusions.read_failures(jobs, INSTANCE) == {}, "the directory does not exist yet"
+    exclusions.make_failures_directory(jobs)
+    exclusions.make_failures_directory(jobs)
+    folder = tmp_path / exclusions.FAILURES_DIRECTORY
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    for node, job, attempt in ((INSTANCE, "digits", 1), (INSTANCE, "digits", 1), (INSTANCE, "digits-2", 4), (OTHER, "digits", 2)):
+        exclusions.record_failure(jobs, node, job, attempt)
+    for name in (INSTANCE, f"{INSTANCE},Digits,1", f"{INSTANCE},digits,0", f"{INSTANCE}0,digits,1"):
+        (folder / name).touch()
+    assert set(exclusions.read_failures(jobs, INSTANCE)) == {"attempt 1 of digits", "attempt 4 of digits-2"}
+    assert set(exclusions.read_failures(jobs, OTHER)) == {"attempt 2 of digits"}
+
+
+def test_descriptions_say_who_excluded_the_host_and_why():
+    assert exclusions.describe_all(ALL.exclusions) == (
+        "since 1970-01-01 00:01 UTC by the check xid: GPU 0000:64:00: Xid 79 (GPU-5f2d). "
+        "since 1970-01-01 00:03 UTC by a person: bad cable. "
+        "since 1970-01-01 00:05 UTC after repeated failures of jobs: 2 attempts of jobs failed because of this host."
+    )
+    assert "xid" not in exclusions.describe_all(ALL.exclusions, with_checks=False)
+    assert exclusions.describe_all([]) == ""
