@@ -365,7 +365,8 @@ options:
     version_added: 0.2.0
   instance_id:
     description:
-      - ID of the host's instance, for the records of its processes and for its exclusions. Messages about hosts that have left the cluster are based on this ID.
+      - ID of the host's instance, for the records of its processes and for its exclusions. Messages about hosts that have left the cluster
+        are based on this ID.
       - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   capacity_end:

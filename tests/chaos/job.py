@@ -171,7 +171,8 @@ class Job:
         return created, max(map(float, found[1:]), default=0.0) - created
 
     def remove(self):
-        """Kill all units and processes of the job that are still running."""
+        """Kill all units and processes of the job that are still running. Delete the records of failures, which would exclude hosts."""
+        self.hosts()[0].ssh("sudo sh -c 'rm -f /efs/jobs/.host-failures/*'", check=False)
         if not self.survivors():
             return
         for host in self.hosts():

@@ -16,7 +16,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Collection, Iterable, Mapping, NamedTuple, Tuple
+from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 
@@ -55,12 +55,15 @@ MEMORY: schema.Schema = {
 
 
 class Exclusion(NamedTuple):
-    """Why jobs must not use a host. `by` is the name of a health check, `PERSON` or `RECOVERY`. `gpus` contains the UUIDs of faulty GPUs."""
+    """Why jobs must not use a host.
+
+    `by` is the name of a health check, `PERSON` or `RECOVERY`. `gpus` contains the UUIDs of faulty GPUs.
+    """
 
     by: str
     reason: str
     since: float
-    gpus: Tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 class Memory(NamedTuple):
@@ -70,7 +73,7 @@ class Memory(NamedTuple):
     """
 
     instance: str
-    exclusions: Tuple[Exclusion, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
     included: float = 0.0
 
 
@@ -112,10 +115,10 @@ def write(memory: Memory) -> None:
 
 def exclude(memory: Memory, exclusion: Exclusion) -> Memory:
     """Return the exclusions with one more. Another exclusion with the same `by` is replaced, but the time of the first one is kept."""
-    first = min([each.since for each in memory.exclusions if each.by == exclusion.by] + [exclusion.since])
-    others = [each for each in memory.exclusions if each.by != exclusion.by]
-    added = exclusion._replace(since=first, reason=exclusion.reason[:REASON_LIMIT], gpus=exclusion.gpus[:GPUS_LIMIT])
-    return memory._replace(exclusions=(*others[: EXCLUSIONS_LIMIT - 1], added))
+    by_maker = {each.by: each for each in memory.exclusions}
+    first = min(exclusion.since, by_maker.get(exclusion.by, exclusion).since)
+    by_maker[exclusion.by] = exclusion._replace(since=first, reason=exclusion.reason[:REASON_LIMIT], gpus=exclusion.gpus[:GPUS_LIMIT])
+    return memory._replace(exclusions=tuple(by_maker.values())[:EXCLUSIONS_LIMIT])
 
 
 def include(memory: Memory, now: float) -> Memory:
@@ -131,9 +134,10 @@ def after_checks(memory: Memory, passed: Collection[str]) -> Memory:
 
 
 def after_failures(memory: Memory, failures: Mapping[str, float], now: float) -> Memory:
-    """Return the exclusions after the failures that this host has caused. `failures` contains the time of each failure by its job and attempt.
+    """Return the exclusions after the failures that this host has caused.
 
-    Failures of jobs count only from the last time at which a person included the host.
+    `failures` contains the time of each failure, by its job and attempt. Failures count only from the last time at which a person included
+    the host.
     """
     if any(each.by == RECOVERY for each in memory.exclusions):
         return memory
@@ -141,7 +145,8 @@ def after_failures(memory: Memory, failures: Mapping[str, float], now: float) ->
     if len(counted) < FAILURES:
         return memory
     names = ", ".join(name for _moment, name in counted[-FAILURES:])
-    return exclude(memory, Exclusion(RECOVERY, f"{len(counted)} attempts of jobs failed because of this host, the last of them {names}", now))
+    reason = f"{len(counted)} attempts of jobs failed because of this host, the last of them {names}"
+    return exclude(memory, Exclusion(RECOVERY, reason, now))
 
 
 def record_failure(directory: str, node: str, job: str, attempt: int) -> None:
@@ -149,12 +154,13 @@ def record_failure(directory: str, node: str, job: str, attempt: int) -> None:
 
     `directory` contains the job directories. `node` is the ID of the host's instance, or outside AWS its name.
     """
+    path = os.path.join(directory, FAILURES_DIRECTORY, f"{node},{job},{attempt}")
     with contextlib.suppress(OSError):
-        os.close(os.open(os.path.join(directory, FAILURES_DIRECTORY, f"{node},{job},{attempt}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
 
 
 def make_failures_directory(directory: str) -> None:
-    """Create the directory for the records of failures. Every user can add files to this directory, but only their owners can delete them."""
+    """Create the directory for the records of failures. Every user can add files, but only their owners can delete them."""
     path = os.path.join(directory, FAILURES_DIRECTORY)
     with contextlib.suppress(OSError):
         os.mkdir(path)

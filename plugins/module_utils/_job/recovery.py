@@ -330,7 +330,7 @@ def _repair(situation: Situation) -> str:
     """
     host, name = situation.cause.host, situation.cause.name
     needs = {REBOOT: "must be rebooted", REPLACE: "should be replaced"}
-    found = [f"{host} {needs[name]}"] if situation.cause.kind == HEALTH and name in needs else []
+    found = [f"{host} {needs[name]}"] if host and situation.cause.kind == HEALTH and name in needs else []
     others = [each for each in situation.excluded if not (found and each == host)]
     if others:
         found.append(f"{_named(others)} {'is' if len(others) == 1 else 'are'} excluded from jobs")

@@ -7,6 +7,8 @@ import subprocess
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
 
+from . import health
+
 
 def lose(job, number=None):
     """Remove a host without a warning, as if its hardware had failed. Afterwards, a new host replaces the removed host."""
@@ -62,6 +64,14 @@ def suspend(job, number=None):
     subprocess.run(as_root("podman", "pause", container), check=True, capture_output=True)
     job.wait_for_attempt(2)
     job.undo.close()
+
+
+def report_xid(job, code, text):
+    """Replay a kernel log with a GPU error on a host, and kill the rank on a different host."""
+    job.wait_for_step()
+    health.xid_of_driver(job.host, code, f"pid='<unknown>', name=<unknown>, {text}")
+    job.undo.callback(job.host.ssh, f"sudo rm -f {health.PROGRAMS}/journalctl")
+    job.signal(0, "KILL")
 
 
 def replace_later(job):

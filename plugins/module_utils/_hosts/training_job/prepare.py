@@ -88,7 +88,8 @@ def health_checks(params: dict[str, Any], user: str) -> contextlib.AbstractConte
 def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings: Readings | None) -> str:
     """Return why jobs must not use this host, or an empty string if they may.
 
-    The exclusions of checks that pass end. Without health checks, the exclusions that checks have made do not count. `failures` contains the recorded failures of jobs for which this host was responsible.
+    The exclusions of checks that pass end. Without health checks, the exclusions that checks have made do not count. `failures` contains
+    the recorded failures of jobs for which this host was responsible.
     """
     before = exclusions.read(module.params["instance_id"] or "")
     memory = exclude.without_passed(before, readings.checks, readings.findings()) if readings else before

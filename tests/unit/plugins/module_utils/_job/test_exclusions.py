@@ -86,8 +86,8 @@ def test_a_person_ends_all_exclusions_except_those_of_checks():
 
 def test_an_exclusion_that_is_repeated_keeps_its_time():
     memory = exclusions.exclude(ALL, XID._replace(since=500.0, reason="r" * 1000))
-    assert makers(memory) == [PERSON, RECOVERY, "xid"]
-    assert (memory.exclusions[-1].since, len(memory.exclusions[-1].reason)) == (100.0, exclusions.REASON_LIMIT)
+    assert makers(memory) == ["xid", PERSON, RECOVERY]
+    assert (memory.exclusions[0].since, len(memory.exclusions[0].reason)) == (100.0, exclusions.REASON_LIMIT)
 
 
 def test_a_host_that_was_the_cause_of_two_failures_is_excluded():

@@ -709,6 +709,19 @@ USED_UP = (
             "The same error would end each attempt. Correct training_job_arguments.",
         ),
         ("stop", "certain_error", {}, "The same error would end each attempt. Correct the script."),
+        (
+            "restart",
+            "ask_for_replacement",
+            {"cause": {"kind": "health", "what": "Xid 79", "name": "replace"}, "missing": ["w2"]},
+            "The job continues without w2.",
+        ),
+        (
+            "stop",
+            "too_few_hosts",
+            {"missing": ["w2"], "min_hosts": 2, "excluded": ["w2"]},
+            "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts). w2 is excluded from jobs. To see the commands, run "
+            "deeplearning.cluster.health.",
+        ),
     ],
 )
 def test_a_decision_says_what_the_file_says_about_the_situation(action, rule, found, sentence):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import time
 
 import pytest
@@ -115,3 +116,31 @@ def test_only_findings_that_make_a_node_unhealthy_are_a_refusal():
     monitor, restart = Finding("xid", "monitor", "Xid 63."), Finding("disks", "restart", "/: full.")
     assert examine.refusal([monitor]) == ""
     assert examine.refusal([monitor, restart]) == "disks: /: full."
+
+
+def exclude(**changes):
+    """Return the names of those who exclude the host after a run of the module, and whether the run changed the exclusions."""
+    result = examine.examine({**PARAMETERS, **changes})
+    return [each["by"] for each in result["exclusions"]], result["changed"]
+
+
+def test_a_check_and_a_person_exclude_the_host(ran, monkeypatch):
+    monkeypatch.setattr(examine.exclusions, "OWNER", os.geteuid())
+    findings = ran[1]
+    findings.append(Finding("xid", "replace", "GPU 0000:64:00: Xid 79."))
+    assert exclude(check_mode=True) == (["xid"], True)
+    assert exclude() == (["xid"], True), "check mode did not change anything"
+    assert exclude() == (["xid"], False)
+    assert exclude(excluded=True, reason="bad cable") == (["xid", "person"], True)
+    (_xid, person) = examine.examine(PARAMETERS)["exclusions"]
+    assert person["text"].endswith("by a person: bad cable.")
+    assert exclude(context="between_nodes") == (["xid", "person"], False)
+    findings.clear()
+    assert exclude() == (["person"], True), "a check cannot end the exclusion of a person"
+    assert exclude(excluded=False) == ([], True)
+    assert exclude() == ([], False)
+    findings.append(Finding("xid", "replace", "GPU 0000:64:00: Xid 79."))
+    assert exclude(excluded=False) == (["xid"], True), "a person cannot end the exclusion of a check"
+    assert exclude(instance_id="i-0fedcba9876543210", context="between_nodes")[0] == ["xid"]
+    findings.clear()
+    assert exclude(instance_id="i-0fedcba98765432ff", context="between_nodes")[0] == [], "it is a new instance"

@@ -7,9 +7,11 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -17,13 +19,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     attempts,
     formatting,
     goodput,
+    host_health,
     notices,
     specs,
     status,
     supervisor,
     systemd,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, hangs, records, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from local_cloud.testing import wait_until
 
@@ -59,7 +62,7 @@ class Job:
         self.units = {}
         self.started = []
         hurry = f"""
-            import sys
+            import os, sys
             sys.path.insert(0, {str(program)!r})
             from {supervisor.__name__} import main
             from {attempts.__name__} import INTERVAL
@@ -68,6 +71,12 @@ class Job:
             sys.modules["{hangs.__name__}"].MARGIN = 1
             notices = sys.modules["{notices.__name__}"]
             notices.ADDRESS, notices.PORT, notices.INTERVAL = "127.0.0.1", int(sys.argv.pop()), 0.2
+            host = {str(folder / "hosts")!r} + "/" + sys.argv[2].split("/")[-2]
+            sys.modules["{exclusions.__name__}"].PATH = host + ".json"
+            sys.modules["{exclusions.__name__}"].OWNER = {os.geteuid()}
+            os.makedirs(os.path.dirname(host), exist_ok=True)
+            os.chdir(os.path.dirname(host))
+            sys.modules["{host_health.__name__}"].SOCKET = os.path.basename(host)
             sys.argv[0] = sys.path[0]
             sys.exit(main(sys.argv[1:]))
         """
@@ -428,6 +437,116 @@ def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
     spent = {each["host"]: each["buckets"] for each in goodput.measure(running.paths, 60).goodput["hosts"]}
     assert spent["worker4"]["idle"] > spent["worker3"]["idle"] > 3
     assert spent["worker4"]["training"] == 0 < spent["worker3"]["training"]
+
+
+XID = {"check": "xid", "severity": "replace", "message": "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)."}
+
+# Rank 0 fails first. The processes of later attempts wait, so that the test can read the records.
+FAILS = """
+    if attempt == 1 and rank == 0:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600 if attempt == 1 else 0)
+"""
+
+
+@pytest.fixture
+def unhealthy(tmp_path, monkeypatch):
+    """Return a function that makes the health checks of the unit `name` report a finding."""
+    with contextlib.ExitStack() as stack:
+
+        def listen(name, finding):
+            def answer():
+                with contextlib.suppress(OSError):
+                    while True:
+                        with listener.accept()[0] as connection:
+                            connection.sendall(json.dumps([finding]).encode())
+
+            os.makedirs(tmp_path / "hosts", exist_ok=True)
+            monkeypatch.chdir(tmp_path / "hosts")  # the path of a socket has at most 107 characters
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(name)
+            listener.listen()
+            threading.Thread(target=answer, daemon=True).start()
+
+        yield listen
+
+
+def test_a_health_finding_is_the_cause_and_a_spare_takes_the_place_of_the_host(job, unhealthy, tmp_path):
+    """Rank 0 is killed on worker1, but the GPU of worker2 has failed."""
+    unhealthy("rank1", XID)
+    exclusions_directory = tmp_path / "jobs" / exclusions.FAILURES_DIRECTORY
+    exclusions_directory.mkdir(parents=True)
+    running = job(trains(FAILS), hosts=3, spares=1, min_hosts=2)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert [each["host"] for each in found["processes"]] == ["worker1", "worker3"]
+    (one, _other) = found["attempts"]
+    assert one["cause"] == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
+    assert one["why"] == (
+        "The job continues with spare worker3 in place of worker2. worker2 should be replaced. To see the commands, run "
+        "deeplearning.cluster.health."
+    )
+    assert os.listdir(exclusions_directory) == ["i-0123456789abcdef0,digits,1"]
+
+
+def test_a_job_without_enough_healthy_hosts_says_what_its_host_needs(job, unhealthy):
+    unhealthy("rank1", {**XID, "severity": "reboot"})
+    running = job(trains(FAILS), hosts=2, min_hosts=2)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    message = formatting.failure_message(found, lambda playbook: playbook)
+    assert "because health finding on worker2: GPU 0000:64:00: Xid 79" in message
+    assert "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts). worker2 must be rebooted." in message
+
+
+@pytest.mark.parametrize(("health_check", "by"), [(True, "person"), (True, "xid"), (False, "person")])
+def test_an_excluded_host_and_an_unhealthy_spare_are_not_used(job, unhealthy, tmp_path, health_check, by):
+    unhealthy("standby0", XID)
+    excluded = {"by": by, "reason": "bad cable", "since": 60.0, "gpus": []}
+    document = {"instance": "i-0123456789abcdef0", "exclusions": [excluded], "included": 0}
+    (tmp_path / "hosts/rank0.json").write_text(json.dumps(document))
+    running = job(trains(FAILS), hosts=4, spares=2, min_hosts=1, health_check=health_check)
+    running.wait()
+    found = running.status()
+    assert found["attempts"][0]["cause"].startswith("rank 0 on worker1 was killed by signal SIGKILL")
+    used = ["worker2", "worker4"] if health_check else ["worker2", "worker3"]
+    assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
+    assert "worker1 is excluded from jobs." in found["attempts"][0]["why"]
+
+
+def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_effect(job, unhealthy, tmp_path):
+    unhealthy("rank1", XID)
+    excluded = {"by": "xid", "reason": "Xid 79", "since": 60.0, "gpus": []}
+    document = {"instance": "i-0123456789abcdef0", "exclusions": [excluded], "included": 0}
+    (tmp_path / "hosts/rank0.json").write_text(json.dumps(document))
+    running = job(trains(FAILS), hosts=2, health_check=False)
+    assert running.wait() == [0, 0]
+    assert running.status()["attempts"][0]["why"] == "The job continues on the same hosts."
+
+
+@pytest.mark.parametrize(
+    ("cause", "blamed"),
+    [
+        ({"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}, "health"),
+        ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError"}, "health"),
+        ({"kind": "script_error", "what": "NameError at train.py, line 3", "name": "NameError"}, "script_error"),
+        ({"kind": "time_limit", "what": "limit"}, "time_limit"),
+        ({"kind": "operator", "what": "an operator"}, "operator"),
+    ],
+)
+def test_a_health_finding_does_not_hide_an_error_that_every_attempt_would_repeat(cause, blamed):
+    processes = [
+        {"name": "rank0", "host": "w1", "unfit": {"why": "excluded", "what": "bad cable"}},
+        {"name": "rank1", "host": "w2", "unfit": {"why": "replace", "what": "Xid 79"}},
+        {"name": "rank2", "host": "w3", "unfit": {"why": "reboot", "what": "read-only"}},
+    ]
+    failure, why = attempts.blame_unhealthy(processes[0], cause, processes)
+    assert (failure["host"], why["kind"]) == (("w2", "health") if blamed == "health" else ("w1", blamed))
+    failure, why = attempts.blame_unhealthy({"name": "rank3", "host": "w3"}, cause, processes)
+    assert (failure["name"], why.get("name") == recovery.REBOOT) == ("rank3", blamed == "health"), "its own host takes precedence"
 
 
 def kill(running, name):

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import prepare, specification
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 
 
 def record(paths, rank, state, heartbeat=None, processes=2, part="worker"):
@@ -79,6 +79,7 @@ def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, co
     monkeypatch.setattr(prepare.local_code, "shared_mounts", list)
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": False, "gpus": None, "sandbox": False}
     params |= {"name": "digits", "directory": "/data/jobs", "heartbeat_timeout": 60, "resume": None, "environment": {}}
+    params["instance_id"] = None
     params["on_first_host"] = on_first_host
     module = SimpleNamespace(params=params, run_command=None)
     if runs:
@@ -113,6 +114,8 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
 class Readings:
     """A stub that replaces the function that runs checks. The storage check is the only check that runs for each mount."""
 
+    checks = [SimpleNamespace(name=name, read=name) for name in ("storage", "xid", "disks", "gpu_count")]
+
     def __init__(self, *findings):
         self._findings = [Finding(check, severity, "is broken.") for check, severity in findings]
 
@@ -127,13 +130,17 @@ class Readings:
 
 
 FOUND = {"host": {"name": "w1"}}
+INSTANCE = "i-0123456789abcdef0"
 
 
 @pytest.fixture
-def prepared(monkeypatch, paths):
+def prepared(monkeypatch, paths, tmp_path):
     """Return a function that prepares a job on a host with the given findings and returns the completed steps."""
 
-    def prepare_job(*findings, health_check=True, active=(), job_state="new"):
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "node-health/exclusions.json"))
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+
+    def prepare_job(*findings, health_check=True, active=(), job_state="new", failures=(), restarts=0, check_mode=False):
         steps = []
 
         def record_start(user, params):
@@ -151,17 +158,23 @@ def prepared(monkeypatch, paths):
             "sync_directory": "",
             "setup_digests": {},
             "queue": None,
+            "restarts": restarts,
+            "instance_id": INSTANCE,
         }
-        module = SimpleNamespace(params=params, check_mode=False, run_command=None)
+        module = SimpleNamespace(params=params, check_mode=check_mode, run_command=None)
+        found = {**FOUND, "job_state": job_state, "failures": {name: time.time() for name in failures}}
+        monkeypatch.setattr(prepare.health_service, "install", lambda _run, *arguments: steps.append(arguments))
         monkeypatch.setattr(prepare.queue, "queues_of_host", lambda _run, _name: [])
         monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
-        monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or FOUND | {"job_state": job_state})
+        monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or found)
         monkeypatch.setattr(prepare, "install_code", lambda *_arguments: steps.append("install"))
         monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, name: list(active))
         monkeypatch.setattr(prepare, "before_job", record_start)
         monkeypatch.setattr(prepare.systemd, "other_jobs", lambda _name: [{"job": "b"}, {"job": "a"}, {"job": "b"}])
         try:
-            assert prepare.prepare(module, paths)["other_jobs"] == ["a", "b"]
+            result = prepare.prepare(module, paths)
+            assert result["other_jobs"] == ["a", "b"]
+            steps += [result["excluded"]] if result["excluded"] else []
         except specification.RefusalError as error:
             steps.append(str(error))
         return steps
@@ -194,3 +207,44 @@ def test_a_job_that_runs_is_waited_for_on_an_unhealthy_host(prepared):
 
 def test_without_the_check_an_unhealthy_host_is_prepared(prepared):
     assert prepared(("xid", "replace"), health_check=False) == ["examine", "install"]
+
+
+def write_exclusions(*makers):
+    found = tuple(exclusions.Exclusion(by, "bad cable", 60.0) for by in makers)
+    exclusions.write(exclusions.Memory(INSTANCE, found))
+
+
+def makers():
+    return [each.by for each in exclusions.read(INSTANCE).exclusions]
+
+
+def test_an_excluded_host_is_reported_and_not_refused(prepared):
+    """The job may have enough other hosts. A check that excludes a host and still fails is no reason to refuse the job."""
+    write_exclusions("person", "xid")
+    excluded = "since 1970-01-01 00:01 UTC by a person: bad cable."
+    assert prepared(("xid", "replace"))[-1] == f"{excluded} since 1970-01-01 00:01 UTC by the check xid: bad cable."
+    assert prepared(check_mode=True)[-1] == excluded
+    assert makers() == ["person", "xid"], "check mode ends no exclusion"
+    assert prepared()[-1] == excluded
+    assert makers() == ["person"], "the check has passed"
+
+
+def test_without_the_check_the_exclusions_of_checks_do_not_count(prepared):
+    write_exclusions("xid")
+    assert prepared(health_check=False) == ["examine", "install"]
+    assert makers() == ["xid"]
+
+
+def test_a_host_on_which_two_attempts_failed_is_excluded(prepared):
+    assert prepared(failures=["attempt 1 of a"])[-1] == "install"
+    assert "after repeated failures of jobs: 2 attempts" in prepared(failures=["attempt 1 of a", "attempt 2 of a"])[-1]
+    assert makers() == ["recovery"]
+    assert "after repeated failures" in prepared()[-1], "the records of the failures may have been deleted"
+
+
+@pytest.mark.parametrize(
+    ("options", "installed"),
+    [({"restarts": 3}, True), ({}, False), ({"restarts": 3, "health_check": False}, False), ({"restarts": 3, "check_mode": True}, False)],
+)
+def test_checks_after_a_failure_are_installed_if_the_job_may_be_restarted(prepared, options, installed):
+    assert ((INSTANCE, "/opt/deeplearning") in prepared(**options)) == installed
