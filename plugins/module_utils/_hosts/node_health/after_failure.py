@@ -51,15 +51,16 @@ def _accept(listener: socket.socket, seconds: float) -> list[socket.socket]:
     return found
 
 
-def examine(instance: str, metadata_directory: str) -> list[Finding]:
+def examine(instance: str, node: Node) -> list[Finding]:
     """Run the checks, exclude the host if a finding requires it, and return the findings that require it."""
     checks = registry.checks_for(AFTER_FAILURE, ())
-    findings = run.run(checks, Node("root", metadata_directory=metadata_directory))
+    findings = run.run(checks, node)
     exclude.update(instance, checks, findings, time.time())
     return [finding for finding in findings if exclude.requires_exclusion(finding)]
 
 
 def main(arguments: Sequence[str]) -> int:
-    instance, metadata_directory = arguments
-    serve(socket.socket(fileno=LISTENER), lambda: examine(instance, metadata_directory))
+    instance, metadata_directory, instance_type, efa_devices = arguments
+    node = Node("root", instance_type, int(efa_devices), metadata_directory=metadata_directory)
+    serve(socket.socket(fileno=LISTENER), lambda: examine(instance, node))
     return 0

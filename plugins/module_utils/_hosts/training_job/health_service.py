@@ -12,6 +12,7 @@ import hashlib
 import os
 import sys
 from types import ModuleType
+from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health, systemd
@@ -32,10 +33,11 @@ def program_modules() -> list[ModuleType]:
     return [sys.modules[name] for name in names if not hasattr(sys.modules[name], "__path__")]
 
 
-def install(run: Run, instance: str, metadata_directory: str) -> None:
-    """Install the service, unless the same service is already installed. Raises UnitError."""
+def install(run: Run, params: Mapping[str, Any]) -> None:
+    """Install the service with the parameters of the module `training_job`, unless this service is already installed. Raises UnitError."""
+    arguments = [params["instance_id"] or "", params["metadata_directory"], params["instance_type"], str(params["efa_devices"])]
     content = systemd.program(program_modules(), after_failure)
-    digest = hashlib.sha256(b"\0".join([content, instance.encode(), metadata_directory.encode()])).hexdigest()
+    digest = hashlib.sha256(b"\0".join([content, *map(str.encode, arguments)])).hexdigest()
     path = os.path.join(DIRECTORY, f"{digest}.zip")
     with systemd.exclusive():
         if os.path.exists(path) and run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0:
@@ -49,7 +51,7 @@ def install(run: Run, instance: str, metadata_directory: str) -> None:
             file.write(content)
         command = ["systemd-run", "--quiet", f"--unit={UNIT}", "--description=Health checks after a failure of a job"]
         command += [f"--socket-property=ListenStream={host_health.SOCKET}", "--socket-property=RemoveOnStop=yes"]
-        status, _unused, error = run([*command, sys.executable, path, instance, metadata_directory])
+        status, _unused, error = run([*command, sys.executable, path, *arguments])
         if status:
             os.unlink(path)
             raise systemd.UnitError(f"systemd-run could not start {UNIT}.socket: {error.strip()}")

@@ -102,7 +102,7 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
 def install_checks(module: AnsibleModule) -> None:
     """Install the service that runs the health checks after a failure of a job."""
     try:
-        health_service.install(module.run_command, module.params["instance_id"] or "", module.params["metadata_directory"])
+        health_service.install(module.run_command, module.params)
     except (OSError, systemd.UnitError) as error:
         module.warn(f"After a failure, the health of this node is not checked, because the checks could not be installed: {error}.")
 

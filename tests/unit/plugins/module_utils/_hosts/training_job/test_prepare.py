@@ -163,7 +163,7 @@ def prepared(monkeypatch, paths, tmp_path):
         }
         module = SimpleNamespace(params=params, check_mode=check_mode, run_command=None)
         found = {**FOUND, "job_state": job_state, "failures": {name: time.time() for name in failures}}
-        monkeypatch.setattr(prepare.health_service, "install", lambda _run, *arguments: steps.append(arguments))
+        monkeypatch.setattr(prepare.health_service, "install", lambda _run, params: steps.append(params["instance_id"]))
         monkeypatch.setattr(prepare.queue, "queues_of_host", lambda _run, _name: [])
         monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
         monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or found)
@@ -247,4 +247,4 @@ def test_a_host_on_which_two_attempts_failed_is_excluded(prepared):
     [({"restarts": 3}, True), ({}, False), ({"restarts": 3, "health_check": False}, False), ({"restarts": 3, "check_mode": True}, False)],
 )
 def test_checks_after_a_failure_are_installed_if_the_job_may_be_restarted(prepared, options, installed):
-    assert ((INSTANCE, "/opt/deeplearning") in prepared(**options)) == installed
+    assert (INSTANCE in prepared(**options)) == installed
