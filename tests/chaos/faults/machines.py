@@ -66,12 +66,19 @@ def suspend(job, number=None):
     job.undo.close()
 
 
-def report_xid(job, code, text):
-    """Replay a kernel log with a GPU error on a host, and kill the rank on a different host."""
+def report_xid(job, code, text, is_cause=False):
+    """Replay a kernel log with a GPU error on a host, and kill the rank on a different host.
+
+    If the GPU error is the cause of the failure, the fault is aimed at its host, and otherwise at the rank that is killed.
+    """
     job.wait_for_step()
     health.xid_of_driver(job.host, code, f"pid='<unknown>', name=<unknown>, {text}")
     job.undo.callback(job.host.ssh, f"sudo rm -f {health.PROGRAMS}/journalctl")
-    job.signal(0, "KILL")
+    if is_cause:
+        job.struck()
+        job.cluster.hosts[0].ssh(f"sudo pkill -KILL -f '/jobs/{job.name}/[c]ode/workload.py rank'")
+    else:
+        job.signal(0, "KILL")
 
 
 def replace_later(job):

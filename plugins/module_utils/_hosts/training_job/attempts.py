@@ -378,9 +378,13 @@ class Recovery:
 def blame_unhealthy(failure: Record, why: Cause, processes: Sequence[Record]) -> tuple[Record, Cause]:
     """Return the process that ended an attempt, and the cause. If a host of the attempt is unhealthy, its health finding is the cause.
 
-    A health finding does not explain why an operator or the time limit ended the job, or why the script is not valid.
+    A health finding does not explain why an operator, the time limit or AWS ended the attempt, or why the script is not valid.
     """
-    if why["kind"] in (recovery.OPERATOR, recovery.TIME_LIMIT) or why.get("name") in (*recovery.CERTAIN_ERRORS, recovery.USAGE):
+    kept = (recovery.OPERATOR, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
+    if why["kind"] in kept or why.get("name") in (
+        *recovery.CERTAIN_ERRORS,
+        recovery.USAGE,
+    ):
         return failure, why
     unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != recovery.EXCLUDED]
     if not unhealthy:

@@ -82,7 +82,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *(checkpoint_layouts, documents, exclusions, hangs, records, recovery, schema, states, tracebacks, _text),
-    *(attempts, checkpoint_files, connections, efa, host_health, job_specs, job_status, logs, notices, progress, remote, stacks, supervisor),
+    *(
+        attempts,
+        checkpoint_files,
+        connections,
+        efa,
+        host_health,
+        job_specs,
+        job_status,
+        logs,
+        notices,
+        progress,
+        remote,
+        stacks,
+        supervisor,
+    ),
     *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
 )
 
