@@ -51,6 +51,8 @@ class JobFault:
     role_defaults: bool = False
     #: How the fault is detected in each attempt that fails: a key of NOTICED, or an empty string if no attempt fails.
     noticed: str = ""
+    #: Whether the fault takes effect only after further steps, for example when the next checkpoint is written.
+    delayed: bool = False
     #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
     #: Whether the fault also affects other jobs on the same hosts.
@@ -235,6 +237,7 @@ JOB_FAULTS = (
         "processes.limit_memory",
         causes=(rf"^rank {{rank}} on {{host}} .*({OUT_OF_MEMORY})",),
         noticed=PROCESS,
+        delayed=True,
         options={"environment": {"CHAOS_BUG": "grow 30 once"}},
     ),
     JobFault(
@@ -378,6 +381,7 @@ JOB_FAULTS = (
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
         options=OWN_DISK,
         noticed=PROCESS,
+        delayed=True,
         alone=True,
     ),
     JobFault(
@@ -389,6 +393,7 @@ JOB_FAULTS = (
         survivable=False,
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",) * 4,
         noticed=PROCESS,
+        delayed=True,
         why="training_job_restarts|same error",
         options=OWN_DISK,
         alone=True,
@@ -402,6 +407,7 @@ JOB_FAULTS = (
         {"place": "/efs"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
         noticed=PROCESS,
+        delayed=True,
         alone=True,
     ),
     JobFault(
@@ -425,6 +431,7 @@ JOB_FAULTS = (
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
         noticed=PROCESS,
+        delayed=True,
     ),
     damaged("garbage", "JSONDecodeError", "overwritten with garbage"),
     damaged("truncated", "JSONDecodeError", "truncated"),

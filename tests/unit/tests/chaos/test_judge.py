@@ -281,3 +281,19 @@ def test_an_attempt_without_steps_is_timed_from_the_decision_to_start_it():
     assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 120.5}, **told), UNDISTURBED) == [
         "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
     ]
+
+
+def test_ranks_may_compute_steps_after_their_launcher_has_failed():
+    """These steps count as detection, because the attempt has failed."""
+    curve = entries(1, 0, 27, 103.5) + entries(2, 20, 40, 109.0)
+    times = {"start": 22.0, "restart": 16.0, "training": 26.0, "detection": 16.0}
+    assert judge.judge(KILLED, evidence(curve=curve, said=measured(**times)), UNDISTURBED) == []
+    (complaint,) = judge.judge(KILLED, evidence(curve=curve, said=measured(**{**times, "detection": 20.0, "training": 22.0})), UNDISTURBED)
+    assert complaint.startswith("goodput: detection has 20.0 node-seconds, and not ")
+
+
+def test_a_delayed_fault_begins_at_the_last_step():
+    late = evidence(curve=entries(1, 0, 27, 103.0) + entries(2, 20, 40, 114.0), verdicts={1: 107.0}, decisions={1: 107.5})
+    assert judge.noticed_after(KILLED, late, 1) == 6.0
+    assert judge.noticed_after(replace(KILLED, delayed=True), late, 1) == 4.0
+    assert judge.noticed_after(KILLED, replace(late, strikes=[]), 1) == 4.0
