@@ -182,6 +182,8 @@ JOB_FAULTS = (
         {"signal": "KILL", "part": "launcher"},
         causes=(killed("SIGKILL"),),
         noticed=PROCESS,
+        # The ranks compute steps until the fault is detected.
+        options={"environment": {"CHAOS_STEPS": "150"}},
     ),
     JobFault(
         "two_ranks_sigkill",
