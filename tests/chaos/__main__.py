@@ -62,7 +62,7 @@ def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[
             )
         complaints = judge(fault, seen, curves[runner.undisturbed_job(fault)], options.slack)
         attempts = seen.said["attempts"]
-        noticed = [noticed_after(seen, attempt) for attempt in failed_attempts(seen)]
+        noticed = [noticed_after(fault, seen, attempt) for attempt in failed_attempts(seen)]
         row = {
             "fault": fault.name,
             "complaints": complaints,

@@ -51,6 +51,8 @@ class JobFault:
     role_defaults: bool = False
     #: How the fault is detected in each attempt that fails: a key of NOTICED, or an empty string if no attempt fails.
     noticed: str = ""
+    #: Whether the fault takes effect only after further steps, for example when the next checkpoint is written.
+    delayed: bool = False
     #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
     #: Whether the fault also affects other jobs on the same hosts.
@@ -180,6 +182,8 @@ JOB_FAULTS = (
         {"signal": "KILL", "part": "launcher"},
         causes=(killed("SIGKILL"),),
         noticed=PROCESS,
+        # The ranks compute steps until the fault is detected.
+        options={"environment": {"CHAOS_STEPS": "150"}},
     ),
     JobFault(
         "two_ranks_sigkill",
@@ -235,6 +239,7 @@ JOB_FAULTS = (
         "processes.limit_memory",
         causes=(rf"^rank {{rank}} on {{host}} .*({OUT_OF_MEMORY})",),
         noticed=PROCESS,
+        delayed=True,
         options={"environment": {"CHAOS_BUG": "grow 30 once"}},
     ),
     JobFault(
@@ -397,6 +402,7 @@ JOB_FAULTS = (
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
         options=OWN_DISK,
         noticed=PROCESS,
+        delayed=True,
         alone=True,
     ),
     JobFault(
@@ -408,6 +414,7 @@ JOB_FAULTS = (
         survivable=False,
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",) * 4,
         noticed=PROCESS,
+        delayed=True,
         why="training_job_restarts|same error",
         options=OWN_DISK,
         alone=True,
@@ -421,6 +428,7 @@ JOB_FAULTS = (
         {"place": "/efs"},
         causes=(r"^rank 0 on \S+ .*OSError at workload\.py, line \d+",),
         noticed=PROCESS,
+        delayed=True,
         alone=True,
     ),
     JobFault(
@@ -444,6 +452,7 @@ JOB_FAULTS = (
         "storage.forbid",
         causes=(r"^rank 0 on \S+ ended with exit status 1 \(PermissionError at workload\.py, line \d+\b",),
         noticed=PROCESS,
+        delayed=True,
     ),
     damaged("garbage", "JSONDecodeError", "overwritten with garbage"),
     damaged("truncated", "JSONDecodeError", "truncated"),

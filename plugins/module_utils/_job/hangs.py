@@ -24,9 +24,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 # that multiple of the median has passed if the stacks of a host take less than 2 s.
 SUSPICION, MARGIN = 2.0, 6.0
 
-# The minimum number of steps for a median, and the number of last steps that count. With fewer steps, there is no median yet, because the
-# first steps of a script often compile code or fill caches.
-LEAST_STEPS, LAST_STEPS = 5, 101
+# The number of steps of an attempt after which steps are checked, and the number of last steps that count for the median. Earlier steps are
+# not checked, because the first steps of a script often compile code or fill caches.
+LEAST_STEPS, LAST_STEPS = 6, 101
 
 # A process counts as the cause of a hang only if its output ended at least this number of seconds before the output of all other processes.
 SILENT_BEFORE = 5.0
@@ -51,7 +51,7 @@ class Activity:
         self._signs: Hashable = None
         self._active = self._stepped = now
         self._step: float | None = None
-        self._has_stepped = False
+        self._count = 0
         self._durations: collections.deque[float] = collections.deque(maxlen=LAST_STEPS)
         self._suspended = True
 
@@ -79,9 +79,9 @@ class Activity:
         if entries:
             self._active = now
         if new:
-            if self._has_stepped:  # the durations of the first steps include the start of the attempt
+            if self._count:  # the durations of the first steps include the start of the attempt
                 self._durations.extend([(now - self._stepped) / new] * min(new, LAST_STEPS))
-            self._has_stepped, self._stepped = True, now
+            self._count, self._stepped = self._count + new, now
 
     def describe_hang(self, now: float) -> str:
         """Return a phrase that says how long the job has made no progress, or an empty string if the job does not hang."""
@@ -106,7 +106,7 @@ class Activity:
 
     def _median(self) -> float | None:
         """Return the median step time, or None if steps are not checked, no step is expected, or there are too few steps."""
-        if not self._steps or self._suspended or len(self._durations) < LEAST_STEPS:
+        if not self._steps or self._suspended or self._count < LEAST_STEPS or not self._durations:
             return None
         return statistics.median(self._durations)
 

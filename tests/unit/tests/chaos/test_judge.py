@@ -116,8 +116,8 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"verdicts": {}}, "attempt 1: it is not known when the fault was detected"),
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 114.5)}, "the job was restarted after 10.5 s, and not within 10 s"),
         ({"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": None}}, "there is no goodput"),
-        ({"said": measured(**TIMES, idle=2.0)}, "the goodput buckets add up to 82.0 node-seconds, and not to 80.0"),
-        ({"said": measured(**{**TIMES, "training": 38.0})}, "the goodput buckets add up to 78.0 node-seconds, and not to 80.0"),
+        ({"said": measured(**TIMES, idle=2.0)}, "the goodput buckets add up to 82.0 node-seconds, and not to 44.0 to 80.0"),
+        ({"said": measured(**{**TIMES, "training": 2.0})}, "the goodput buckets add up to 42.0 node-seconds, and not to 44.0 to 80.0"),
         ({"said": measured(3, **TIMES)}, "the goodput has 3"),
         ({"said": measured(**{**TIMES, "restart": 9.0, "idle": 3.0})}, "goodput: startup has 21.0 node-seconds, and not 24.0 to 24.0"),
         ({"said": measured(**{**TIMES, "recomputed": 3.0})}, "goodput: recomputed has 3.0 node-seconds, and not 0.0 to 0.0"),
@@ -177,7 +177,7 @@ def test_a_change_of_the_number_of_ranks_permits_small_differences():
 
 def test_a_spare_must_take_the_place_of_a_lost_host_with_equal_metrics():
     began = entries(1, 0, 27, 100.0, ranks=3, hosts=HOSTS[4][:3])
-    lost = {"said": said("rank 2 has sent no heartbeat"), "verdicts": {1: 115.0}}
+    lost = {"said": said("rank 2 has sent no heartbeat"), "verdicts": {1: 115.0}, "wall": 40.0}
     assert judge.judge(SPARE, evidence(curve=began + entries(2, 20, 40, 134.0, ranks=3), **lost), UNDISTURBED) == []
     rounded = [{**entry, "loss": entry["loss"] * (1 + 1e-12)} if "step" in entry else entry for entry in entries(2, 20, 40, 134.0, ranks=3)]
     assert judge.judge(SPARE, evidence(curve=began + rounded, **lost), UNDISTURBED)[0].startswith("the loss at step 21 of attempt 2")
@@ -203,7 +203,7 @@ def test_a_suspended_rank_may_do_a_few_steps_of_its_attempt_when_it_wakes():
 
 
 def test_limits_on_time_are_multiplied_by_the_slack():
-    late = evidence(verdicts={1: 110.5}, curve=entries(1, 0, 27, 100.0) + entries(2, 20, 40, 129.0))
+    late = evidence(verdicts={1: 110.5}, curve=entries(1, 0, 27, 100.0) + entries(2, 20, 40, 129.0), wall=40.0)
     assert len(judge.judge(KILLED, late, UNDISTURBED)) == 2
     assert judge.judge(KILLED, late, UNDISTURBED, slack=2.0) == []
 
@@ -234,6 +234,14 @@ FOUND = {"check": "gpu_count", "severity": "replace", "message": "GPUs: nvidia-s
 )
 def test_findings_must_be_exactly_those_of_the_fault(findings, complaints):
     assert judge.judge_health(MISSING, findings) == complaints
+
+
+def test_the_goodput_of_a_job_that_stops_covers_all_of_its_time():
+    seen = stopped()
+    short = {**seen.said["goodput"], "buckets": {**seen.said["goodput"]["buckets"], "idle": seen.said["goodput"]["buckets"]["idle"] - 4.0}}
+    assert judge.judge(BUG, replace(seen, said={**seen.said, "goodput": short}), UNDISTURBED) == [
+        "the goodput buckets add up to 76.0 node-seconds, and not to 80.0 to 80.0"
+    ]
 
 
 def test_each_attempt_is_judged_by_its_own_fault():
@@ -273,3 +281,19 @@ def test_an_attempt_without_steps_is_timed_from_the_decision_to_start_it():
     assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 120.5}, **told), UNDISTURBED) == [
         "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
     ]
+
+
+def test_ranks_may_compute_steps_after_their_launcher_has_failed():
+    """These steps count as detection, because the attempt has failed."""
+    curve = entries(1, 0, 27, 103.5) + entries(2, 20, 40, 109.0)
+    times = {"start": 22.0, "restart": 16.0, "training": 26.0, "detection": 16.0}
+    assert judge.judge(KILLED, evidence(curve=curve, said=measured(**times)), UNDISTURBED) == []
+    (complaint,) = judge.judge(KILLED, evidence(curve=curve, said=measured(**{**times, "detection": 20.0, "training": 22.0})), UNDISTURBED)
+    assert complaint.startswith("goodput: detection has 20.0 node-seconds, and not ")
+
+
+def test_a_delayed_fault_begins_at_the_last_step():
+    late = evidence(curve=entries(1, 0, 27, 103.0) + entries(2, 20, 40, 114.0), verdicts={1: 107.0}, decisions={1: 107.5})
+    assert judge.noticed_after(KILLED, late, 1) == 6.0
+    assert judge.noticed_after(replace(KILLED, delayed=True), late, 1) == 4.0
+    assert judge.noticed_after(KILLED, replace(late, strikes=[]), 1) == 4.0

@@ -49,6 +49,19 @@ def test_steps_are_not_judged_before_there_are_enough():
     assert activity.describe_hang(last + 1e6)
 
 
+def test_steps_count_even_if_the_first_ones_are_read_together():
+    """Their durations are unknown, because the duration of the first step contains the start of the attempt."""
+    activity = Activity(0.0, 0, 3)
+    activity.add([entry(1), entry(2), entry(3)], 100)
+    activity.add([entry(4), entry(5)], 102)
+    assert not activity.describe_hang(1e6)
+    activity.add([entry(6)], 103)
+    assert activity.describe_hang(103 + 9.1) == "for 9 s, with a median step of 1 s"
+    together = Activity(0.0, 0, 3)
+    together.add([entry(step) for step in range(9)], 100)
+    assert not together.describe_hang(1e6)
+
+
 def test_a_single_slow_step_does_not_change_the_median():
     activity, last = stepping(1.0, 7)
     activity.add([entry(7)], last + 5)
