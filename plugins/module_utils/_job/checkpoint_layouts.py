@@ -94,7 +94,7 @@ class Layout(NamedTuple):
 
 def _read_tensorflow(text: str) -> list[str]:
     """Return the checkpoints that a `CheckpointState` in text format names. The paths may be absolute."""
-    found = [(each["key"], each["path"].rpartition("/")[2]) for each in TENSORFLOW_NAME.finditer(text)]
+    found = [(each["key"], re.sub(r"\\(.)", r"\1", each["path"]).rpartition("/")[2]) for each in TENSORFLOW_NAME.finditer(text)]
     newest = [name for key, name in found if key == "model_checkpoint_path"]
     return newest + [name for key, name in reversed(found) if key == "all_model_checkpoint_paths"] if newest else []
 

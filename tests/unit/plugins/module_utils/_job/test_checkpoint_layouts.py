@@ -119,6 +119,8 @@ def test_a_pointer_is_changed_to_the_newest_checkpoint_that_is_left(layout, name
 def test_the_state_file_of_tensorflow_names_the_oldest_checkpoint_first():
     assert TENSORFLOW.write(["b", "a"]) == 'model_checkpoint_path: "b"\nall_model_checkpoint_paths: "a"\nall_model_checkpoint_paths: "b"\n'
     assert TENSORFLOW.read(TENSORFLOW.write(["b", "a"])) == ["b", "b", "a"]
+    assert TENSORFLOW.write(['1 "b" \\']).startswith('model_checkpoint_path: "1 \\"b\\" \\\\"\n')
+    assert set(TENSORFLOW.read(TENSORFLOW.write(['1 "b" \\']))) == {'1 "b" \\'}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "../other", "a/b", ".hidden", "x" * 256, "a\x01b", "two\nlines"])
@@ -129,7 +131,7 @@ def test_a_file_named_latest_without_a_name_is_a_checkpoint(text):
 def test_a_tag_is_complete_when_latest_names_it():
     tags = ["global_step100", "global_step300", "global_step200"]
     assert complete("latest", directories=tags, pointers={"latest": "global_step200\n"}) == ["global_step200", "global_step100"]
-    assert complete("latest", "best.pt", directories=["best"], pointers={"latest": "best"}) == ["best"], "best.pt is a file"
+    assert complete("best.pt", "latest", directories=["best"], pointers={"latest": "best"}) == ["best"], "best.pt is a file"
 
 
 def test_tags_without_a_step_are_complete_if_they_are_not_newer_than_latest():
