@@ -804,6 +804,20 @@ SAVES = """
 """
 
 
+def test_a_continued_job_has_all_of_its_restarts_and_earlier_supervisors_take_no_part(job):
+    """The first attempts have used up the restarts. The job then continues with attempt 4, whose failure is followed by a restart."""
+    running = job(trains("sys.exit(0 if attempt == 5 else 9)"), restarts=2, attempt=4, without="rank1", restart_exit_codes=[9])
+    for attempt in (1, 2, 3):
+        paths = running.paths.of_attempt(attempt)
+        os.makedirs(paths.status, exist_ok=True)
+        rule = "continued" if attempt == 3 else "same_hosts"
+        cause = {"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}
+        records.write_json(paths.following, {"action": "restart", "rule": rule, "decided": time.time(), "cause": cause, "hosts": []})
+    running.start("rank1")
+    assert running.wait() == [0, 0]
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 5)
+
+
 @pytest.fixture
 def metadata_service():
     with MetadataService() as service:

@@ -14,11 +14,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 
-def record(paths, rank, state, heartbeat=None, processes=2, part="worker"):
+def record(paths, rank, state, heartbeat=None, processes=2, part="worker", **changes):
     os.makedirs(paths.status, exist_ok=True)
     now = time.time()
     entry = {"name": f"rank{rank}", "rank": rank, "ranks": [rank], "host": "w1", "part": part, "state": state, "processes": processes}
-    entry.update(started=now, heartbeat=heartbeat or now, finished=now)
+    entry.update(started=now, heartbeat=heartbeat or now, finished=now, **changes)
     with open(paths.record(f"rank{rank}"), "w") as file:
         json.dump(entry, file)
 
@@ -41,9 +41,66 @@ def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
 @pytest.mark.parametrize(("states", "word"), [(["succeeded", "succeeded"], "succeeded"), (["stopped", "failed"], "failed")])
 def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
-        record(paths, rank, state)
+        record(paths, rank, state, cause={"kind": "script_error", "what": "ValueError at train.py, line 3"})
     with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*Choose another name"):
         prepare.check_job("digits", paths, 60)
+
+
+@pytest.mark.parametrize(
+    ("cause", "can_continue"),
+    [
+        ({"kind": "host_shut_down"}, True),
+        ({"kind": "spot_interruption"}, True),
+        ({"kind": "killed"}, True),
+        ({"kind": "hang"}, True),
+        ({"kind": "time_limit"}, True),
+        ({"kind": "out_of_memory"}, True),
+        ({"kind": "signal", "name": "SIGKILL"}, True),
+        ({"kind": "signal", "name": "SIGSEGV"}, False),
+        ({"kind": "exit_status"}, False),
+        ({"kind": "not_started"}, False),
+    ],
+)
+def test_a_job_that_the_infrastructure_has_ended_can_be_continued(paths, cause, can_continue):
+    record(paths, 0, "failed", cause={"what": "it", **cause})
+    record(paths, 1, "stopped")
+    records.write_json(paths.verdict, {"state": "failed", "failure": records.read_record(paths.record("rank0"))})
+    if can_continue:
+        assert prepare.check_job("digits", paths, 60) == "ended"
+    else:
+        with pytest.raises(specification.RefusalError, match=r"already run \(failed\)"):
+            prepare.check_job("digits", paths, 60)
+
+
+def test_a_job_that_an_operator_has_stopped_can_be_continued(paths):
+    record(paths, 0, "stopped")
+    record(paths, 1, "stopped")
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    with pytest.raises(specification.RefusalError, match=r"already run \(stopped\)"):
+        prepare.check_job("digits", paths, 60, "slurm")
+
+
+def test_a_job_that_has_lost_its_hosts_can_be_continued(paths):
+    """All hosts are gone, so no supervisor has written a verdict."""
+    record(paths, 0, "running", heartbeat=time.time() - 100)
+    record(paths, 1, "running", heartbeat=time.time() - 100)
+    for rank in range(2):
+        os.utime(paths.record(f"rank{rank}"), (0, time.time() - 100))
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    record(paths, 1, "running")
+    assert prepare.check_job("digits", paths, 60) == "running"
+
+
+def test_a_job_that_lacks_hosts_can_be_continued(paths):
+    record(paths, 0, "stopped", restartable=True)
+    record(paths, 1, "running", heartbeat=time.time() - 100, restartable=True)
+    records.write_json(paths.verdict, {"state": "lost", "failure": records.read_record(paths.record("rank1")), "restartable": True})
+    records.write_json(paths.following, {"action": "stop", "rule": "too_few_hosts", "decided": time.time()})
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    records.write_json(paths.following, {"action": "restart", "rule": "continued", "decided": time.time()})
+    second = paths.of_attempt(2)
+    record(second, 0, "running")
+    assert prepare.check_job("digits", paths, 60) == "running"
 
 
 def test_processes_on_standby_do_not_count(paths):
@@ -79,7 +136,7 @@ def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, co
     monkeypatch.setattr(prepare.local_code, "shared_mounts", list)
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": False, "gpus": None, "sandbox": False}
     params |= {"name": "digits", "directory": "/data/jobs", "heartbeat_timeout": 60, "resume": None, "environment": {}}
-    params["on_first_host"] = on_first_host
+    params |= {"on_first_host": on_first_host, "queue": None}
     module = SimpleNamespace(params=params, run_command=None)
     if runs:
         assert prepare.examine(module, paths, None)["job_state"] == "new"
