@@ -251,3 +251,22 @@ def test_a_job_that_runs_is_waited_for_on_an_unhealthy_host(prepared):
 
 def test_without_the_check_an_unhealthy_host_is_prepared(prepared):
     assert prepared(("xid", "replace"), health_check=False) == ["examine", "install"]
+
+
+def test_a_job_is_not_continued_while_its_units_are_active(prepared):
+    steps = prepared(active=["deeplearning-digits-rank0.service"], job_state="ended", health_check=False)
+    assert steps[-1].startswith("job digits has ended, but deeplearning-digits-rank0.service is still active on this host. Wait until")
+
+
+def test_the_code_of_a_job_that_continues_is_compared_and_not_unpacked(monkeypatch, paths, tmp_path):
+    compared = []
+    (tmp_path / "code.tar").write_bytes(b"code")
+    monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, _name: [])
+    monkeypatch.setattr(prepare.users, "as_user", lambda _user, work, *_options: work())
+    monkeypatch.setattr(prepare.continuation, "code_digest", lambda file: file.read().decode())
+    monkeypatch.setattr(prepare.continuation, "check_unchanged", lambda *arguments: compared.append(arguments))
+    module = SimpleNamespace(params={"name": "digits", "archive": str(tmp_path / "code.tar")}, run_command=None)
+    prepare.check_continuation(module, paths, None)
+    module.params["archive"] = None
+    prepare.check_continuation(module, paths, None)
+    assert [digest for _params, _paths, digest in compared] == ["code", ""]
