@@ -33,7 +33,8 @@ options:
     description:
       - V(checked) checks the job's options on the controller, without connecting to a host.
       - V(prepared) checks the host and, on the first host, copies the code to the job's directory, but starts no processes. The task fails
-        if a job with this name has already run.
+        if a job with this name has already run, unless the job can be continued. A job can be continued if an operator, the
+        infrastructure or a lack of hosts has ended it, and if its code and its definition are the same.
       - V(printed) returns the processes on all hosts, and one script per host with their commands. It also writes the scripts to O(dest).
         With this state, the module runs on the controller and starts no processes. The scripts contain the names of the O(secrets), but not
         the values.
@@ -376,6 +377,13 @@ options:
       - The default is the value of C(deeplearning_capacity_end) in the inventory.
     type: float
     version_added: 0.2.0
+  attempt:
+    description:
+      - Number of the attempt that O(state=started) starts. To continue a job that has ended, use the RV(attempt) that O(state=prepared)
+        returned.
+    type: int
+    default: 1
+    version_added: 0.2.0
   dest:
     description:
       - Directory on the controller to which O(state=printed) writes a script for each host, C(<host>.sh). If omitted, no files are written.
@@ -511,13 +519,19 @@ host:
       description: Whether the host has Elastic Fabric Adapters.
       type: bool
 job_state:
-  description: V(running) if the job was started earlier and is still running, or V(new) otherwise.
+  description:
+    - V(running) if the job was started earlier and is still running. V(ended) if the job has ended and can be continued. Otherwise, V(new).
   returned: when O(state=prepared)
   type: str
-  choices: [new, running]
+  choices: [ended, new, running]
   sample: new
+attempt:
+  description: Number of the attempt with which the job continues.
+  returned: when O(state=prepared) and RV(job_state) is V(ended)
+  type: int
+  sample: 2
 checkpoint_directory:
-  description: Directory of the job's checkpoints, which another job may have created. Returned only for a new job.
+  description: Directory of the job's checkpoints, which another job may have created. Not returned for a job that is running.
   returned: when O(state=prepared)
   type: str
   sample: /efs/jobs/digits-1/checkpoints

@@ -120,7 +120,44 @@ def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
         wait_until(lambda: cluster.processes("/efs/jobs/spare/code") == [])
 
 
-# All ranks work until they get SIGTERM. Rank 0 then saves a checkpoint.
+def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
+    """Without a spare, the job ends when a host is lost. After the host has been replaced, the same play continues the job."""
+    options = {"restarts": 3, "heartbeat_timeout": 15, "report": False}
+    cluster.start("again", SCRIPT, **options)
+    left, lost, name = cluster.hosts[0], cluster.hosts[2], cluster.workers[2]["name"]
+    wait_until(lambda: "3.pt" in left.ssh("ls /efs/jobs/again/checkpoints", check=False).stdout)
+    cluster.runtime.remove(lost.name)
+    wait_until(lambda: '"too_few_hosts"' in left.ssh("cat /efs/jobs/again/status/next", check=False).stdout)
+    wait_until(lambda: not left.ssh("systemctl list-units --no-legend 'deeplearning-again-*.service'", check=False).stdout)
+    ended = cluster.info("again")
+    assert (ended["state"] in ("failed", "lost"), ended["attempt"]) == (True, 1)
+    assert ended["attempts"][0]["why"] == f"{name} cannot be used, and the job needs 3 hosts (training_job_min_hosts)."
+
+    cluster.runtime.start(lost.spec())
+    wait_until(lambda: cluster.runtime.is_booted(lost.name))
+    cluster.configure_host(3)
+    changed = cluster.train("again", SCRIPT, **options, arguments=["--epochs", "5"])
+    assert changed.returncode != 0
+    assert (
+        "job again has already run, and cannot continue under its own name, because its arguments changed since its start" in changed.stdout
+    )
+    done = cluster.train("again", SCRIPT, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    job = cluster.info("again", goodput="always")
+    assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 3])
+    assert job["attempts"][0]["why"] == "The job was started again with the same name."
+    assert name in job["attempts"][0]["cause"]
+    assert sum(job["goodput"]["buckets"].values()) == pytest.approx(job["goodput"]["seconds"] * job["goodput"]["nodes"], rel=0.01)
+    for rank in range(3):
+        log = cluster.read(f"/efs/jobs/again/logs/attempt2/rank{rank}.log")
+        assert f"rank {rank} of 3 begins with epoch " in log
+        assert "begins with epoch 1\n" not in log
+    refused = cluster.train("again", SCRIPT, **options)
+    assert refused.returncode != 0
+    assert "job again has already run (succeeded)" in refused.stdout
+
+
+# All ranks work until they get SIGTERM. Then each rank saves a checkpoint.
 SPOT = """
     import os, pathlib, signal, sys, time
     folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])

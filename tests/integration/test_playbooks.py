@@ -128,13 +128,23 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
     assert "training_job_script: no script is set" in missing.stdout
 
 
-@pytest.mark.parametrize(("name", "known", "refused"), [("done", "i-1", True), ("new", "i-1", False), ("done", "i-2", False)])
-def test_the_name_of_an_ended_job_is_refused_before_aws_is_asked(
+@pytest.mark.parametrize(
+    ("name", "known", "refused"),
+    [
+        ("done", "i-1", True),
+        pytest.param("new", "i-1", False, marks=pytest.mark.exhaustive),
+        ("done", "i-2", False),
+        ("failed", "i-1", False),
+    ],
+)
+def test_the_name_of_a_job_that_has_succeeded_is_refused_before_aws_is_asked(
     cloud: LocalCloud, play: Run, tmp_path: Path, name: str, known: str, refused: bool
 ) -> None:
-    """The playbook checks the name early only on nodes that this controller has configured."""
-    (tmp_path / "done/status").mkdir(parents=True)
-    (tmp_path / "done/status/over").touch()
+    """The playbook checks the name early only on nodes that this controller has configured. A job that has failed may be continued."""
+    (tmp_path / "done/status/attempt2").mkdir(parents=True)
+    (tmp_path / "failed/status").mkdir(parents=True)
+    for path, state in (("done/status", "failed"), ("done/status/attempt2", "succeeded"), ("failed/status", "failed")):
+        (tmp_path / path / "over").write_text(json.dumps({"state": state, "failure": None}))
     (tmp_path / "known_hosts").write_text(f"{known} ssh-ed25519 AAAA\n")
     host = {"ansible_connection": "local", "deeplearning_instance_id": "i-1"}
     variables = {"deeplearning_cluster": "demo", "deeplearning_ssh_directory": str(tmp_path)}

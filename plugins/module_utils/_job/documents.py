@@ -220,7 +220,10 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues."""
+    """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues.
+
+    `digest` is the digest of the code's contents.
+    """
 
     script: str
     command: list[str]
@@ -231,6 +234,7 @@ class Description(_Description, total=False):
     resume: str
     checkpoint_directory: str
     code: Code
+    digest: str
 
 
 class Endpoint(TypedDict):

@@ -188,6 +188,7 @@ DESCRIPTION: schema.Schema = {
     "resume": optional(schema.text(63, JOB_NAME.pattern, "the name of a job")),
     "checkpoint_directory": optional(schema.text(4096, r"[^\0]*", "a path or an address")),
     "created": schema.seconds(),
+    "digest": optional(schema.text(64, r"[0-9a-f]{64}", "a digest")),
     "code": optional(
         schema.mapping(
             {

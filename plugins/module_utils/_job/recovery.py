@@ -58,6 +58,9 @@ BROKEN_HOST = (HOST_LOST, HEALTH)
 # What can follow an attempt.
 STOP, RESTART = "stop", "restart"
 
+# The rule in the decision about an attempt after which an operator has started the job again under the same name.
+CONTINUED = "continued"
+
 # The maximum number of attempts of a job.
 ATTEMPTS_LIMIT = 1 << 10
 
@@ -201,6 +204,8 @@ def explain(action: str, name: str, situation: Situation) -> str:
 
     A sentence in the recorded decision would not be reliable, because the decision may be forged.
     """
+    if (action, name) == (RESTART, CONTINUED):
+        return "The job was started again with the same name."
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
@@ -208,11 +213,11 @@ def explain(action: str, name: str, situation: Situation) -> str:
 def idle_restarts(attempts: Sequence[Attempt]) -> int:
     """Return the number of consecutive restarts, up to the last attempt, that have completed no checkpoint.
 
-    Neither the first attempt nor a restart after an announced termination of a host counts.
+    Neither the first attempt nor a restart after an announced termination of a host, or by an operator, counts.
     """
     failures = 0
     for attempt in reversed(attempts):
-        failures += attempt.cause.kind not in ANNOUNCED
+        failures += attempt.cause.kind not in (*ANNOUNCED, OPERATOR)
         if attempt.progress:
             break
     return max(0, failures - 1)
@@ -223,6 +228,11 @@ def is_own_fault(cause: Cause) -> bool:
     if cause.kind == SIGNAL:
         return cause.name in OWN_SIGNALS
     return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+
+
+def blames_script(cause: Cause) -> bool:
+    """Return whether the script has caused the failure, so that the same script would fail again on other hosts."""
+    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED) or (cause.kind == SIGNAL and cause.name in OWN_SIGNALS)
 
 
 def _same(one: Cause, other: Cause) -> bool:

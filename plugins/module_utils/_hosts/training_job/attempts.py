@@ -306,7 +306,7 @@ class Recovery:
         spec = self._spec
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
-        failure, why = blame_unhealthy(failure, _cause_of(failure), participants(seen))
+        failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
         progressed = has_progressed(self._before, known(spec), spec)
         unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
         saved = checkpoints(spec)
@@ -358,6 +358,10 @@ class Recovery:
             host = each["failure"]["host"] if each and "failure" in each else ""
             name = each["set_aside"]["name"] if each and "set_aside" in each else ""
             why = recovery_cause((each and each.get("cause")) or {}, host)
+            if each and each["rule"] == recovery.CONTINUED:
+                # The operator has started the job again, so earlier failures do not count.
+                found.append(recovery.Attempt(recovery.Cause(recovery.OPERATOR, "an operator"), progress=True))
+                continue
             found.append(recovery.Attempt(why, bool(each and each.get("progress")), name))
         return found[::-1]
 
@@ -423,7 +427,7 @@ def policy(spec: Spec) -> recovery.Policy:
     return recovery.Policy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
 
 
-def _cause_of(failure: Record) -> Cause:
+def cause_of(failure: Record) -> Cause:
     """Return why an attempt ended, from the record of the process that ended it."""
     if failure["state"] == LOST:
         return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     title,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, PENDING, QUEUED, RUNNING, SUCCEEDED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, SUCCEEDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
@@ -394,6 +394,8 @@ def _silence_advice(found: JobStatus) -> str:
 
 def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -> str:
     """Return a sentence about how to continue a job that has ended without success."""
+    if _keeps_name(found):
+        return f"To continue the job, run the same command again with -e training_job_name={found['name']}"
     if found.get("has_checkpoint") is False:
         again = "To start a new job, run the same command again, with a new name if you set training_job_name."
         return f"The job has completed no checkpoint, so it cannot be continued. {again}"
@@ -403,6 +405,16 @@ def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -
     name = found["name"]
     again = f"{command('train')} -e training_job_name={next_name(name)} -e training_job_resume={name}"
     return f"{start} add the job's other variables to this command: {again}"
+
+
+def _keeps_name(found: JobStatus) -> bool:
+    """Return whether the loss of a host has ended the job, so that the same job can continue under its own name.
+
+    continuation.py on the hosts allows this after other causes, too.
+    """
+    failure = found["failure"]
+    gone = failure.get("state") == LOST or failure.get("cause", {}).get("kind") in (recovery.HOST_SHUT_DOWN, *recovery.ANNOUNCED)
+    return gone and "queue" not in found
 
 
 def next_name(job: str) -> str:

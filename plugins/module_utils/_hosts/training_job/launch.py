@@ -56,7 +56,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Spec], 
 
     Raises RefusalError or DirectoryError.
     """
-    status = os.stat(paths.status)
+    status = os.stat(paths.of_attempt(1).status)
     if status.st_uid != os.geteuid():
         raise RefusalError(
             f"user {params['user']!r} has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."

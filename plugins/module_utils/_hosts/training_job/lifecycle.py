@@ -10,6 +10,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     checkpoints,
+    continuation,
     hold,
     launch,
     queue,
@@ -28,12 +29,15 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     metadata = read_metadata(params["metadata_directory"], params["generation"])
     checkpoints.keep_directory(params, paths, user)
+    paths = paths.of_attempt(params["attempt"])
     specs = plan(params, paths, metadata["number"])
     with systemd.exclusive():
         active = systemd.active_units(module.run_command, name)
         if not active and module.check_mode:
             launch.check_place(name, specs)
         elif not active:
+            if paths.attempt > 1:
+                users.as_user(user, lambda: continuation.begin_attempt(paths, params["heartbeat_timeout"]))
             launch.start_processes(module.run_command, module.warn, params, paths, user, specs, metadata["gpu_count"])
     processes = [
         {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import time
 from typing import Any
 
@@ -19,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     checkpoints,
+    continuation,
     health_service,
     local_code,
     queue,
@@ -34,7 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING, SUCCEEDED
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -53,6 +55,8 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         place = open_sync_directory(params, paths, None)
         found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
         unpack = bool(params["archive"]) and found["job_state"] == "new"
+        if found["job_state"] == "ended":
+            check_continuation(module, paths, user)
         if unpack and not module.check_mode:
             install_code(params, paths, user)
         excluded = find_exclusions(module, found.pop("failures"), readings)
@@ -63,6 +67,22 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
     queues = [] if params["queue"] else queue.queues_of_host(module.run_command, found["host"]["name"])
     return {"changed": unpack, **found, "excluded": excluded, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
+
+
+def check_continuation(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> None:
+    """Raise RefusalError if this host cannot continue a job that has ended. The first host has the code."""
+    params = module.params
+    active = systemd.active_units(module.run_command, params["name"])
+    if active:
+        raise RefusalError(
+            f"job {params['name']} has ended, but {active[0]} is still active on this host. Wait until it has ended, or run stop.yml."
+        )
+    digest = ""
+    if params["archive"]:
+        with open(params["archive"], "rb") as archive:
+            owner = pwd.getpwuid(os.fstat(archive.fileno()).st_uid)
+            digest = users.as_user(owner, lambda: continuation.code_digest(archive), EXPECTED)
+    users.as_user(user, lambda: continuation.check_unchanged(params, paths, digest), EXPECTED)
 
 
 def check_setup(digests: dict[str, str]) -> None:
@@ -136,17 +156,23 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
         )
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
-    state = check_job(params["name"], paths, params["heartbeat_timeout"])
+    state = check_job(params["name"], paths, params["heartbeat_timeout"], params["queue"])
     failures = exclusions.read_failures(params["directory"], params["instance_id"] or host.name)
     found: dict[str, Any] = {"host": host._asdict(), "job_state": state, "failures": failures}
+    if state == "ended":
+        found["attempt"] = records.newest_attempt(paths).attempt + 1
     if state == "new":
         checkpoints.check_resume(params, paths)
+    if state != "running":
         found["checkpoint_directory"] = checkpoints.directory(params, paths)
     return found
 
 
-def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
-    """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix new and old results."""
+def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: str | None = None) -> str:
+    """Return `new`, `running`, or `ended` if the job has ended and can be continued.
+
+    Raises RefusalError if the job has ended and cannot be continued, because a new run would mix new and old results.
+    """
     problems: list[str] = []
     newest = records.newest_attempt(paths)
     found = records.read_records(newest, problems)
@@ -158,12 +184,14 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     started = records.participants(processes)
     states = {process["state"] for process in started}
+    verdict = records.read_verdict(newest)
+    state = records.attempt_state(newest, processes, heartbeat_timeout, verdict)
     # If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
-    if not started or len(started) < started[0]["processes"] or states & {RUNNING, LOST}:
+    is_complete = bool(started) and len(started) == started[0]["processes"]
+    if state == RUNNING or (verdict is None and (RUNNING in states or not (is_complete or state == LOST))):
         return "running"
-    state = records.attempt_state(newest, processes, heartbeat_timeout, records.read_verdict(newest))
-    if state == RUNNING:
-        return "running"
+    if state != SUCCEEDED and not queue and not os.path.lexists(paths.queue) and continuation.can_continue(newest, processes, verdict):
+        return "ended"
     raise RefusalError(
         f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name."
         f" To continue from its newest checkpoint, also set training_job_resume={name}"

@@ -81,6 +81,7 @@ SPECIFICATION: dict[str, Any] = {
         "efa_devices": {"type": "int", "default": 0},
         "instance_id": {"type": "str"},
         "capacity_end": {"type": "float"},
+        "attempt": {"type": "int", "default": 1},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

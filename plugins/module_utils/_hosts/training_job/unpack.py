@@ -12,7 +12,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, continuation, local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 
@@ -43,12 +43,15 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
         os.fchmod(job, 0o755)  # the job's user must not create files until all of the owner's files exist
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
+        digest = continuation.code_digest(source)
+        source.seek(0)
         with tarfile.open(fileobj=source) as archive:
             # The default filter of Python 3.14 would change the modes.
             archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
         keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
         description = {key: params[key] for key in keys}
+        description["digest"] = digest
         if params["resume"]:
             description["resume"] = params["resume"]
         description["checkpoint_directory"] = checkpoints.directory(params, paths)

@@ -78,8 +78,7 @@ def test_a_host_that_went_before_is_the_cause():
         f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."
         " The logs are in /efs/jobs/hk/logs\n"
         "To read all logs, run: ansible-playbook deeplearning.cluster.logs -e training_job_name=hk\n"
-        "To continue from the newest checkpoint, if there is one, run: "
-        "ansible-playbook deeplearning.cluster.train -e training_job_name=hk-2 -e training_job_resume=hk"
+        "To continue the job, run the same command again with -e training_job_name=hk"
     )
 
 

@@ -27,6 +27,7 @@ def parameters(**changes):
         resume=None,
         instance_id="i-0123456789abcdef0",
         capacity_end=None,
+        attempt=1,
         launcher="torchrun",
         launcher_options={},
         command=[],

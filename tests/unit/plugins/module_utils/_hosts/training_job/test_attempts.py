@@ -923,6 +923,35 @@ SAVES = """
 """
 
 
+def test_a_supervisor_of_an_earlier_attempt_takes_no_part_in_a_job_that_continues(job):
+    """The supervisor of rank 1 returns after the job has ended and has been started again."""
+    running = job(trains("sys.exit(0 if attempt == 2 else 9)"), restarts=2, without="rank1")
+    os.makedirs(running.paths.status, exist_ok=True)
+    failure = {"name": "rank0", "rank": 0, "ranks": [0], "host": "worker1", "part": "worker", "processes": 2, "state": "lost"}
+    failure.update(started=1.0, heartbeat=2.0)
+    records.write_json(running.paths.verdict, {"state": "lost", "failure": failure, "restartable": True})
+    continued = {"action": "restart", "rule": "continued", "decided": time.time(), "hosts": []}
+    records.write_json(running.paths.following, continued)
+    running.start("rank1")
+    running.wait()
+    assert not os.path.exists(running.paths.of_attempt(2).status)
+    assert running.status()["attempt"] == 1
+
+
+def test_a_continued_job_has_all_of_its_restarts(job):
+    """The first attempts have used up the restarts. The job then continues with attempt 4, whose failure is followed by a restart."""
+    running = job(trains("sys.exit(0 if attempt == 5 else 9)"), restarts=2, attempt=4, without="rank1", restart_exit_codes=[9])
+    for attempt in (1, 2, 3):
+        paths = running.paths.of_attempt(attempt)
+        os.makedirs(paths.status, exist_ok=True)
+        rule = "continued" if attempt == 3 else "same_hosts"
+        cause = {"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}
+        records.write_json(paths.following, {"action": "restart", "rule": rule, "decided": time.time(), "cause": cause, "hosts": []})
+    running.start("rank1")
+    assert running.wait() == [0, 0]
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 5)
+
+
 @pytest.fixture
 def metadata_service():
     with MetadataService() as service:

@@ -277,6 +277,25 @@ def test_a_job_is_continued_only_from_a_checkpoint(known, line):
 
 
 @pytest.mark.parametrize(
+    ("changes", "keeps"),
+    [
+        ({"state": "lost"}, True),
+        ({"state": "failed", "cause": {"kind": "spot_interruption"}}, True),
+        ({"state": "failed", "cause": {"kind": "capacity_block_end"}}, True),
+        ({"state": "failed", "cause": {"kind": "host_shut_down"}}, True),
+        ({"state": "failed", "cause": {"kind": "script_error"}}, False),
+    ],
+)
+def test_a_job_that_has_lost_a_host_continues_under_its_name(changes, keeps):
+    failure = {"name": "rank1", "host": "w2", "how": "is gone", "log": f"{LOGS}/rank1.log", "lines": [], **changes}
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    line = "To continue the job, run the same command again with -e training_job_name=digits"
+    assert (formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line) == keeps
+    queued = {**found, "queue": {"queue": "slurm", "id": "7", "submitted": 5.0}}
+    assert formatting.failure_message(queued, "run {}".format, "AGAIN").splitlines()[-1] != line
+
+
+@pytest.mark.parametrize(
     ("job", "name"),
     [
         ("digits", "digits-2"),

@@ -8,10 +8,42 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import lifecycle, systemd, unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 from .conftest import parameters
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """Return a function that returns the module of this host, which is worker 3, and the specs of the processes that it has started."""
+    started = []
+    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(systemd, "active_units", lambda run, name: [])
+    monkeypatch.setattr(systemd, "start", lambda run, name, place, specs: started.extend(specs))
+    monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
+    monkeypatch.setattr(lifecycle, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
+    own = {"user": pwd.getpwuid(os.getuid()).pw_name, "metadata_directory": "/m", "generation": "", "sandbox": True}
+
+    def module(check_mode=False, **params):
+        return SimpleNamespace(params=parameters(**own, **params), check_mode=check_mode, run_command=None, warn=None)
+
+    return module, started
+
+
+def test_a_job_continues_with_its_next_attempt(host, paths):
+    module, started = host
+    unpack.make_directories(paths)
+    record = {"name": "rank1", "rank": 1, "ranks": [1], "host": "w1", "part": "worker", "processes": 1, "state": "stopped"}
+    records.write_json(paths.record("rank1"), {**record, "started": 1.0, "heartbeat": 2.0, "finished": 2.0})
+    assert lifecycle.start(module(check_mode=True, attempt=2), paths)["changed"]
+    assert (started, os.path.exists(paths.following)) == ([], False)
+    result = lifecycle.start(module(attempt=2), paths)
+    assert [(spec["attempt"], spec["environment"]["DEEPLEARNING_ATTEMPT"]) for spec in started] == [(2, "2")]
+    assert result["processes"][0]["log"] == os.path.join(paths.directory, "logs/attempt2/rank1.log")
+    assert (records.read_following(paths)["rule"], records.read_following(paths)["cause"]["kind"]) == ("continued", "operator")
+    assert records.newest_attempt(paths).attempt == 2
 
 
 def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 
 
-def record(paths, rank, state, heartbeat=None, processes=2, part="worker"):
+def record(paths, rank, state, heartbeat=None, processes=2, part="worker", **changes):
     os.makedirs(paths.status, exist_ok=True)
     now = time.time()
     entry = {"name": f"rank{rank}", "rank": rank, "ranks": [rank], "host": "w1", "part": part, "state": state, "processes": processes}
-    entry.update(started=now, heartbeat=heartbeat or now, finished=now)
+    entry.update(started=now, heartbeat=heartbeat or now, finished=now, **changes)
     with open(paths.record(f"rank{rank}"), "w") as file:
         json.dump(entry, file)
 
@@ -41,9 +41,66 @@ def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
 @pytest.mark.parametrize(("states", "word"), [(["succeeded", "succeeded"], "succeeded"), (["stopped", "failed"], "failed")])
 def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
-        record(paths, rank, state)
+        record(paths, rank, state, cause={"kind": "script_error", "what": "ValueError at train.py, line 3"})
     with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*Choose another name"):
         prepare.check_job("digits", paths, 60)
+
+
+@pytest.mark.parametrize(
+    ("cause", "can_continue"),
+    [
+        ({"kind": "host_shut_down"}, True),
+        ({"kind": "spot_interruption"}, True),
+        ({"kind": "killed"}, True),
+        ({"kind": "hang"}, True),
+        ({"kind": "time_limit"}, True),
+        ({"kind": "out_of_memory"}, True),
+        ({"kind": "signal", "name": "SIGKILL"}, True),
+        ({"kind": "signal", "name": "SIGSEGV"}, False),
+        ({"kind": "exit_status"}, False),
+        ({"kind": "not_started"}, False),
+    ],
+)
+def test_a_job_that_the_infrastructure_has_ended_can_be_continued(paths, cause, can_continue):
+    record(paths, 0, "failed", cause={"what": "it", **cause})
+    record(paths, 1, "stopped")
+    records.write_json(paths.verdict, {"state": "failed", "failure": records.read_record(paths.record("rank0"))})
+    if can_continue:
+        assert prepare.check_job("digits", paths, 60) == "ended"
+    else:
+        with pytest.raises(specification.RefusalError, match=r"already run \(failed\)"):
+            prepare.check_job("digits", paths, 60)
+
+
+def test_a_job_that_an_operator_has_stopped_can_be_continued(paths):
+    record(paths, 0, "stopped")
+    record(paths, 1, "stopped")
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    with pytest.raises(specification.RefusalError, match=r"already run \(stopped\)"):
+        prepare.check_job("digits", paths, 60, "slurm")
+
+
+def test_a_job_that_has_lost_its_hosts_can_be_continued(paths):
+    """All hosts are gone, so no supervisor has written a verdict."""
+    record(paths, 0, "running", heartbeat=time.time() - 100)
+    record(paths, 1, "running", heartbeat=time.time() - 100)
+    for rank in range(2):
+        os.utime(paths.record(f"rank{rank}"), (0, time.time() - 100))
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    record(paths, 1, "running")
+    assert prepare.check_job("digits", paths, 60) == "running"
+
+
+def test_a_job_that_lacks_hosts_can_be_continued(paths):
+    record(paths, 0, "stopped", restartable=True)
+    record(paths, 1, "running", heartbeat=time.time() - 100, restartable=True)
+    records.write_json(paths.verdict, {"state": "lost", "failure": records.read_record(paths.record("rank1")), "restartable": True})
+    records.write_json(paths.following, {"action": "stop", "rule": "too_few_hosts", "decided": time.time()})
+    assert prepare.check_job("digits", paths, 60) == "ended"
+    records.write_json(paths.following, {"action": "restart", "rule": "continued", "decided": time.time()})
+    second = paths.of_attempt(2)
+    record(second, 0, "running")
+    assert prepare.check_job("digits", paths, 60) == "running"
 
 
 def test_processes_on_standby_do_not_count(paths):
@@ -80,7 +137,7 @@ def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, co
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": False, "gpus": None, "sandbox": False}
     params |= {"name": "digits", "directory": "/data/jobs", "heartbeat_timeout": 60, "resume": None, "environment": {}}
     params["instance_id"] = None
-    params["on_first_host"] = on_first_host
+    params |= {"on_first_host": on_first_host, "queue": None}
     module = SimpleNamespace(params=params, run_command=None)
     if runs:
         assert prepare.examine(module, paths, None)["job_state"] == "new"
@@ -248,3 +305,22 @@ def test_a_host_on_which_two_attempts_failed_is_excluded(prepared):
 )
 def test_checks_after_a_failure_are_installed_if_the_job_may_be_restarted(prepared, options, installed):
     assert (INSTANCE in prepared(**options)) == installed
+
+
+def test_a_job_is_not_continued_while_its_units_are_active(prepared):
+    steps = prepared(active=["deeplearning-digits-rank0.service"], job_state="ended", health_check=False)
+    assert steps[-1].startswith("job digits has ended, but deeplearning-digits-rank0.service is still active on this host. Wait until")
+
+
+def test_the_code_of_a_job_that_continues_is_compared_and_not_unpacked(monkeypatch, paths, tmp_path):
+    compared = []
+    (tmp_path / "code.tar").write_bytes(b"code")
+    monkeypatch.setattr(prepare.systemd, "active_units", lambda _run, _name: [])
+    monkeypatch.setattr(prepare.users, "as_user", lambda _user, work, *_options: work())
+    monkeypatch.setattr(prepare.continuation, "code_digest", lambda file: file.read().decode())
+    monkeypatch.setattr(prepare.continuation, "check_unchanged", lambda *arguments: compared.append(arguments))
+    module = SimpleNamespace(params={"name": "digits", "archive": str(tmp_path / "code.tar")}, run_command=None)
+    prepare.check_continuation(module, paths, None)
+    module.params["archive"] = None
+    prepare.check_continuation(module, paths, None)
+    assert [digest for _params, _paths, digest in compared] == ["code", ""]
