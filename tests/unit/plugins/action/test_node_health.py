@@ -50,7 +50,7 @@ def test_programs_are_sent(run, tmp_path):
     assert sent["programs"] == [{"name": "own", "content": ""}]
 
 
-@pytest.mark.parametrize(("context", "checks"), [("on_demand", ["disks", "clock"]), ("between_nodes", ["disks"])])
+@pytest.mark.parametrize(("context", "checks"), [("on_demand", ["disks", "clock"]), ("between_nodes", ["disks"]), ("deep", ["disks"])])
 def test_the_clock_is_compared_once(run, context, checks):
     result, _sent = run({"findings": [FINDING], "time": time.time() - 1000}, context=context)
     assert [each["check"] for each in result["findings"]] == checks
