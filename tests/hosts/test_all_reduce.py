@@ -65,11 +65,12 @@ def test_a_host_whose_all_reduce_fails_is_named(cluster, fault):
     """A change in PyTorch on one host stands in for NCCL or an adapter that does not work."""
     path = cluster.hosts[1].ssh(f"{PYTHON} -c 'import torch.distributed as d; print(d.distributed_c10d.__file__)'").stdout.strip()
     broken = f"\ndef all_reduce(*_arguments, **_options):\n    {fault}\n"
-    cluster.hosts[1].ssh(f"sudo cp -p {path} /root/original.py && printf %s {shlex.quote(broken)} | sudo tee -a {path} >/dev/null")
+    copy = f"sudo cp {path} /root/broken.py && printf %s {shlex.quote(broken)} | sudo tee -a /root/broken.py >/dev/null"
+    cluster.hosts[1].ssh(f"{copy} && sudo mount --bind /root/broken.py {path}")
     try:
         done, found = measure(cluster, all_reduce_timeout=5)
     finally:
-        cluster.hosts[1].ssh(f"sudo cp -p /root/original.py {path}")
+        cluster.hosts[1].ssh(f"sudo umount {path}")
     told = " ".join(done.stdout.split())
     assert done.returncode != 0, told
     failed = "all-reduce with each other node failed or took longer than 5 s."

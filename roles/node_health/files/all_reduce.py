@@ -181,7 +181,8 @@ class Measurement:
         if not self.is_blocked:
             self.distributed.destroy_process_group()
             sys.exit(message or None)
-        print(message, file=sys.stderr, flush=True)
+        if message:
+            print(message, file=sys.stderr, flush=True)
         sys.stdout.flush()
         os._exit(1 if message else 0)
 
