@@ -14,9 +14,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_scripts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, checked_identity
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
@@ -26,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     without_credentials,
     write_archive,
 )
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes, node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
@@ -65,7 +64,7 @@ class ActionModule(NodeAction, module="training_job"):
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
             answer = self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
-            return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables)
+            return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables, "training_job")
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
@@ -150,16 +149,6 @@ def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the module result, or a failed result if the module and the inventory disagree about the host."""
-    name, said = variables["inventory_hostname"], answer["host"]
-    for key, known in known_nodes(variables).get(name, {}).items():
-        own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
-        if str(own) != str(known):
-            return refusal(name, "training_job", f"the host's {key} is {known} in the inventory, but {own} in the module result")
-    return answer
-
-
 def inventory_generation(variables: Mapping[str, Any]) -> str:
     """Return the generation ID of the cluster metadata that describes the nodes in the inventory."""
     cluster = cluster_of(variables)
@@ -168,17 +157,6 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
             "deeplearning_cluster: the variable is not set for this host. Use the deeplearning.cluster.nodes inventory, or set generation."
         )
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
-
-
-def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that describe the host's EC2 instance. The task's own arguments take precedence."""
-    return {"instance_id": instance_id(variables), "capacity_end": variables.get("deeplearning_capacity_end")}
-
-
-def instance_id(variables: Mapping[str, Any]) -> str | None:
-    """Return the host's instance ID, or None if the host is not an EC2 instance."""
-    known = str(variables.get("deeplearning_instance_id", ""))
-    return known if INSTANCE_ID.fullmatch(known) else None
 
 
 def add_hardware(arguments: dict[str, Any], variables: Mapping[str, Any]) -> None:

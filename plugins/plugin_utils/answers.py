@@ -30,7 +30,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice, login_of
 
@@ -323,6 +323,16 @@ def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
         "changed": False,
         "msg": f"{host}: the result of {name} is not valid: {reason}. Check the host, or replace it, before you continue.",
     }
+
+
+def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any], module: str) -> dict[str, Any]:
+    """Return the module result, or a failed result if the host's description in it contradicts the inventory."""
+    name, said = variables["inventory_hostname"], answer["host"]
+    for key, known in known_nodes(variables).get(name, {}).items():
+        own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
+        if str(own) != str(known):
+            return refusal(name, module, f"the host's {key} is {known} in the inventory, but {own} in the module result")
+    return answer
 
 
 def warnings_of(answer: Mapping[str, Any]) -> list[str]:

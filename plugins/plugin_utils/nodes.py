@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
 
 VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
 
@@ -47,3 +48,14 @@ def node_table(variables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
     """Return the cluster that a host belongs to. Inventories written by hand may use the former variable `deeplearning_cluster_name`."""
     return variables.get("deeplearning_cluster", variables.get("deeplearning_cluster_name"))
+
+
+def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that describe the host's EC2 instance. The task's own arguments take precedence."""
+    return {"instance_id": instance_id(variables), "capacity_end": variables.get("deeplearning_capacity_end")}
+
+
+def instance_id(variables: Mapping[str, Any]) -> str | None:
+    """Return the host's instance ID, or None if the host is not an EC2 instance."""
+    known = str(variables.get("deeplearning_instance_id", ""))
+    return known if INSTANCE_ID.fullmatch(known) else None

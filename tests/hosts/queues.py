@@ -121,8 +121,11 @@ class QueueHosts(Project):
             self.converge()
             self.wait_for_nodes()
 
-    def replace(self, number: int) -> None:
-        """Boot and configure a new host in place of a removed host. The new host has a different address."""
+    def wait_until_saved(self) -> None:
+        """Wait until the queue's files contain the current state of all jobs."""
+
+    def replace(self, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Boot and configure a new host in place of a removed host. The new host has a different address. Return the run of the roles."""
         former = self.hosts[number - 1]
         network, last = former.private_ip.rsplit(".", 1)
         host = dataclasses.replace(former, private_ip=f"{network}.{int(last) + len(self.hosts)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from .project import CLUSTER
 from .queues import QueueHosts, wait
@@ -45,15 +46,15 @@ class Slurm(QueueHosts):
     def output(self, job: str) -> str:
         return self.master.ssh(f"cat /efs/slurm-{job}.out").stdout
 
-    def wait_until_saved(self, held: str) -> None:
+    def wait_until_saved(self) -> None:
         """Wait until slurmctld has saved the current state of all jobs, which happens at most 5 s after a change.
 
-        `held` is the ID of a job that is on hold. This method changes the job's comment and waits until slurmctld's state file contains the
-        comment.
+        This method submits a job that is on hold, waits until slurmctld's state file contains the job's comment, and cancels the job.
         """
-        mark = f"saved-{held}"
-        self.master.ssh(f"scontrol update jobid={held} comment={mark}")
+        mark = f"saved-{time.time_ns()}"
+        job = self.submit("true", "--hold", f"--comment={mark}")
         wait(lambda: self.master.ssh(f"sudo grep -q {mark} {QUEUE}/job_state", check=False).returncode == 0)
+        self.master.ssh(f"scancel {job}")
 
     def entries(self) -> dict[str, str]:
         shown = self.master.ssh("squeue --noheader --user=root --format='%j %T'").stdout

@@ -71,8 +71,29 @@ def test_a_host_dies_while_jobs_run_and_wait(queue: QueueHosts) -> None:
     assert queue.entries() == {"three": queue.waiting}
     assert queue.state(user) == queue.waiting
     queue.replace(lost)
-    wait(lambda: queue.entries() == {})
-    assert queue.status("three").startswith("three failed "), "the new host does not have the job's parameters"
+    queue.wait_for_end("three")
+    assert queue.status("three").startswith("three succeeded after ")
+    assert sorted(queue.master.ssh("cat /efs/jobs/three/logs/*.log").stdout.split()) == sorted(queue.names[1:])
+    assert queue.left("three") == []
     queue.wait_for(user, queue.ended)
     assert queue.output(user) == f"{queue.name(lost)}\n"
     queue.wait_for_nodes()
+
+
+def test_a_training_job_that_waits_for_a_lost_master_starts_on_the_new_one(queue: QueueHosts) -> None:
+    """The new master gets the job's parameters, with its secrets, from another host. The secrets are in no output."""
+    queue.train("holds", UNTIL_GO, "--limit", queue.name(2))
+    secret = "correct-horse-battery"
+    queue.train("waits", "hostname; echo $TOKEN | cut -c 9-13", secrets={"TOKEN": secret})
+    assert queue.entries() == {"holds": queue.running, "waits": queue.waiting}
+    queue.wait_until_saved()
+    queue.runtime.remove(queue.master.name)
+    done = queue.replace(1, "-vvv", "--diff")
+    assert secret not in done.stdout + done.stderr
+    assert queue.entries() == {"holds": queue.running, "waits": queue.waiting}
+    assert set(queue.converge().values()) == {0}
+    queue.master.ssh("touch /efs/go")
+    queue.wait_for_end("waits")
+    assert queue.status("waits").startswith("waits succeeded after ")
+    assert sorted(queue.master.ssh("cat /efs/jobs/waits/logs/*.log").stdout.split()) == sorted([*queue.names, *["horse"] * 4])
+    assert queue.left("waits") == []

@@ -207,7 +207,7 @@ def test_a_new_master_has_the_old_queue(queue: Slurm) -> None:
         queue.wait_for(job, "RUNNING")
     # The command that runs before all nodes are replaced
     queue.master.ssh(f"sudo scontrol update nodename=trust-worker3 state=drain reason='{REASON}'")
-    queue.wait_until_saved(waiting)
+    queue.wait_until_saved()
     key = queue.hosts[1].ssh(f"sudo sha256sum {queues.KEY}").stdout
     queue.runtime.remove(queue.master.name)
     queue.hosts[1].ssh("touch /efs/go")

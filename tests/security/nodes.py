@@ -21,6 +21,7 @@ ON_NODES = {
     "node_setup": {"steps": [{"command": "true"}]},
     "python_environment": {"name": "bert", "directory": "/efs/environments"},
     "python_environment_cleanup": {"directory": "/efs/environments", "pythons": []},
+    "queued_jobs": {"queue": "slurm", "names": ["digits"], "state": "read"},
     "sge": {"component": "node", "state": "absent"},
     "sge_drain": {"nodes": ["bert-worker3"]},
     "sge_info": {},

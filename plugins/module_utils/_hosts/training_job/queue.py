@@ -56,6 +56,9 @@ PROGRAM = (
 # The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
+# The parameters of the `training_job` module that hosts keep until the queue starts the job.
+KEPT = (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")
+
 # Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends by itself.
 EXTRA_SECONDS = 300
 
@@ -149,25 +152,30 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         raise RefusalError(f"key: missing. Specify a random string, with which the hosts recognize the job in queue {params['queue']!r}.")
     if not module.check_mode:
         prune(module.run_command, QUEUES[params["queue"]])
-        place = hold.directory(params["name"])
         if QUEUES[params["queue"]].is_http:
             reservation.stop(module.run_command, params["name"])
-        os.makedirs(hold.HELD, mode=0o700, exist_ok=True)
-        records.delete([place])
-        os.mkdir(place, 0o700)
-        with open(os.path.join(place, "hold.zip"), "wb") as file:
-            file.write(systemd.program(PROGRAM, lead))
-        start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
-        write_private(os.path.join(place, "hold"), start)
-        kept = {key: params[key] for key in (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")}
+        kept = {key: params[key] for key in KEPT}
         document: dict[str, Any] = {"queue": params["queue"], "parameters": kept}
         if QUEUES[params["queue"]].is_proven:
             # The job's processes get a different key, from which the nonce cannot be derived.
             document["nonce"], kept["key"] = params["key"], hashlib.sha256(params["key"].encode()).hexdigest()
-        write_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
+        keep(params["name"], document)
         if QUEUES[params["queue"]].is_http:
             reservation.start(module.run_command, params["name"], params["stop_timeout"])
     return {"changed": True, "processes": [], "job_directory": paths.directory}
+
+
+def keep(name: str, document: Mapping[str, Any]) -> None:
+    """Write the document with a job's parameters to this host, and the program that reads it."""
+    place = hold.directory(name)
+    os.makedirs(hold.HELD, mode=0o700, exist_ok=True)
+    records.delete([place])
+    os.mkdir(place, 0o700)
+    with open(os.path.join(place, "hold.zip"), "wb") as file:
+        file.write(systemd.program(PROGRAM, lead))
+    start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
+    write_private(os.path.join(place, "hold"), start)
+    write_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
 
 
 def host_count(params: Mapping[str, Any]) -> int:

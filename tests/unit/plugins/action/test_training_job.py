@@ -105,7 +105,7 @@ def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, host, arguments, 
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
-    monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, *_: answer)
     assert plugin.run(task_vars={**variables(), **host})["efa"] is efa
 
 
@@ -129,7 +129,7 @@ def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypa
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
-    monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, *_: answer)
     known = variables(inventory_hostname="c-2", **host)
     known["hostvars"]["localhost"] = {"deeplearning_nodes": table}
     sent = plugin.run(task_vars=known)
@@ -159,7 +159,7 @@ def test_a_host_is_told_which_set_up_steps_it_needs_and_not_their_content(monkey
     plugin._loader.get_basedir.return_value = "/"
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
-    monkeypatch.setattr(action, "checked_identity", lambda answer, _: answer)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, *_: answer)
     sent = plugin.run(task_vars={**variables(), "inventory_hostname": f"c-{number}"})
     assert list(sent["setup_digests"].values()) == expected
     assert "setup_steps" not in sent

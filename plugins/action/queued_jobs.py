@@ -1,0 +1,31 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name on a host with values from the inventory, and returns only the documented return values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, checked_identity
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import instance_arguments
+
+
+class ActionModule(NodeAction, module="queued_jobs"):
+    """Runs the module on a node and filters the module result."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        arguments = dict(self._task.args)
+        state = arguments.get("state", "present")
+        if state == "examined" and arguments.get("efa") is None:
+            arguments["efa"] = variables.get("deeplearning_has_efa", False)
+        if state == "present":
+            arguments = {**instance_arguments(variables), **arguments}
+        answer = self._execute_module("deeplearning.cluster.queued_jobs", module_args=arguments, task_vars=variables)
+        if state == "examined" and not answer.get("failed"):
+            return checked_identity(answer, variables, "queued_jobs")
+        return {**result, **answer}

@@ -1,0 +1,87 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Determines which hosts lack the parameters of waiting training jobs, and which hosts have them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: queued_job_transfers
+version_added: 0.2.0
+short_description: Determines which hosts lack the parameters of training jobs that wait in a queue
+description:
+  - Compares the results of M(deeplearning.cluster.queued_jobs) on all hosts. Hosts without a result are ignored.
+  - Several hosts return the parameters of each job, because the first host may return parameters that are not valid.
+positional: found
+options:
+  found:
+    description:
+      - Name of the variable in which each host has registered its result of M(deeplearning.cluster.queued_jobs) with the state V(examined).
+    type: str
+    required: true
+  _input:
+    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
+    type: list
+    elements: dict
+    required: true
+author:
+  - The deeplearning.cluster contributors (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Show which hosts lack the parameters of waiting jobs
+  ansible.builtin.debug:
+    msg: "{{ (groups['trainers'] | map('extract', hostvars) | deeplearning.cluster.queued_job_transfers('found')).lacking }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: Which hosts lack parameters, and which hosts have them.
+  type: dict
+  contains:
+    lacking:
+      description: Names of the jobs whose parameters a host lacks, by the inventory name of the host.
+      type: dict
+    holders:
+      description: Names of the jobs whose parameters a host is to return, by the inventory name of the host.
+      type: dict
+    hosts:
+      description: Descriptions of the hosts, for O(deeplearning.cluster.queued_jobs#module:hosts).
+      type: list
+      elements: dict
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: The number of hosts that return the parameters of a job.
+HOLDERS = 3
+
+
+def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict[str, Any]:
+    """Return the jobs that each host lacks (`lacking`), the jobs that it is to return (`holders`), and the `hosts`' descriptions."""
+    results = {str(host["inventory_hostname"]): host[found] for host in hosts if "host" in host.get(found, {})}
+    members: dict[str, list[str]] = {}
+    having: dict[str, list[str]] = {}
+    for name, result in results.items():
+        for job in result["jobs"]:
+            members.setdefault(job["name"], job["hosts"])
+            having.setdefault(job["name"], []).append(name)
+    lacking: dict[str, list[str]] = {}
+    holders: dict[str, list[str]] = {}
+    for job, names in members.items():
+        without = [name for name, result in results.items() if result["host"]["name"] in names and name not in having[job]]
+        for name in without:
+            lacking.setdefault(name, []).append(job)
+        for name in having[job][:HOLDERS] if without else []:
+            holders.setdefault(name, []).append(job)
+    return {"lacking": lacking, "holders": holders, "hosts": [result["host"] for result in results.values()]}
+
+
+class FilterModule:
+    """Filters for training jobs in a queue."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"queued_job_transfers": queued_job_transfers}

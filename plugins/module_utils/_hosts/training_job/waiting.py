@@ -1,0 +1,141 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Gives new hosts the parameters of the jobs that wait in a queue, so that waiting jobs survive the replacement of their hosts.
+
+The parameters come from another host of the job, through the controller. Each host of the job gets the addresses of the new hosts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, host, queue, specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.supervisor import write_private
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import WAITING, QueueError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+# The parameters that differ between the hosts of a job.
+OWN = ("instance_id", "capacity_end")
+
+ERRORS = (*EXPECTED, LaunchError)
+
+
+def waiting(module: AnsibleModule) -> list[str]:
+    """Return the names of the training jobs that wait in the queue. Raises QueueError.
+
+    In check mode, a queue that does not respond contains no jobs, because check mode neither installs nor configures it.
+    """
+    found = QUEUES[module.params["queue"]]
+    try:
+        entries = queue.entries(module.run_command, found)
+    except QueueError:
+        if module.check_mode:
+            return []
+        raise
+    return sorted(job for job, entry in entries.items() if entry.stage == WAITING)
+
+
+def held(queue_name: str, names: Iterable[str]) -> list[hold.Job]:
+    """Return the jobs with these names whose parameters this host has. Raises ValueError if a name is not valid."""
+    for name in names:
+        records.check_name(name)
+    found = (hold.read_job(hold.directory(name)) for name in names)
+    return [job for job in found if job and job.queue == queue_name]
+
+
+def examine(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the jobs whose parameters this host has, with the jobs' hosts, and a description of this host.
+
+    Raises one of ERRORS.
+    """
+    jobs = [
+        {"name": job.name, "hosts": [each["name"] for each in job.parameters["hosts"]]} for job in held(params["queue"], params["names"])
+    ]
+    metadata = host.read_metadata(params["metadata_directory"], "")
+    return {"jobs": jobs, "host": host.describe_host(metadata, None, bool(params["efa"]))._asdict()}
+
+
+def read(params: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the parameters of jobs as text that `read_document` accepts. Raises ValueError if a name is not valid."""
+    found = []
+    for job in held(params["queue"], params["names"]):
+        shared = {key: value for key, value in job.parameters.items() if key not in OWN}
+        found.append({"name": job.name, "document": base64.b64encode(json.dumps(shared).encode()).decode()})
+    return found
+
+
+def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
+    """Return the parameters of a job from the text that another host has returned. Raises one of ERRORS.
+
+    The other host is not trusted to return valid parameters.
+    """
+    try:
+        found = json.loads(base64.b64decode(document, validate=True))
+    except (ValueError, RecursionError) as error:
+        raise RefusalError(f"the parameters are not valid: {error}") from error
+    if not isinstance(found, dict) or set(found) != set(queue.KEPT) - set(OWN):
+        raise RefusalError("the parameters are not those of a job in a queue")
+    given = {**{key: value for key, value in found.items() if value is not None}, "state": "queued", "queue": queue_name}
+    validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(given)
+    if validation.error_messages:
+        raise RefusalError("; ".join(validation.error_messages))
+    valid = validation.validated_parameters
+    specification.check(valid)
+    if valid["name"] != name:
+        raise RefusalError("the parameters are those of job {!r}".format(valid["name"]))
+    return {key: valid[key] for key in queue.KEPT}
+
+
+def described(former: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the descriptions of a job's hosts with the current values. A job continues to use only the GPUs that it was submitted for."""
+    known = {each["name"]: each for each in current}
+    found = []
+    for each in former:
+        now = known.get(each["name"], each)
+        found.append({**now, "gpus": [gpu for gpu in each["gpus"] if gpu in now["gpus"]]})
+    return found
+
+
+def first_valid(module: AnsibleModule, name: str) -> dict[str, Any] | None:
+    """Return the first valid parameters of the job that another host has returned, or None. Warn about other parameters."""
+    for each in module.params["parameters"]:
+        if each["name"] == name:
+            try:
+                own = {key: module.params[key] for key in OWN}
+                return {**read_document(name, module.params["queue"], each["document"]), **own}
+            except ERRORS as error:
+                module.warn(f"parameters: those of job {name} from another host were ignored: {error}. Check the cluster's hosts.")
+    return None
+
+
+def ensure(module: AnsibleModule) -> list[str]:
+    """Keep the current parameters of the named jobs on this host. Return the names of the jobs whose parameters change.
+
+    A job's own parameters on this host take precedence. Raises OSError or ValueError.
+    """
+    params = module.params
+    own = {job.name: job.parameters for job in held(params["queue"], params["names"])}
+    changed = []
+    for name in params["names"]:
+        before = own.get(name)
+        found = before or first_valid(module, name)
+        after = found and {**found, "hosts": described(found["hosts"], params["hosts"])}
+        if not after or after == before:
+            continue
+        changed.append(name)
+        if not module.check_mode:
+            document = {"queue": params["queue"], "parameters": after}
+            if before:
+                write_private(os.path.join(hold.directory(name), hold.PARAMETERS), json.dumps(document))
+            else:
+                queue.keep(name, document)
+    return changed

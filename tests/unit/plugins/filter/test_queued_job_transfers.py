@@ -1,0 +1,35 @@
+"""Tests of the filter that finds hosts without the parameters of waiting jobs."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.filter.queued_job_transfers import queued_job_transfers
+
+
+def host(number, *jobs):
+    """Return the variables of a host that has the parameters of jobs, given as names with the numbers of the jobs' hosts."""
+    found = {
+        "host": {"name": f"worker{number}"},
+        "jobs": [{"name": name, "hosts": [f"worker{each}" for each in numbers]} for name, numbers in jobs],
+    }
+    return {"inventory_hostname": f"demo-worker{number}", "found": found}
+
+
+def test_a_new_host_lacks_only_its_own_jobs():
+    everywhere, elsewhere = ("bert", range(1, 6)), ("digits", (1, 2))
+    hosts = [host(1, everywhere, elsewhere), host(2, everywhere, elsewhere), host(3), host(4, everywhere), host(5, everywhere)]
+    found = queued_job_transfers(hosts, "found")
+    assert found["lacking"] == {"demo-worker3": ["bert"]}
+    assert found["holders"] == {f"demo-worker{number}": ["bert"] for number in (1, 2, 4)}, "three of the hosts, and not the other job"
+    assert found["hosts"] == [{"name": f"worker{number}"} for number in range(1, 6)]
+
+
+def test_nothing_is_transferred_if_no_host_lacks_parameters():
+    job = ("bert", (1, 2))
+    hosts = [host(1, job), host(2, job), host(3)]
+    found = queued_job_transfers(hosts, "found")
+    assert (found["lacking"], found["holders"]) == ({}, {})
+
+
+def test_hosts_without_a_result_are_ignored():
+    hosts = [host(1, ("bert", (1, 2))), {"inventory_hostname": "demo-worker2", "found": {"failed": True}}, {"inventory_hostname": "x"}]
+    assert queued_job_transfers(hosts, "found") == {"lacking": {}, "holders": {}, "hosts": [{"name": "worker1"}]}
