@@ -142,9 +142,9 @@ def links(path: str, prefix: str = "") -> Callable[[Account], list[dict[str, Any
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "own network": {"lustre": True, "market": "spot"},
+    "own network": {"lustre": True, "market": "spot", "placement": "none"},
     "adopted network": {"vpc_id": lambda account: account.owner.vpc, "throughput_mode": "provisioned", "image_parameter": None},
-    "adapters": {"image_parameter": None},
+    "adapters": {"image_parameter": None, "zones": ["us-east-1a", "us-east-1b"]},
     "shared file system": {"file_system_id": lambda account: account.file_system},
     "reserved": {"image_framework": "pytorch", "image_parameter": None, "market": "capacity-reservation"},
 }

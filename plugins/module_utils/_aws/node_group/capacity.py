@@ -8,7 +8,7 @@ The functions in this file do not change anything in AWS.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
@@ -33,6 +33,7 @@ SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return all candidates in the order of the definition. If the nodes use a placement group or EFA, each candidate has only one zone."""
     options = request.options
+    one_zone = in_one_zone(options) or (options["placement"] == "auto" and has_nodes_in_placement_group(request, found))
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
     for item in ({}, *options["alternatives"]):
@@ -42,7 +43,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
         price = chosen["spot_max_price"] if market == SPOT else None
         zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
         zone_names = (zone,) if zone else tuple(zones(request, found))
-        for part in [(name,) for name in zone_names] if in_one_zone(options) else [zone_names]:
+        for part in [(name,) for name in zone_names] if one_zone else [zone_names]:
             result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
     return list(dict.fromkeys(result))
 
@@ -58,6 +59,25 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 def has_nodes(found: Sequence[Found]) -> bool:
     """Return whether a run has accepted nodes of this cluster. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
+
+
+def suits_placement_group(request: Request, alternative: Alternative, strategies: Collection[str], found: Sequence[Found]) -> bool:
+    """Return whether nodes without EFA are in the cluster's own placement group with `placement: auto`.
+
+    `strategies` contains the placement strategies that the instance type supports. A cluster that has nodes keeps its placement, because a
+    different placement would require new nodes. Reserved capacity may be spread out.
+    """
+    if "cluster" not in strategies or alternative.market in (RESERVATION, BLOCK):
+        return False
+    if has_nodes(found):
+        return has_nodes_in_placement_group(request, found)
+    return len(alternative.zones) == 1 and desired_workers(request.options) > 0
+
+
+def has_nodes_in_placement_group(request: Request, found: Sequence[Found]) -> bool:
+    """Return whether the cluster has nodes, and launches them in its own placement group."""
+    templates = [item.properties for item in found if item.address.kind == "launch_template"]
+    return has_nodes(found) and any(template["placement_group"] == request.cloud.cluster for template in templates)
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
@@ -34,7 +34,11 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         ),
         ebs_optimized=instance_type.ebs_optimized,
         interfaces=instance_types.interfaces(instance_type, efa=options["efa"]),
-        clustered=clustered(options, reserved=alternative.capacity_reservation is not None),
+        clustered=clustered(
+            options,
+            reserved=alternative.capacity_reservation is not None,
+            suitable=capacity.suits_placement_group(request, alternative, instance_type.placement_strategies, found),
+        ),
         market=alternative.market,
         spot_max_price=alternative.spot_max_price or "",
         capacity_reservation=alternative.capacity_reservation or "",

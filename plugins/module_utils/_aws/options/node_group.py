@@ -310,9 +310,10 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto) uses a placement"
-            " group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or Capacity Block determines the"
-            " placement of its instances.",
+            "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster).",
+            "V(auto) uses a placement group for a new cluster that has workers and only one zone, if the instance type supports it, and"
+            " always with O(efa). Nodes in a capacity reservation or Capacity Block are in no placement group, because the reservation"
+            " determines their placement. A cluster that has nodes keeps its placement.",
         ),
     ),
     Option(

@@ -123,7 +123,7 @@ def nodes(group="workers", numbers=(2, 3), subnets=("subnet-a",)):
 
 
 def template(**changed):
-    properties = {"instance_type": P5, "market": "on-demand", "capacity_reservation": "", **changed}
+    properties = {"instance_type": P5, "market": "on-demand", "capacity_reservation": "", "placement_group": "", **changed}
     return Found(Address("launch_template", "workers"), "lt-1", properties)
 
 
@@ -166,6 +166,42 @@ def test_an_alternative_is_in_use_when_each_template_says_so():
     reserved = template(market="capacity-block", capacity_reservation="cr-1")
     assert capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-1"), [reserved])
     assert not capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-2"), [reserved])
+
+
+IN_GROUP = [nodes(), template(placement_group="bert")]
+
+
+@pytest.mark.parametrize(
+    ("options", "alternative", "strategies", "found", "expected"),
+    [
+        ({}, Alternative(P5, FIRST), {"cluster", "spread"}, [], True),
+        ({}, Alternative(P5, FIRST, "spot"), {"cluster"}, [], True),
+        ({}, Alternative(P5, FIRST), {"spread"}, [], False),
+        ({}, Alternative(P5, BOTH), {"cluster"}, [], False),
+        ({"worker_count": 0}, Alternative(P5, FIRST), {"cluster"}, [], False),
+        ({"worker_count": 0, "spares": 1}, Alternative(P5, FIRST), {"cluster"}, [], True),
+        ({}, Alternative(P5, FIRST, "capacity-reservation"), {"cluster"}, [], False),
+        ({}, Alternative(P5, FIRST, "capacity-block", None, "cr-1"), {"cluster"}, [], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(numbers=()), template()], True),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template()], False),
+        ({"replace_nodes": True}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template()], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template(placement_group="others")], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, IN_GROUP, True),
+        ({"worker_count": 0}, Alternative(P5, FIRST), {"cluster"}, IN_GROUP, True),
+        ({}, Alternative(P5, FIRST), {"spread"}, IN_GROUP, False),
+    ],
+)
+def test_which_nodes_are_in_a_placement_group_by_default(request_for, options, alternative, strategies, found, expected):
+    """A cluster that has nodes keeps its placement."""
+    assert capacity.suits_placement_group(request_for(**options), alternative, strategies, found) is expected
+
+
+def test_nodes_in_the_placement_group_of_the_cluster_stay_in_their_zone(request_for, monkeypatch):
+    monkeypatch.setattr(capacity, "zones", lambda _request, _found: list(BOTH))
+    apart = [Alternative(P4D, FIRST), Alternative(P4D, SECOND)]
+    assert capacity.alternatives(request_for(placement="auto"), IN_GROUP) == apart
+    for options, found in (({"placement": "auto"}, [nodes(), template()]), ({"placement": "none"}, IN_GROUP)):
+        assert capacity.alternatives(request_for(**options), found) == [Alternative(P4D, BOTH)]
 
 
 @pytest.mark.parametrize(
