@@ -15,6 +15,11 @@ from .ranks import CONSIDERATE, is_training
 pytestmark = pytest.mark.frameworks
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "from-horovod-stack.md"
+WRITES_ARGUMENTS = """
+import os, pathlib, sys
+file = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], os.environ["OMPI_COMM_WORLD_RANK"] + ".arguments")
+file.write_text(" ".join([os.environ["PYTHONPATH"], *sys.argv[1:]]) + "\\n")
+"""
 MPI = {"launcher": "mpi", "python": "/opt/horovod/bin/python", "processes_per_host": 2, "environment": CONSIDERATE}
 
 
@@ -101,18 +106,18 @@ def test_a_script_for_torch_learns_the_same_under_mpirun_and_torchrun(cluster):
 
 
 def test_a_parameter_follows_the_number_of_processes(cluster, tmp_path):
-    """The ranks run the script of the guide for users of the Horovod stack. A program that prints its arguments replaces the training."""
+    """The ranks run the script of the guide for users of the Horovod stack. A program that writes its arguments replaces the training."""
     source = tmp_path / "src"
     program = source / "tensorpack" / "examples" / "FasterRCNN" / "train.py"
     program.parent.mkdir(parents=True)
-    program.write_text("import os, sys\nprint(os.environ['PYTHONPATH'], *sys.argv[1:])\n")
+    program.write_text(WRITES_ARGUMENTS)
     (source / "train.sh").write_text(re.search(r"^```bash\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)[1])
     definition = {**MPI, "launcher": "horovod", "source": str(source), "command": ["bash", "train.sh"]}
     result = cluster.train("follows", "", **definition, arguments=["TRAIN.STARTING_EPOCH=11"])
     assert result.returncode == 0, result.stdout + result.stderr
-    said = ranks(cluster.read("/efs/jobs/follows/logs/mpirun.log"), "")
-    assert len(said) == 4
-    for arguments in said.values():
+    written = cluster.hosts[0].ssh("cat /efs/jobs/follows/checkpoints/*.arguments").stdout.splitlines()
+    assert len(written) == 4
+    for arguments in written:
         assert "/tensorpack --logdir /efs/jobs/follows/checkpoints/follows --config " in arguments
         assert arguments.endswith(" TRAIN.STEPS_PER_EPOCH=30000 TRAIN.STARTING_EPOCH=11")
 
