@@ -490,6 +490,13 @@ options:
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
+  master_market:
+    description:
+      - With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets
+        in O(alternatives). By default, all nodes use the same market.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: str
+    choices: [on-demand]
   spot_max_price:
     description:
       - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.
@@ -1413,6 +1420,13 @@ options:
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
+  master_market:
+    description:
+      - With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets
+        in O(alternatives). By default, all nodes use the same market.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: str
+    choices: [on-demand]
   spot_max_price:
     description:
       - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.

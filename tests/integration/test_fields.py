@@ -241,6 +241,7 @@ FIELDS = {
     "worker_minimum": Field(second=1),
     "spares": Field(second=2, shows="update auto_scaling_group workers size: 3"),
     "market": Field("adapters", second="spot", shows="update launch_template workers market: .*spot"),
+    "master_market": Field("reserved", second="on-demand", shows="update launch_template master market: .*on-demand"),
     "spot_max_price": Field(first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
     "capacity_reservation_id": Field(
         "reserved",

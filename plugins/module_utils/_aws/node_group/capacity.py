@@ -9,11 +9,12 @@ The functions in this file do not change anything in AWS.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -50,10 +51,10 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return the candidates for this run: all candidates for a new cluster, and only the current candidate for a cluster that has nodes."""
-    every = alternatives(request, found)
+    options, every = request.options, alternatives(request, found)
     if not has_nodes(found):
         return every
-    return [next((item for item in every if is_in_use(item, found)), every[0])]
+    return [next((item for item in every if is_in_use(item, found, options["master_market"])), every[0])]
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
@@ -80,13 +81,21 @@ def has_nodes_in_placement_group(request: Request, found: Sequence[Found]) -> bo
     return has_nodes(found) and any(template["placement_group"] == request.cloud.cluster for template in templates)
 
 
-def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch nodes with the settings of this candidate. Subnets that the cluster no longer has are ignored."""
-    templates = [item.properties for item in found if item.address.kind == "launch_template"]
+def is_in_use(alternative: Alternative, found: Sequence[Found], master_market: str | None = None) -> bool:
+    """Return whether the groups launch nodes with the settings of this candidate. Subnets that the cluster no longer has are ignored.
+
+    If `master_market` is set, the master is launched in that market.
+    """
+    of_master = replace(alternative, market=master_market, capacity_reservation=None) if master_market else alternative
+    templates = [
+        (item.properties, of_master if item.address.key == MASTER else alternative)
+        for item in found
+        if item.address.kind == "launch_template"
+    ]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
     zone_names = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
-    return zone_names <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
+    return zone_names <= set(alternative.zones) and all(_launches(template, candidate) for template, candidate in templates)
 
 
 def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:

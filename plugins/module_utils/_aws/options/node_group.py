@@ -84,6 +84,16 @@ OPTIONS = (
         ("Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity Block for ML.",),
     ),
     Option(
+        "master_market",
+        {"type": "str", "choices": ["on-demand"]},
+        (NODE_GROUP,),
+        REPLACES_NODES,
+        (
+            "With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets in O(alternatives)."
+            " By default, all nodes use the same market.",
+        ),
+    ),
+    Option(
         "spot_max_price",
         {"type": "str"},
         (NODE_GROUP,),

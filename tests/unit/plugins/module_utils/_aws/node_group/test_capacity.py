@@ -17,6 +17,7 @@ P4D, P5 = "p4d.24xlarge", "p5.48xlarge"
 OPTIONS = {
     "instance_type": P4D,
     "market": "on-demand",
+    "master_market": None,
     "spot_max_price": None,
     "capacity_reservation_id": None,
     "alternatives": [],
@@ -166,6 +167,18 @@ def test_an_alternative_is_in_use_when_each_template_says_so():
     reserved = template(market="capacity-block", capacity_reservation="cr-1")
     assert capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-1"), [reserved])
     assert not capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-2"), [reserved])
+
+
+def test_an_alternative_is_in_use_although_the_master_is_in_its_own_market():
+    def found(of_workers, **of_master):
+        master = Found(Address("launch_template", "master"), "lt-2", {**template().properties, **of_master})
+        return [template(market=of_workers, capacity_reservation="cr-1" if of_workers == "capacity-block" else ""), master]
+
+    for market, reservation in (("spot", None), ("capacity-block", "cr-1")):
+        alternative = Alternative(P5, BOTH, market, None, reservation)
+        assert capacity.is_in_use(alternative, found(market), "on-demand")
+        assert not capacity.is_in_use(alternative, found(market))
+        assert not capacity.is_in_use(alternative, found(market, market=market), "on-demand")
 
 
 IN_GROUP = [nodes(), template(placement_group="bert")]
