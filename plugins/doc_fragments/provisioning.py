@@ -490,6 +490,13 @@ options:
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
+  master_market:
+    description:
+      - With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets
+        in O(alternatives). By default, all nodes use the same market.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: str
+    choices: [on-demand]
   spot_max_price:
     description:
       - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.
@@ -677,9 +684,10 @@ options:
     default: false
   placement:
     description:
-      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto)
-        uses a placement group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or
-        Capacity Block determines the placement of its instances.
+      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster).
+      - V(auto) uses a placement group for a new cluster that has workers and only one zone, if the instance type
+        supports it, and always with O(efa). Nodes in a capacity reservation or Capacity Block are in no placement
+        group, because the reservation determines their placement. A cluster that has nodes keeps its placement.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [auto, cluster, none]
@@ -1412,6 +1420,13 @@ options:
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
+  master_market:
+    description:
+      - With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets
+        in O(alternatives). By default, all nodes use the same market.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: str
+    choices: [on-demand]
   spot_max_price:
     description:
       - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.
@@ -1599,9 +1614,10 @@ options:
     default: false
   placement:
     description:
-      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto)
-        uses a placement group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or
-        Capacity Block determines the placement of its instances.
+      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster).
+      - V(auto) uses a placement group for a new cluster that has workers and only one zone, if the instance type
+        supports it, and always with O(efa). Nodes in a capacity reservation or Capacity Block are in no placement
+        group, because the reservation determines their placement. A cluster that has nodes keeps its placement.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [auto, cluster, none]

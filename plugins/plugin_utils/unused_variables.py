@@ -109,6 +109,11 @@ OF_DEFINITION = (
         "the role of the instance profile in instance_profile is not changed. Remove this variable.",
     ),
     UnusedRule(
+        ("master_market",),
+        lambda get: {item.get("market") or get("market") for item in ({}, *(get("alternatives") or []))} <= {None, "on-demand"},
+        "the workers are On-Demand Instances too. Set market, or remove this variable.",
+    ),
+    UnusedRule(
         ("spot_max_price",),
         lambda get: get("market") != "spot" and "spot" not in [item.get("market") for item in get("alternatives") or []],
         "no nodes are launched as Spot Instances. Set market: spot, or remove this variable.",

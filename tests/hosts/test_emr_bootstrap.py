@@ -19,10 +19,15 @@ ENTRY = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False).entry
 RESET = "sudo umount -l /efs 2>/dev/null; sudo sed -i '\\# /efs #d' /etc/fstab; sudo rm -rf /efs /etc/fstab.mount_efs"
 # Bash reads this file first. The file makes Bash kill the script before command number KILL_AT.
 KILLER = "set -o functrace; count=0; trap '((++count != KILL_AT)) || kill -KILL $$' DEBUG\n"
+# The hosts have no yum. This one installs the helper of mount that `WITHOUT_NFS_UTILS` has moved
+YUM = """#!/bin/sh
+[ "$*" = "--assumeyes --quiet install nfs-utils" ] && mv /sbin/mount.nfs4.absent /sbin/mount.nfs4
+"""
+WITHOUT_NFS_UTILS = "[ ! -e /sbin/mount.nfs4 ] || sudo mv /sbin/mount.nfs4 /sbin/mount.nfs4.absent"
 # Kills the script before each of its commands in turn, and then runs the script to its end. Prints how often the script was killed.
 KILLED_EVERYWHERE = f"""
 for ((number = 1; ; number++)); do
-  {RESET}
+  {RESET}; {WITHOUT_NFS_UTILS}
   BASH_ENV=/tmp/killer KILL_AT=$number /tmp/mount_efs.sh {FILE_SYSTEM} {REGION} >/dev/null 2>&1
   status=$?
   [[ $status -eq 137 ]] || break
@@ -56,6 +61,7 @@ def node(tmp_path_factory):
         host.ssh("cloud-init status --wait")
         for path, content in (("/tmp/mount_efs.sh", SCRIPT.read_text()), ("/tmp/killer", KILLER)):
             host.ssh(f"cat >{path} <<'END_OF_FILE'\n{content}END_OF_FILE\nchmod 755 {path}")
+        host.ssh(f"sudo tee /usr/local/bin/yum >/dev/null <<'END_OF_FILE'\n{YUM}END_OF_FILE\nsudo chmod 755 /usr/local/bin/yum")
         yield runtime, host
 
 

@@ -34,6 +34,7 @@ EXPECTED = {
     "auto_scaling_group workers",
     "nodes master",
     "nodes workers",
+    "placement_group main",
 }
 
 

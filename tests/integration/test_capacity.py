@@ -160,6 +160,37 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
     assert types() == [expected] * 6
 
 
+def test_the_master_can_be_on_demand_when_workers_are_not(cloud, run, definition, name, types):
+    spot, on_demand = (P4D, "us-east-1a", "spot"), (P4D, "us-east-1a", "on-demand")
+    definition["market"] = "spot"
+    run("cluster", **definition)
+    assert types() == [spot] * 5
+    own = {**definition, "master_market": "on-demand"}
+    deferred = run("cluster", **own)
+    assert [(item["kind"], item["key"], item["after"]) for item in deferred["deferred"]] == [
+        ("launch_template", "master", {"market": "on-demand"}),
+        ("nodes", "master", {"outdated": []}),
+    ]
+    assert types() == [spot] * 5, "no node is replaced without being asked"
+    run("cluster", **own, replace_nodes=True)
+    assert types() == [on_demand, *[spot] * 4]
+    assert not run("cluster", **own)["changed"]
+    run("cluster", **{**own, "worker_count": 5})
+    assert types() == [on_demand, *[spot] * 5]
+
+
+@pytest.mark.exhaustive
+def test_a_new_cluster_with_an_on_demand_master_tries_each_alternative(cloud, run, definition, types):
+    cloud.control.set_capacity({P4D: {"us-east-1a": {"spot": 3}}})
+    more = {"market": "spot", "master_market": "on-demand", "alternatives": [{"instance_type": "g5.48xlarge"}]}
+    predicted = run("cluster", **definition, **more, check=True)
+    applied = run("cluster", **definition, **more)
+    assert types() == [("g5.48xlarge", "us-east-1a", "on-demand"), *[("g5.48xlarge", "us-east-1a", "spot")] * 4]
+    assert predicted["alternative"] == f"{P4D} in us-east-1a (spot)"
+    assert applied["alternative"] == "g5.48xlarge in us-east-1a (spot)"
+    assert not run("cluster", **definition, **more)["changed"]
+
+
 @pytest.mark.exhaustive
 def test_no_alternative_has_enough(cloud, run, definition, name):
     cloud.control.set_capacity({P4D: {"us-east-1a": 1}, "g5.48xlarge": {"us-east-1a": 0}})

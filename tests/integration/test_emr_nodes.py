@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ import pytest
 from local_cloud.testing import wait_until
 from permissions import operators
 
-from .conftest import FAST, REGION, ModuleFailed
+from .conftest import FAST, KEY_NAME, REGION, ModuleFailed
 from .emr_account import PROFILE, ROLE, bucket, emr, quick
 
 __all__ = ["bucket", "emr", "operators", "quick"]
@@ -154,3 +155,43 @@ def test_the_policy_for_the_status_of_emr_nodes_suffices(cloud, run, emr, name, 
     run("emr_cluster", **emr)
     operators.be("emr_status")
     assert len(inventory(**{key: value for key, value in os.environ.items() if key.startswith("AWS_")})) == 3
+
+
+@pytest.mark.exhaustive
+def test_a_cluster_of_the_aws_cli_is_adopted(cloud, run, emr, bucket, name, inventory, operators, repository, tmp_path):
+    """The commands of the guide adopt a cluster with another name, with the permissions of the operator."""
+    create = (
+        f"aws emr create-cluster --name theirs --release-label emr-7.9.0 --instance-type c5.xlarge --instance-count 3 --region {REGION}"
+        f" --ec2-attributes InstanceProfile={PROFILE},KeyName={KEY_NAME} --service-role {ROLE} --log-uri s3://{bucket}/logs"
+        f" --bootstrap-actions Path=s3://{bucket}/mount.sh,Args=[fs-0123,us-east-1] --query ClusterId --output text"
+    )
+    cluster = subprocess.run(create.split(), env=cloud.environment, capture_output=True, text=True, check=True).stdout.strip()
+    wait_until(lambda: len(nodes(cloud, cluster)) == 3)
+    operators.be("emr")
+    own = {key: value for key, value in os.environ.items() if key.startswith("AWS_")}
+    assert inventory(**own) == {}
+    guide = (repository / "docs" / "from-emr.md").read_text().partition("## Adopt a running cluster\n")[2].partition("\n## ")[0]
+    (tmp_path / "nodes.yml").write_text(
+        json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "node_service": "emr"})
+    )
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.json").write_text(
+        json.dumps({f"deeplearning_{option}": value for option, value in emr.items() if option != "cluster"})
+    )
+    commands = re.search(r"^```sh\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)[1]
+    for placeholder, value in (("j-2AL4XXXXXX5T9", cluster), ("=bert ", f"={name} "), ("/bert/", f"/{name}/")):
+        assert placeholder in commands
+        commands = commands.replace(placeholder, value)
+    shell = ["bash", "-euo", "pipefail", "-c", commands]
+    settings = {**cloud.environment, **own}
+    done = subprocess.run(shell, env=settings, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert ids(inventory(**own)).keys() == {f"{name}-master", f"{name}-worker2", f"{name}-worker3"}
+    assert not run("emr_cluster", **emr)["changed"]
+    with pytest.raises(ModuleFailed, match=r"EMR cannot change in place: root_volume_size is .*, not 60"):
+        run("emr_cluster", **emr, emr_root_volume_size=60)
+    resized = run("emr_cluster", **{**emr, "emr_core_count": 3})
+    assert resized["resources"]["emr_cluster"]["main"] == cluster
+    assert len(inventory(**own)) == 4
+    run("emr_cluster", cluster=name, state="absent")
+    assert nodes(cloud, cluster) == []

@@ -142,9 +142,9 @@ def links(path: str, prefix: str = "") -> Callable[[Account], list[dict[str, Any
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "own network": {"lustre": True, "market": "spot"},
+    "own network": {"lustre": True, "market": "spot", "placement": "none"},
     "adopted network": {"vpc_id": lambda account: account.owner.vpc, "throughput_mode": "provisioned", "image_parameter": None},
-    "adapters": {"image_parameter": None},
+    "adapters": {"image_parameter": None, "zones": ["us-east-1a", "us-east-1b"]},
     "shared file system": {"file_system_id": lambda account: account.file_system},
     "reserved": {"image_framework": "pytorch", "image_parameter": None, "market": "capacity-reservation"},
 }
@@ -241,6 +241,7 @@ FIELDS = {
     "worker_minimum": Field(second=1),
     "spares": Field(second=2, shows="update auto_scaling_group workers size: 3"),
     "market": Field("adapters", second="spot", shows="update launch_template workers market: .*spot"),
+    "master_market": Field("reserved", second="on-demand", shows="update launch_template master market: .*on-demand"),
     "spot_max_price": Field(first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
     "capacity_reservation_id": Field(
         "reserved",

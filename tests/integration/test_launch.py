@@ -38,7 +38,7 @@ def writes(cloud):
 def test_adapters_on_every_card_in_one_placement_group(cloud, run, fast, name):
     predicted = run("cluster", **fast, check=True)
     applied = run("cluster", **fast)
-    assert steps(applied) == steps(predicted) == {("create", item) for item in EXPECTED | {"placement_group main", "master_address master"}}
+    assert steps(applied) == steps(predicted) == {("create", item) for item in EXPECTED | {"master_address master"}}
     cloud.control.forget_calls()
     assert not run("cluster", **fast)["changed"]
     assert writes(cloud) == []
@@ -123,7 +123,7 @@ def test_the_group_of_one_unit_stays_until_the_other_has_gone(cloud, run, fast, 
 
 def test_without_efa_nodes_keep_what_they_use_until_they_are_replaced(cloud, run, fast, name):
     run("cluster", **fast)
-    slow = {**fast, "efa": False}
+    slow = {**fast, "efa": False, "placement": "none"}
     assert steps(run("cluster", **slow)) == set()
     replaced = steps(run("cluster", **slow, replace_nodes=True))
     assert {("update", "launch_template master"), ("update", "nodes workers")} <= replaced
@@ -142,6 +142,32 @@ def test_an_adopted_placement_group_is_used_and_never_deleted(cloud, run, defini
     assert not run("cluster", **adopting)["changed"]
     run("cluster", cluster=name, state="absent", placement_group=f"{name}-theirs")
     assert ec2.describe_placement_groups(GroupNames=[f"{name}-theirs"])["PlacementGroups"]
+
+
+def test_a_new_cluster_is_in_a_placement_group_and_an_existing_one_keeps_its_placement(cloud, run, definition, name):
+    without = {**definition, "placement": "none"}
+    run("cluster", **without)
+    assert not run("cluster", **definition, allow_outdated_nodes=False)["changed"], "a cluster without a placement group stays as it is"
+    run("cluster", **definition, replace_nodes=True)
+    assert placement_groups_of(cloud, name) == {None}
+    run("cluster", cluster=name, state="absent")
+
+    predicted = run("cluster", **definition, check=True)
+    applied = run("cluster", **definition)
+    assert ("create", "placement_group main") in steps(applied) == steps(predicted)
+    assert placement_groups_of(cloud, name) == {name}
+    run("cluster", **{**definition, "worker_count": 0})
+    zones = ["us-east-1a", "us-east-1b"]
+    assert {change["kind"] for change in run("cluster", **definition, zones=zones)["changes"]}.isdisjoint({"launch_template"})
+    assert placement_groups_of(cloud, name) == {name}
+    assert {each["Placement"]["AvailabilityZone"] for each in described(cloud, name)} == {"us-east-1a"}
+    deferred = run("cluster", **without, zones=zones)["deferred"]
+    assert "placement_group" in str(deferred)
+
+
+def placement_groups_of(cloud, name):
+    """Return the placement groups of the cluster's nodes."""
+    return {each["Placement"].get("GroupName") or None for each in described(cloud, name)}
 
 
 def test_a_placement_group_of_somebody_else_is_not_taken_over(cloud, run, definition, name):

@@ -249,10 +249,9 @@ def shortage(witness):
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
     tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
     cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
-    # Without adapters, the placement group is deleted when no node uses the group any more. With image_id, no tag shows the source of the
-    # image
+    # The placement group is deleted when no node uses the group any more. With image_id, no tag shows the source of the image
     image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
-    plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
+    plain = {**efa, "instance_type": "c5.large", "efa": False, "placement": "none", "image_parameter": None, "image_id": image}
     run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
     run_module("cluster", **plain, zones=zones[:1], nat="none")
 

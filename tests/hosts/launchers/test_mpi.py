@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from local_cloud.testing import wait_until
@@ -13,6 +14,12 @@ from .ranks import CONSIDERATE, is_training
 
 pytestmark = pytest.mark.frameworks
 
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "from-horovod-stack.md"
+WRITES_ARGUMENTS = """
+import os, pathlib, sys
+file = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], os.environ["OMPI_COMM_WORLD_RANK"] + ".arguments")
+file.write_text(" ".join([os.environ["PYTHONPATH"], *sys.argv[1:]]) + "\\n")
+"""
 MPI = {"launcher": "mpi", "python": "/opt/horovod/bin/python", "processes_per_host": 2, "environment": CONSIDERATE}
 
 
@@ -96,6 +103,23 @@ def test_a_script_for_torch_learns_the_same_under_mpirun_and_torchrun(cluster):
         loss = re.search(r"loss ([\d.]+) of 2", cluster.read(f"/efs/jobs/same-{launcher}/logs/{process}.log"))
         losses.append(float(loss.group(1)))
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+
+
+def test_a_parameter_follows_the_number_of_processes(cluster, tmp_path):
+    """The ranks run the script of the guide for users of the Horovod stack. A program that writes its arguments replaces the training."""
+    source = tmp_path / "src"
+    program = source / "tensorpack" / "examples" / "FasterRCNN" / "train.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(WRITES_ARGUMENTS)
+    (source / "train.sh").write_text(re.search(r"^```bash\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)[1])
+    definition = {**MPI, "launcher": "horovod", "source": str(source), "command": ["bash", "train.sh"]}
+    result = cluster.train("follows", "", **definition, arguments=["TRAIN.STARTING_EPOCH=11"])
+    assert result.returncode == 0, result.stdout + result.stderr
+    written = cluster.hosts[0].ssh("cat /efs/jobs/follows/checkpoints/*.arguments").stdout.splitlines()
+    assert len(written) == 4
+    for arguments in written:
+        assert "/tensorpack --logdir /efs/jobs/follows/checkpoints/follows --config " in arguments
+        assert arguments.endswith(" TRAIN.STEPS_PER_EPOCH=30000 TRAIN.STARTING_EPOCH=11")
 
 
 def test_the_rank_that_fails_is_named_with_its_host(cluster):

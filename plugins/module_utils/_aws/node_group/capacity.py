@@ -8,12 +8,13 @@ The functions in this file do not change anything in AWS.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -33,6 +34,7 @@ SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return all candidates in the order of the definition. If the nodes use a placement group or EFA, each candidate has only one zone."""
     options = request.options
+    one_zone = in_one_zone(options) or (options["placement"] == "auto" and has_nodes_in_placement_group(request, found))
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
     for item in ({}, *options["alternatives"]):
@@ -42,17 +44,17 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
         price = chosen["spot_max_price"] if market == SPOT else None
         zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
         zone_names = (zone,) if zone else tuple(zones(request, found))
-        for part in [(name,) for name in zone_names] if in_one_zone(options) else [zone_names]:
+        for part in [(name,) for name in zone_names] if one_zone else [zone_names]:
             result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
     return list(dict.fromkeys(result))
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return the candidates for this run: all candidates for a new cluster, and only the current candidate for a cluster that has nodes."""
-    every = alternatives(request, found)
+    options, every = request.options, alternatives(request, found)
     if not has_nodes(found):
         return every
-    return [next((item for item in every if is_in_use(item, found)), every[0])]
+    return [next((item for item in every if is_in_use(item, found, options["master_market"])), every[0])]
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
@@ -60,13 +62,40 @@ def has_nodes(found: Sequence[Found]) -> bool:
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 
-def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch nodes with the settings of this candidate. Subnets that the cluster no longer has are ignored."""
+def suits_placement_group(request: Request, alternative: Alternative, strategies: Collection[str], found: Sequence[Found]) -> bool:
+    """Return whether nodes without EFA are in the cluster's own placement group with `placement: auto`.
+
+    `strategies` contains the placement strategies that the instance type supports. A cluster that has nodes keeps its placement, because a
+    different placement would require new nodes. Reserved capacity may be spread out.
+    """
+    if "cluster" not in strategies or alternative.market in (RESERVATION, BLOCK):
+        return False
+    if has_nodes(found):
+        return has_nodes_in_placement_group(request, found)
+    return len(alternative.zones) == 1 and desired_workers(request.options) > 0
+
+
+def has_nodes_in_placement_group(request: Request, found: Sequence[Found]) -> bool:
+    """Return whether the cluster has nodes, and launches them in its own placement group."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
+    return has_nodes(found) and any(template["placement_group"] == request.cloud.cluster for template in templates)
+
+
+def is_in_use(alternative: Alternative, found: Sequence[Found], master_market: str | None = None) -> bool:
+    """Return whether the groups launch nodes with the settings of this candidate. Subnets that the cluster no longer has are ignored.
+
+    If `master_market` is set, the master is launched in that market.
+    """
+    of_master = replace(alternative, market=master_market, capacity_reservation=None) if master_market else alternative
+    templates = [
+        (item.properties, of_master if item.address.key == MASTER else alternative)
+        for item in found
+        if item.address.kind == "launch_template"
+    ]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
     zone_names = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
-    return zone_names <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
+    return zone_names <= set(alternative.zones) and all(_launches(template, candidate) for template, candidate in templates)
 
 
 def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:

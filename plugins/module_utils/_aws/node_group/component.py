@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     resources,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings, settings_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -41,7 +41,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
         own = request.tags(NODES_COMPONENT)(address)
         return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
-    stays = not moving and not capacity.is_in_use(alternative, found)
+    stays = not moving and not capacity.is_in_use(alternative, found, options["master_market"])
     wish = definition.Capacity(
         workers=capacity.worker_count(request, found),
         wanted_workers=definition.desired_workers(options),
@@ -62,7 +62,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
         waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
         yield from definition.wanted(
             group,
-            settings,
+            settings_of(group, settings, options["master_market"]),
             replace(wish, zones=None) if waits else wish,
             request.cloud.cluster,
             request.cloud.region,

@@ -79,15 +79,18 @@ class NodeSettings:
     """IDs of the user's own security groups."""
 
 
-def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+def clustered(options: Mapping[str, Any], *, reserved: bool = False, suitable: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
+
+    With `auto`, nodes without EFA are in a placement group only if they are `suitable`. See `capacity.suits_placement_group`.
 
     The reservation determines the location of `reserved` nodes. The capacity of a reservation may be spread out, unless the reservation was
     created in a placement group. Such a reservation is only for nodes in that placement group. A Capacity Block does not allow a placement
     group. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html
     """
-    placement = options["placement"]
-    return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
+    if options["placement_group"] or options["placement"] == "cluster":
+        return True
+    return options["placement"] == "auto" and not reserved and (bool(options["efa"]) or suitable)
 
 
 def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:

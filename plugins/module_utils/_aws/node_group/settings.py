@@ -6,17 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
 
 
+def settings_of(group: str, settings: NodeSettings, master_market: str | None) -> NodeSettings:
+    """Return the settings of the nodes of one group. If `master_market` is set, only the master is in that market."""
+    if group != MASTER or not master_market:
+        return settings
+    return replace(settings, market=master_market, spot_max_price="", capacity_reservation="")
+
+
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
-    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist."""
+    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist.
+
+    `settings_of` returns the settings of one group.
+    """
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:
@@ -34,7 +46,11 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         ),
         ebs_optimized=instance_type.ebs_optimized,
         interfaces=instance_types.interfaces(instance_type, efa=options["efa"]),
-        clustered=clustered(options, reserved=alternative.capacity_reservation is not None),
+        clustered=clustered(
+            options,
+            reserved=alternative.capacity_reservation is not None,
+            suitable=capacity.suits_placement_group(request, alternative, instance_type.placement_strategies, found),
+        ),
         market=alternative.market,
         spot_max_price=alternative.spot_max_price or "",
         capacity_reservation=alternative.capacity_reservation or "",

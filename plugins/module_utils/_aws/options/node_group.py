@@ -84,6 +84,16 @@ OPTIONS = (
         ("Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity Block for ML.",),
     ),
     Option(
+        "master_market",
+        {"type": "str", "choices": ["on-demand"]},
+        (NODE_GROUP,),
+        REPLACES_NODES,
+        (
+            "With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets in O(alternatives)."
+            " By default, all nodes use the same market.",
+        ),
+    ),
+    Option(
         "spot_max_price",
         {"type": "str"},
         (NODE_GROUP,),
@@ -310,9 +320,10 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto) uses a placement"
-            " group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or Capacity Block determines the"
-            " placement of its instances.",
+            "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster).",
+            "V(auto) uses a placement group for a new cluster that has workers and only one zone, if the instance type supports it, and"
+            " always with O(efa). Nodes in a capacity reservation or Capacity Block are in no placement group, because the reservation"
+            " determines their placement. A cluster that has nodes keeps its placement.",
         ),
     ),
     Option(

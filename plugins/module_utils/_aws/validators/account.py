@@ -161,9 +161,20 @@ class VcpuQuota(QuotaValidator):
         if not count:
             return
         alternatives = {(item.instance_type, item.market): None for item in capacity.choices(request, found)}
-        messages = [vcpu_shortfall(request.cloud, instance_type, market, count) for instance_type, market in alternatives]
+        messages = [list(_shortfalls(request, instance_type, market, count)) for instance_type, market in alternatives]
         if all(messages):
-            yield from filter(None, messages)
+            yield from dict.fromkeys(message for each in messages for message in each)
+
+
+def _shortfalls(request: Request, instance_type: str, market: str, count: int) -> Iterator[str]:
+    """Yield a message for each quota that is too low. The master can be in a different market than the workers."""
+    masters = len(numbers(MASTER, 0))
+    needed = Counter({market: count - masters})
+    needed[request.options["master_market"] or market] += masters
+    for each, number in needed.items():
+        message = vcpu_shortfall(request.cloud, instance_type, each, number)
+        if message:
+            yield message
 
 
 class ReplacementQuota(VcpuQuota):
@@ -180,7 +191,7 @@ class ReplacementQuota(VcpuQuota):
         options = request.options
         if not options["instance_type"] or options["worker_count"] is None or capacity.may_replace_nodes(request, found):
             return 0
-        if super()._needed(request, found) or capacity.is_in_use(capacity.choices(request, found)[0], found):
+        if super()._needed(request, found) or capacity.is_in_use(capacity.choices(request, found)[0], found, options["master_market"]):
             return 0
         return len(numbers(MASTER, 0)) + capacity.least_workers(request)
 

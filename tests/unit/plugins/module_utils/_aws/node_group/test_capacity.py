@@ -17,6 +17,7 @@ P4D, P5 = "p4d.24xlarge", "p5.48xlarge"
 OPTIONS = {
     "instance_type": P4D,
     "market": "on-demand",
+    "master_market": None,
     "spot_max_price": None,
     "capacity_reservation_id": None,
     "alternatives": [],
@@ -123,7 +124,7 @@ def nodes(group="workers", numbers=(2, 3), subnets=("subnet-a",)):
 
 
 def template(**changed):
-    properties = {"instance_type": P5, "market": "on-demand", "capacity_reservation": "", **changed}
+    properties = {"instance_type": P5, "market": "on-demand", "capacity_reservation": "", "placement_group": "", **changed}
     return Found(Address("launch_template", "workers"), "lt-1", properties)
 
 
@@ -166,6 +167,54 @@ def test_an_alternative_is_in_use_when_each_template_says_so():
     reserved = template(market="capacity-block", capacity_reservation="cr-1")
     assert capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-1"), [reserved])
     assert not capacity.is_in_use(Alternative(P5, BOTH, "capacity-block", None, "cr-2"), [reserved])
+
+
+def test_an_alternative_is_in_use_although_the_master_is_in_its_own_market():
+    def found(of_workers, **of_master):
+        master = Found(Address("launch_template", "master"), "lt-2", {**template().properties, **of_master})
+        return [template(market=of_workers, capacity_reservation="cr-1" if of_workers == "capacity-block" else ""), master]
+
+    for market, reservation in (("spot", None), ("capacity-block", "cr-1")):
+        alternative = Alternative(P5, BOTH, market, None, reservation)
+        assert capacity.is_in_use(alternative, found(market), "on-demand")
+        assert not capacity.is_in_use(alternative, found(market))
+        assert not capacity.is_in_use(alternative, found(market, market=market), "on-demand")
+
+
+IN_GROUP = [nodes(), template(placement_group="bert")]
+
+
+@pytest.mark.parametrize(
+    ("options", "alternative", "strategies", "found", "expected"),
+    [
+        ({}, Alternative(P5, FIRST), {"cluster", "spread"}, [], True),
+        ({}, Alternative(P5, FIRST, "spot"), {"cluster"}, [], True),
+        ({}, Alternative(P5, FIRST), {"spread"}, [], False),
+        ({}, Alternative(P5, BOTH), {"cluster"}, [], False),
+        ({"worker_count": 0}, Alternative(P5, FIRST), {"cluster"}, [], False),
+        ({"worker_count": 0, "spares": 1}, Alternative(P5, FIRST), {"cluster"}, [], True),
+        ({}, Alternative(P5, FIRST, "capacity-reservation"), {"cluster"}, [], False),
+        ({}, Alternative(P5, FIRST, "capacity-block", None, "cr-1"), {"cluster"}, [], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(numbers=()), template()], True),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template()], False),
+        ({"replace_nodes": True}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template()], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, [nodes(), template(placement_group="others")], False),
+        ({}, Alternative(P5, FIRST), {"cluster"}, IN_GROUP, True),
+        ({"worker_count": 0}, Alternative(P5, FIRST), {"cluster"}, IN_GROUP, True),
+        ({}, Alternative(P5, FIRST), {"spread"}, IN_GROUP, False),
+    ],
+)
+def test_which_nodes_are_in_a_placement_group_by_default(request_for, options, alternative, strategies, found, expected):
+    """A cluster that has nodes keeps its placement."""
+    assert capacity.suits_placement_group(request_for(**options), alternative, strategies, found) is expected
+
+
+def test_nodes_in_the_placement_group_of_the_cluster_stay_in_their_zone(request_for, monkeypatch):
+    monkeypatch.setattr(capacity, "zones", lambda _request, _found: list(BOTH))
+    apart = [Alternative(P4D, FIRST), Alternative(P4D, SECOND)]
+    assert capacity.alternatives(request_for(placement="auto"), IN_GROUP) == apart
+    for options, found in (({"placement": "auto"}, [nodes(), template()]), ({"placement": "none"}, IN_GROUP)):
+        assert capacity.alternatives(request_for(**options), found) == [Alternative(P4D, BOTH)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import account
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import (
@@ -95,8 +95,28 @@ def test_the_vcpus_of_a_later_replacement(monkeypatch, options, found, in_use, c
     """A different validator checks the nodes that this run launches."""
     monkeypatch.setattr(account.capacity, "choices", lambda *_: [None])
     monkeypatch.setattr(account.capacity, "is_in_use", lambda *_: in_use)
-    given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, **options}
-    assert account.ReplacementQuota().needed(Request(None, given), found) == count
+    given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False, "master_market": None}
+    assert account.ReplacementQuota().needed(Request(None, {**given, **options}), found) == count
+
+
+@pytest.mark.parametrize(
+    ("master_market", "too_low", "messages"),
+    [
+        (None, {"spot"}, ["3 spot"]),
+        (None, {"on-demand"}, []),
+        ("on-demand", {"spot"}, ["2 spot"]),
+        ("on-demand", {"on-demand"}, ["1 on-demand"]),
+        ("on-demand", {"spot", "on-demand"}, ["2 spot", "1 on-demand"]),
+    ],
+)
+def test_the_vcpus_of_a_master_in_another_market(monkeypatch, master_market, too_low, messages):
+    def shortfall(_cloud, _instance_type, market, count):
+        return f"{count} {market}" if market in too_low else None
+
+    monkeypatch.setattr(account, "vcpu_shortfall", shortfall)
+    monkeypatch.setattr(account.capacity, "choices", lambda *_: [Alternative("p4d.24xlarge", ("us-east-1a",), "spot")])
+    given = {"instance_type": "p4d.24xlarge", "worker_count": 2, "worker_minimum": None, "replace_nodes": False}
+    assert list(account.VcpuQuota().check(Request(None, {**given, "master_market": master_market}), [])) == messages
 
 
 class FailingCloud:
