@@ -12,8 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -23,24 +24,28 @@ from .conftest import REPOSITORY
 
 pytestmark = pytest.mark.exhaustive
 
+COMMAND = re.compile(r"(?:[^\n]*\\\n)*[^\n]*\n")  # one line, or several lines that end with a backslash
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "roles").glob("*/README.md")))
-#: Commands that the tests do not run, each with the reason.
+#: Commands that these tests do not run, each with the reason. The other commands in the same block run.
 ELSEWHERE = {
-    "dataset.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_dataset.py",
-    "export.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
-    "node_logs.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_export.py",
-    "deeplearning.cluster.emr": "its definition needs an image, a bucket and roles: tests/integration/test_emr.py",
+    "coco_dataset": "it downloads 20 GB: tests/integration/test_playbooks.py stages small files in the same way",
+    "deeplearning.cluster.emr": "its definition needs an image, a bucket and roles: tests/integration/test_documentation.py",
     "make test": "it runs this test",
     "make chaos": "it takes an hour: tests/chaos/test_chaos.py runs a part of it",
-    "make shell": "test_the_commands_for_newcomers types the lines that follow it",
     "make train": "test_the_commands_for_newcomers runs it, and those of examples need frameworks: tests/hosts/launchers",
     "training_job_queue=yarn": "it needs YARN: tests/hosts/test_yarn.py",
     "pip install": "tests/integration/test_collection_install.py installs the collection without its requirements",
+    "ansible-galaxy": "it needs the archive of a release: tests/integration/test_collection_install.py",
     "fi_info": "it needs Elastic Fabric Adapters",
     "cifar10_mxnet": "it needs MXNet: tests/hosts/launchers/test_mxnet.py",
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
+}
+#: Commands after which the rest of their block is typed in another place, each with the test that types it.
+SESSIONS = {
+    "make shell": "a shell: test_the_commands_for_newcomers",
+    "environment=/efs/environments/mxnet": "the master, with MXNet: tests/hosts/launchers/test_mxnet.py",
 }
 #: Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its error message.
 REFUSED = {
@@ -49,6 +54,11 @@ REFUSED = {
 }
 #: Pages that define their own project.
 WITH_PROJECT = ("README.md", "docs/first-day.md")
+#: What docs/data.md adds to a definition.
+BUCKETS = """
+deeplearning_read_buckets: [bert-data]
+deeplearning_export_destinations: [s3://bert-results/jobs]
+"""
 SHORT = """
 import os, pathlib
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
@@ -64,12 +74,31 @@ class Block:
     commands: str
 
 
-def blocks() -> Iterator[Block]:
+def shell_blocks() -> Iterator[Block]:
+    """Yield all blocks of commands, including the commands that these tests do not run."""
     for page in PAGES:
         for language, text in BLOCK.findall(page.read_text()):
-            commands = "".join(line.removeprefix("$ ") for line in text.splitlines(keepends=True))
-            if language in ("sh", "console") and not any(word in commands for word in ELSEWHERE):
+            if language in ("sh", "console"):
+                commands = "".join(line.removeprefix("$ ") for line in text.splitlines(keepends=True))
                 yield Block(str(page.relative_to(REPOSITORY)), commands)
+
+
+def reason(command: str, reasons: Mapping[str, str]) -> str | None:
+    """Return the first key of `reasons` that the command contains."""
+    return next((words for words in reasons if words in command), None)
+
+
+def typed_here(block: Block) -> list[str]:
+    """Return the commands of a block up to the first command that begins a session."""
+    return list(takewhile(lambda command: not reason(command, SESSIONS), COMMAND.findall(block.commands)))
+
+
+def blocks() -> Iterator[Block]:
+    """Yield the blocks of commands without the commands that these tests do not run."""
+    for block in shell_blocks():
+        commands = "".join(command for command in typed_here(block) if not reason(command, ELSEWHERE))
+        if commands.strip():
+            yield replace(block, commands=commands)
 
 
 def shown(page: str, name: str) -> str:
@@ -118,6 +147,7 @@ def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None
     subprocess.run(["tar", "-cf", str(data / "coco.tar"), "-C", str(data), "labels"], check=True)
     cloud.client("s3").create_bucket(Bucket="bert-data")
     cloud.client("s3").upload_file(str(data / "coco.tar"), "bert-data", "coco-2017.tar")
+    cloud.client("s3").create_bucket(Bucket="bert-results")
 
 
 @contextlib.contextmanager
@@ -162,11 +192,13 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
         (folder / "train.yml").write_text(shown("README.md", "train.yml"))
         (folder / "group_vars").mkdir()
         cidr = ranges.enter_context(unused_range())
-        (folder / "group_vars" / "all.yml").write_text(shown(page, "group_vars/all.yml") + f"deeplearning_network_cidr: {cidr}\n")
+        definition = shown(page, "group_vars/all.yml") + f"deeplearning_network_cidr: {cidr}\n" + BUCKETS
+        (folder / "group_vars" / "all.yml").write_text(definition)
         (folder / "src").mkdir()
         (folder / "src" / "train.py").write_text(SHORT)
         for name in ("bert.yml", "other.yml"):
             (folder / name).write_text("training_job_arguments: []\n")
+        (folder / "dataset.yml").write_text("dataset_source: s3://bert-data/coco-2017.tar\ndataset_unpack: true\n")
         environment = {
             **cloud.environment,
             **agent,
@@ -193,15 +225,26 @@ def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) ->
     for block in blocks():
         if block.page != page:
             continue
-        playbooks = block.commands.startswith(("ansible-playbook", "$ ansible-playbook"))
-        for commands in block.commands.splitlines() if playbooks else [block.commands]:
+        playbooks = block.commands.startswith("ansible-playbook")
+        for commands in COMMAND.findall(block.commands) if playbooks else [block.commands]:
             refused = next((words for command, words in REFUSED.items() if command in commands), "")
             terminal.run(commands, refused)
 
 
 def test_each_reason_is_needed() -> None:
-    text = "".join(page.read_text() for page in PAGES)
-    assert not [word for word in ELSEWHERE if word not in text]
+    """Each reason leaves out a command, and the tests that a reason names exist."""
+    commands = [command for block in shell_blocks() for command in COMMAND.findall(block.commands)]
+    here = [command for block in shell_blocks() for command in typed_here(block)]
+    assert {reason(command, SESSIONS) for command in commands} == {*SESSIONS, None}
+    assert {reason(command, ELSEWHERE) for command in here} == {*ELSEWHERE, None}
+    named = re.findall(r"tests/[\w/.]+", " ".join([*ELSEWHERE.values(), *SESSIONS.values()]))
+    assert [path for path in named if not (REPOSITORY / path).exists()] == []
+
+
+def test_only_the_commands_with_a_reason_are_left_out() -> None:
+    left = "".join(block.commands for block in blocks())
+    assert "NCCL_DEBUG" in left, "the next command of this block needs Elastic Fabric Adapters"
+    assert not [words for words in (*ELSEWHERE, *SESSIONS) if words in left]
 
 
 def test_the_commands_for_newcomers(tmp_path: Path) -> None:

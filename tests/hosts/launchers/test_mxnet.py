@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 from local_cloud.testing import wait_until
@@ -15,6 +16,7 @@ from .conftest import Endless, kill_rank_and_resume
 
 pytestmark = pytest.mark.frameworks
 
+GUIDE = Path(__file__).resolve().parents[3] / "docs/from-mxnet-on-ec2.md"
 MXNET = {
     "launcher": "mxnet",
     "launcher_options": {"servers": 2},
@@ -162,9 +164,10 @@ def trusted(cluster):
     cluster.trust()
     master = cluster.hosts[0]
     master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{SUM}END\n")
-    launcher = master.ssh("find /opt/mxnet -name launch.py").stdout.split()[0]
-    copy = f"cp -r {launcher} {launcher.removesuffix('mxnet/tools/launch.py')}dmlc_tracker /efs/by-hand"
-    master.ssh(f"{copy} && sed -i s/isAlive/is_alive/ /efs/by-hand/dmlc_tracker/tracker.py")
+    python = master.ssh("ls -d /opt/mxnet/lib/python3*").stdout.split()[0]
+    recipe = re.search(r"```sh\n(environment=.*?)```", GUIDE.read_text(), re.DOTALL)[1].splitlines()
+    changed = ["environment=/opt/mxnet", f"packages={python}/site-packages", *recipe[2:4]]
+    master.ssh("cd /efs/by-hand && " + " && ".join(changed))
     return cluster
 
 
