@@ -45,15 +45,7 @@ class ActionModule(NodeAction, module="training_job"):
             return {**result, **self._check(arguments)}
         if state == "printed":
             return {**result, **self._print(arguments)}
-        if state != "stopped" and not arguments.get("generation"):
-            arguments["generation"] = inventory_generation(variables)
-        if state in ("prepared", "queued", "started"):
-            arguments = {**instance_arguments(variables), **arguments}
-        steps = arguments.pop("setup_steps", None)
-        if state == "prepared" and steps:
-            arguments["setup_digests"] = self._setup_digests(steps, variables)
-        if state == "prepared":
-            add_hardware(arguments, variables)
+        arguments = self._with_inventory(state, arguments, variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -67,6 +59,19 @@ class ActionModule(NodeAction, module="training_job"):
             return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables, "training_job")
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _with_inventory(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with the values from the inventory. The task's own arguments take precedence."""
+        if state != "stopped" and not arguments.get("generation"):
+            arguments["generation"] = inventory_generation(variables)
+        if state in ("prepared", "queued", "started"):
+            arguments = {**instance_arguments(variables), **arguments}
+        steps = arguments.pop("setup_steps", None)
+        if state == "prepared":
+            if steps:
+                arguments["setup_digests"] = self._setup_digests(steps, variables)
+            add_hardware(arguments, variables)
+        return arguments
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the checks that the controller can make without connecting to a host."""

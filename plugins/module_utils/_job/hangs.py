@@ -129,18 +129,25 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)
     suspended = [index for index in everyone if ranks[index]["suspended"]]
-    most = max((rank.get("silent_peers", 0) for rank in ranks), default=0)
-    unreachable = [index for index in everyone if most and ranks[index].get("silent_peers", 0) == most]
     working = [index for index in everyone if not ranks[index]["waits"]]
     rare = [index for index in everyone if 2 * by_place[ranks[index]["where"]] < len(ranks)]
-    # If two ranks cannot reach each other, either of them may be the cause.
-    for few in (suspended, unreachable if len(unreachable) == 1 else [], working, rare):
+    for few in (suspended, _unreachable(ranks), working, rare):
         if few and len(few) < len(ranks):
             return min(few, key=lambda index: (by_place[ranks[index]["where"]], active[index], ranks[index]["rank"]))
     by_time = sorted(everyone, key=lambda index: active[index])
     if len(by_place) == 1 and len(ranks) > 1 and active[by_time[1]] - active[by_time[0]] > SILENT_BEFORE:
         return by_time[0]
     return None
+
+
+def _unreachable(ranks: Sequence[Stuck]) -> list[int]:
+    """Return the index of the rank that cannot reach more of its peers than any other rank, if there is exactly one.
+
+    If two ranks cannot reach each other, either of them may be the cause.
+    """
+    most = max((rank.get("silent_peers", 0) for rank in ranks), default=0)
+    found = [index for index, rank in enumerate(ranks) if most and rank.get("silent_peers", 0) == most]
+    return found if len(found) == 1 else []
 
 
 def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
@@ -151,13 +158,18 @@ def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
     """
     found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
-    process, rank = found[index] if index is not None else found[0] if found else (processes[0], None)
-    cause: Cause = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
-    if rank and index is not None:
-        cause["name"] = f"rank {rank['rank']}"
+    process, rank = found[index or 0] if found else (processes[0], None)
+    cause = _cause(rank, index is not None)
     reason = f"{MADE_NO_PROGRESS} {why}"
     details = _details(process, rank, [other for _process, other in found if other is not rank], index is not None)
     return {**process, "state": FAILED, "finished": now, "reason": f"{reason} ({details})" if details else reason, "cause": cause}
+
+
+def _cause(rank: Stuck | None, is_odd: bool) -> Cause:
+    cause: Cause = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
+    if rank and is_odd:
+        cause["name"] = f"rank {rank['rank']}"
+    return cause
 
 
 def _counts(process: Record, rank: Stuck) -> bool:
@@ -176,11 +188,17 @@ def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_od
     place, count = places[0] if places else ("", 0)
     if place and place == rank["where"] and count == len(others) and not is_odd:
         return f"all ranks are at {place}"
-    who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
-    here = f"{who} suspended" if rank["suspended"] else f"{who} at {rank['where']}"
-    if is_odd and rank.get("silent_peers") and not rank["suspended"]:
-        here = f"{rank['silent_peers']} % of the connected hosts do not acknowledge its data; {here}"
+    here = _position(process, rank, is_odd)
     if not place or not is_odd:
         return here
     which = "the other rank is" if len(others) == 1 else "all other ranks are" if count == len(others) else f"{count} other ranks are"
     return f"{here}; {which} at {place}"
+
+
+def _position(process: Record, rank: Stuck, is_odd: bool) -> str:
+    """Return a phrase that says where the rank is."""
+    who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
+    if rank["suspended"]:
+        return f"{who} suspended"
+    silent = rank.get("silent_peers", 0) if is_odd else 0
+    return f"{f'{silent} % of the connected hosts do not acknowledge its data; ' if silent else ''}{who} at {rank['where']}"

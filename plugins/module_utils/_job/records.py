@@ -616,11 +616,15 @@ def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: 
         if state not in (FAILED, LOST) or not may_restart or (following and following["action"] == recovery.STOP):
             return state
     before = read_following(paths.of_attempt(paths.attempt - 1)) if starting else following
-    moments = [process["heartbeat"] for process in processes if process.get("available", True)]
-    last = max([*moments, before["decided"] if before else 0.0])
-    if -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout:
+    if _answers(processes, before["decided"] if before else 0.0, heartbeat_timeout):
         return RUNNING
     return LOST if starting else state
+
+
+def _answers(processes: Sequence[Record], decided: float, heartbeat_timeout: float) -> bool:
+    """Return whether a supervisor that can start another attempt has sent a heartbeat, or a decision was made, within the timeout."""
+    last = max([decided, *(process["heartbeat"] for process in processes if process.get("available", True))])
+    return -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout
 
 
 def read_state(paths: Paths, heartbeat_timeout: float) -> str:
@@ -726,9 +730,8 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason. Gloo and NCCL
     abort a process that loses its connection, so a process that was aborted is the cause only if no script raised an exception.
     """
-    counted = [process for process in processes if process["part"] not in MAY_BE_LOST or process["state"] == STOPPED]
-    ended = [process for process in counted if process["state"] in (FAILED, LOST)]
-    stopped = [process for process in counted if process["state"] == STOPPED]
+    ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
+    stopped = [process for process in processes if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
     if any(process.get("cause", {}).get("kind") == recovery.SCRIPT_ERROR for process in first):
         first = [process for process in first if not is_aborted(process)]

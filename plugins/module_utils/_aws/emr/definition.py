@@ -65,11 +65,7 @@ def wanted_cluster(
         "instance_profile": options["emr_instance_profile"],
         "key_name": options["emr_key_name"],
         "subnet": options["emr_subnet_id"],
-        **{f"{name}_security_group": options["emr_security_group_ids"].get(name) for name in SECURITY_GROUPS},
-        **{
-            f"additional_{name}_security_groups": frozenset(options["emr_additional_security_group_ids"].get(name) or ())
-            for name in ADDITIONAL_GROUPS
-        },
+        **_security_groups(options),
         "bootstrap_actions": [{key: each[key] for key in ("name", "path", "args")} for each in options["emr_bootstrap_actions"]],
         "root_volume_size": options["emr_root_volume_size"],
         "log_uri": options["emr_log_uri"],
@@ -82,6 +78,14 @@ def wanted_cluster(
         "surplus_nodes": (),
     }
     return Wanted(CLUSTER, properties, tuple(after), {} if compared or not task else {"task_instance_type": task_type})
+
+
+def _security_groups(options: Mapping[str, Any]) -> dict[str, Any]:
+    groups, additional = options["emr_security_group_ids"], options["emr_additional_security_group_ids"]
+    return {
+        **{f"{name}_security_group": groups.get(name) for name in SECURITY_GROUPS},
+        **{f"additional_{name}_security_groups": frozenset(additional.get(name) or ()) for name in ADDITIONAL_GROUPS},
+    }
 
 
 def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:

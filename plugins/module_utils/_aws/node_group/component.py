@@ -31,6 +31,21 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
     return resources.read(request.cloud, request.options.get("placement_group"))
 
 
+def _wish(request: Request, found: Sequence[Found], *, moving: bool) -> definition.Capacity:
+    """Return the capacity that the run requests. Without a new alternative, the groups keep their zones."""
+    options, alternative = request.options, request.alternative
+    stays = not moving and not capacity.is_in_use(alternative, found, options["master_market"])
+    return definition.Capacity(
+        workers=capacity.worker_count(request, found),
+        wanted_workers=definition.desired_workers(options),
+        least_workers=capacity.least_workers(request),
+        zones=None if stays else alternative.zones,
+        timeout=options["capacity_timeout"],
+        past_activities=request.past_activities,
+        alternative=str(alternative),
+    )
+
+
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     options, alternative = request.options, request.alternative
     public_master = options["master_public_address"]
@@ -41,16 +56,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
         own = request.tags(NODES_COMPONENT)(address)
         return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
-    stays = not moving and not capacity.is_in_use(alternative, found, options["master_market"])
-    wish = definition.Capacity(
-        workers=capacity.worker_count(request, found),
-        wanted_workers=definition.desired_workers(options),
-        least_workers=capacity.least_workers(request),
-        zones=None if stays else alternative.zones,
-        timeout=options["capacity_timeout"],
-        past_activities=request.past_activities,
-        alternative=str(alternative),
-    )
+    wish = _wish(request, found, moving=moving)
     if settings.clustered:
         yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
     if MASTER in capacity.managed_groups(request) and len(settings.interfaces) > 1 and public_master:

@@ -451,13 +451,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))
-        source = spec["source"].partition("?")[0]
-        shown = source if os.path.basename(source) == path else f"{path} of {source}"
-        tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
-        if not os.path.dirname(path):
-            unpacked.drop_description(where.unpacked)
-        unpacked.move(where.unpacked, where.data, os.path.dirname(path))
-        os.unlink(os.path.join(where.download, path))
+        _unpack(spec["source"].partition("?")[0], where, path)
     if spec["unpack"]:
         for path in sorted({path for path, _size in left} - set(archives)):
             target = unpacked.make_folder(where.data, os.path.dirname(path))
@@ -467,6 +461,16 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
     if spec["destination"].startswith("s3://"):
         unpacked.replace_links(where.data)
     return walk(where.data)
+
+
+def _unpack(source: str, where: Places, path: str) -> None:
+    """Move the contents of an archive of the download into the data set, and delete the archive."""
+    shown = source if os.path.basename(source) == path else f"{path} of {source}"
+    tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
+    if not os.path.dirname(path):
+        unpacked.drop_description(where.unpacked)
+    unpacked.move(where.unpacked, where.data, os.path.dirname(path))
+    os.unlink(os.path.join(where.download, path))
 
 
 def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:

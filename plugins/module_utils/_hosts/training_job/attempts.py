@@ -77,31 +77,35 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int | None) -> 
     launcher = LAUNCHERS.get(spec["launcher"])
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
     found = outcome(culprit.status) if culprit else record
-    error = tracebacks.script_error(lines, spec["cwd"])
     code = found.get("exit_code")
     name = found.get("signal") or (_signal(code) if code else "")
-    if name:
-        where = tracebacks.crash_place(lines, spec["cwd"]) if name in recovery.OWN_SIGNALS else ""
-        what = f"signal {name} at {where}" if where else f"signal {name}"
-        result: Cause = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
-        if name == "SIGKILL" and oom_kills == 0:
-            result["message"] = recovery.NOT_BY_OOM_KILLER
-    elif error:
-        kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
-        what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
-        result = {"kind": kind, "what": what, "name": error.kind, "message": error.message}
-    elif code == USAGE_STATUS and tracebacks.usage_error(lines):
-        result = {
-            "kind": recovery.SCRIPT_ERROR,
-            "what": "wrong arguments",
-            "name": recovery.USAGE,
-            "message": tracebacks.usage_error(lines),
-        }
-    else:
-        result = {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
+    result = _signal_cause(name, lines, spec["cwd"], oom_kills) if name else _script_cause(code, lines, spec["cwd"])
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
+
+
+def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> Cause:
+    """Return the cause of a process that a signal has ended."""
+    where = tracebacks.crash_place(lines, folder) if name in recovery.OWN_SIGNALS else ""
+    what = f"signal {name} at {where}" if where else f"signal {name}"
+    result: Cause = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
+    if name == "SIGKILL" and oom_kills == 0:
+        result["message"] = recovery.NOT_BY_OOM_KILLER
+    return result
+
+
+def _script_cause(code: int | None, lines: Sequence[str], folder: str) -> Cause:
+    """Return the cause of a process that has ended by itself: the script's error if its log contains one, or its exit status."""
+    error = tracebacks.script_error(lines, folder)
+    if error:
+        kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
+        what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
+        return {"kind": kind, "what": what, "name": error.kind, "message": error.message}
+    usage = tracebacks.usage_error(lines) if code == USAGE_STATUS else ""
+    if usage:
+        return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
+    return {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
 
 
 def _signal(code: int) -> str:
@@ -308,19 +312,8 @@ class Recovery:
         failure = cause(seen, verdict["failure"]) or seen[0]
         failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
         progressed = has_progressed(self._before, known(spec), spec)
-        unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
         saved = checkpoints(spec)
-        hosts = [host["name"] for host in sorted(spec["parameters"]["hosts"], key=lambda host: host["number"])]
-        situation = recovery.Situation(
-            [*self._earlier(), recovery.Attempt(recovery_cause(why, failure["host"]), progressed)],
-            hosts,
-            [host for host in available_hosts(hosts, specs.plan_specs(spec["parameters"], self._paths), seen) if host not in unfit],
-            policy(spec),
-            saved[0].name if saved else "",
-            len(saved) > 1,
-            spares=spec["parameters"]["spares"],
-            excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
-        )
+        situation = self._situation(seen, recovery.Attempt(recovery_cause(why, failure["host"]), progressed), saved)
         decision = recovery.decide(situation)
         refusal = self._refusal(decision)
         if refusal:
@@ -337,7 +330,7 @@ class Recovery:
             "hosts": list(decision.hosts),
             "standby": list(decision.standby),
             "replacements": list(decision.replacements),
-            "missing": [host for host in hosts if host not in situation.available],
+            "missing": [host for host in situation.hosts if host not in situation.available],
             "excluded": list(situation.excluded),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
@@ -346,6 +339,22 @@ class Recovery:
         if decision.set_aside:
             found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
         return found
+
+    def _situation(self, seen: Sequence[Record], attempt: recovery.Attempt, saved: Sequence[checkpoint_files.Saved]) -> recovery.Situation:
+        """Return what the decision depends on. `saved` are the complete checkpoints, newest first."""
+        parameters = self._spec["parameters"]
+        unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
+        hosts = [host["name"] for host in sorted(parameters["hosts"], key=lambda host: host["number"])]
+        return recovery.Situation(
+            [*self._earlier(), attempt],
+            hosts,
+            [host for host in available_hosts(hosts, specs.plan_specs(parameters, self._paths), seen) if host not in unfit],
+            policy(self._spec),
+            saved[0].name if saved else "",
+            len(saved) > 1,
+            spares=parameters["spares"],
+            excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
+        )
 
     def _earlier(self) -> list[recovery.Attempt]:
         """Return the attempts before this one.

@@ -9,7 +9,7 @@ import contextlib
 import os
 import pwd
 import time
-from typing import Any
+from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
@@ -36,6 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING, SUCCEEDED
 
 
@@ -54,11 +55,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             refuse_unhealthy(module, readings.findings(lambda check: check.per_mount))
         place = open_sync_directory(params, paths, None)
         found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
-        unpack = bool(params["archive"]) and found["job_state"] == "new"
-        if found["job_state"] == "ended":
-            check_continuation(module, paths, user)
-        if unpack and not module.check_mode:
-            install_code(params, paths, user)
+        unpack = bring_code(module, paths, user, found["job_state"])
         excluded = find_exclusions(module, found.pop("failures"), readings)
         if readings and not excluded:
             refuse_unhealthy(module, readings.findings())
@@ -67,6 +64,16 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
     queues = [] if params["queue"] else queue.queues_of_host(module.run_command, found["host"]["name"])
     return {"changed": unpack, **found, "excluded": excluded, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
+
+
+def bring_code(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, job_state: str) -> bool:
+    """Unpack the code of a new job, or check that a job that continues has the same code. Return whether code is unpacked."""
+    if job_state == "ended":
+        check_continuation(module, paths, user)
+    unpack = bool(module.params["archive"]) and job_state == "new"
+    if unpack and not module.check_mode:
+        install_code(module.params, paths, user)
+    return unpack
 
 
 def check_continuation(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> None:
@@ -183,12 +190,9 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: st
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     started = records.participants(processes)
-    states = {process["state"] for process in started}
     verdict = records.read_verdict(newest)
     state = records.attempt_state(newest, processes, heartbeat_timeout, verdict)
-    # If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
-    is_complete = bool(started) and len(started) == started[0]["processes"]
-    if state == RUNNING or (verdict is None and (RUNNING in states or not (is_complete or state == LOST))):
+    if state == RUNNING or (verdict is None and may_run(started, state)):
         return "running"
     if state != SUCCEEDED and not queue and not os.path.lexists(paths.queue) and continuation.can_continue(newest, processes, verdict):
         return "ended"
@@ -196,6 +200,15 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: st
         f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name."
         f" To continue from its newest checkpoint, also set training_job_resume={name}"
     )
+
+
+def may_run(started: Sequence[Record], state: str) -> bool:
+    """Return whether processes of an attempt without a verdict may run. `state` is the state of the job.
+
+    If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
+    """
+    is_complete = bool(started) and len(started) == started[0]["processes"]
+    return any(process["state"] == RUNNING for process in started) or not (is_complete or state == LOST)
 
 
 def check_queued(name: str, paths: records.Paths) -> str:

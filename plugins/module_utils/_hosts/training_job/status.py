@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     LastWords,
     ProcessStatus,
     Record,
+    Verdict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Launcher
@@ -40,13 +41,10 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     description = records.read_description(paths)
     problems: list[str] = []
     launcher = LAUNCHERS.get(description["launcher"])
-    now = time.time()
     budget = budget or records.Budget()
     newest = records.newest_attempt(paths, budget)
     is_newest = attempt in (None, newest.attempt)
-    # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict = records.read_verdict(newest, problems)
-    found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
+    verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
     state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
     queued = records.read_queued(paths)
     if queued:
@@ -54,8 +52,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     attempts = read_attempts(newest, found, state, budget)
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
-        verdict = records.read_verdict(newest, problems)
-        found = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest, problems, budget)]
+        verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
     processes = [describe(record, newest, launcher) for record in found]
     result: JobStatus = {
         "name": os.path.basename(paths.directory),
@@ -75,18 +72,31 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "attempts": attempts,
         "problems": problems,
     }
-    following = records.read_following(newest)
-    judged = following["failure"] if following and "failure" in following else verdict["failure"] if verdict else None
-    first = records.cause(processes, judged) if verdict else records.first_failure(processes)
     if queued:
         result["queue"] = queued
     export = records.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
     # A job that is restarted has not failed, regardless of how its attempts ended.
-    if first and states.is_over(state) and is_newest:
+    first = _first_failure(newest, processes, verdict) if states.is_over(state) and is_newest else None
+    if first:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
+
+
+def _read_attempt(paths: Paths, heartbeat_timeout: int, problems: list[str], budget: records.Budget) -> tuple[Verdict | None, list[Record]]:
+    """Return the verdict of an attempt, and its records with the states of the processes."""
+    # Read the verdict before the records, so that the records of a finished job are complete.
+    verdict, now = records.read_verdict(paths, problems), time.time()
+    return verdict, [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
+
+
+def _first_failure(paths: Paths, processes: Sequence[Record], verdict: Verdict | None) -> Record | None:
+    """Return the process that caused an attempt to end without success."""
+    if verdict is None:
+        return records.first_failure(processes)
+    following = records.read_following(paths)
+    return records.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
 def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget: records.Budget) -> list[AttemptStatus]:
