@@ -12,12 +12,15 @@ import subprocess
 
 import pytest
 import yaml
-from local_cloud.testing import wait_until
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
+from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
+from .aws_instances import REGION, launch
 from .cluster import CLUSTER, job_cluster
 from .packages import APT_REPOSITORY
 from .project import changes
 
+BUCKET = "scripts-of-bert"
 MASTER, WORKER = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 TOKEN = "hunter2-hunter2"
 
@@ -184,6 +187,56 @@ def test_a_script_from_the_web_runs_only_with_its_digest(cluster):
     assert host.ssh("cat /var/tmp/downloaded").stdout == "run\n"
     missing = run(cluster, [{**step, "script": "https://localhost:8443/missing.sh"}], "--limit", MASTER)
     assert "curl ended with exit status 22" in missing.stdout
+
+
+@pytest.fixture
+def instance(tmp_path):
+    """An instance with the AWS CLI. Its role reads one of two buckets. Yields the account and the host."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with unused_range() as network, LocalCloud(tmp_path / "home", environments=["aws-cli"]) as cloud:
+        for bucket in (BUCKET, "scripts-of-others"):
+            cloud.client("s3").create_bucket(Bucket=bucket)
+        (launched,) = launch(cloud, key, network, definition.policy(REGION, [BUCKET], []))
+        host = BareHost(launched["InstanceId"], launched["PrivateIpAddress"], "", key)
+        host.ssh("cloud-init status --wait")
+        yield cloud, host
+
+
+@pytest.mark.exhaustive
+def test_a_script_from_s3_is_downloaded_with_the_permissions_of_the_role(instance, tmp_path):
+    cloud, host = instance
+    content = b'echo "$1" >>/var/tmp/downloaded\n'
+    for bucket in (BUCKET, "scripts-of-others"):
+        cloud.client("s3").put_object(Bucket=bucket, Key="boot/set up.sh", Body=content)
+    connection = {
+        "ansible_host": host.private_ip,
+        "ansible_user": "ubuntu",
+        "ansible_ssh_private_key_file": str(host.key_file),
+        "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "deeplearning_region": REGION,
+    }
+    (tmp_path / "nodes.yml").write_text(yaml.safe_dump({"trainers": {"hosts": {"node": connection}}}))
+    (tmp_path / "setup.yml").write_text(
+        yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "roles": ["deeplearning.cluster.node_setup"]}])
+    )
+
+    def set_up(bucket, **more):
+        step = {"script": f"s3://{bucket}/boot/set up.sh", "arguments": ["run"], **more}
+        command = ["ansible-playbook", "-i", "nodes.yml", "setup.yml", *variables([step])]
+        return subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    denied = set_up("scripts-of-others")
+    assert denied.returncode != 0
+    assert "Step 1 (script set up.sh) failed: aws s3 cp ended with exit status 1" in denied.stdout, denied.stdout
+    assert "(403)" in denied.stdout or "AccessDenied" in denied.stdout, denied.stdout
+    refused = set_up(BUCKET, sha256="0" * 64)
+    assert "the SHA-256 digest of the downloaded file is" in refused.stdout, refused.stdout
+    assert host.ssh("ls /var/tmp/downloaded", check=False).returncode != 0
+    digest = hashlib.sha256(content).hexdigest()
+    assert [changes(set_up(BUCKET, sha256=digest)) for _run in range(2)] == [{"node": 1}, {"node": 0}]
+    assert host.ssh("cat /var/tmp/downloaded").stdout == "run\n"
 
 
 def test_errors_are_told_before_a_node_is_contacted(cluster):
