@@ -154,6 +154,12 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Slurm) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("launcher", ["mpi", "torchrun"])
+def test_launchers_run_in_the_queue(queue: Slurm, launcher: str) -> None:
+    queues.check_that_a_launcher_starts_its_processes(queue, launcher)
+
+
+@pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Slurm) -> None:
     queues.check_the_script_of_the_documentation(queue)
 
@@ -254,3 +260,9 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Slurm) -> None:
     queues.check_that_the_queue_goes_away_once_it_is_empty(queue, files, "slurmd slurmctld")
     queue.converge()
     queue.wait_for_nodes()
+
+
+@pytest.mark.exhaustive
+def test_the_role_installs_missing_packages(queue: Slurm) -> None:
+    packages = ["slurmctld", "slurmd", "slurm-client", "munge"]
+    queues.check_that_missing_packages_are_installed(queue, packages, ["slurmctld.service", "slurmd.service", "munge.service"])
