@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,8 @@ from typing import TypeVar
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
+from .launchers.ranks import CONSIDERATE
+from .packages import purge
 from .project import FILE_SYSTEM, REGION, Project, changes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -25,6 +27,20 @@ USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
 GPUS = 2
+#: A script whose processes, started by mpirun or torchrun, compute a sum.
+RANKS = """
+import os
+import socket
+import torch
+import torch.distributed as dist
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
+size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
+dist.init_process_group("gloo", rank=rank, world_size=size)
+total = torch.tensor([rank + 1.0])
+dist.all_reduce(total)
+print(f"the sum is {total.item():.0f} on {socket.gethostname()}", flush=True)
+dist.destroy_process_group()
+"""
 #: A script that ends when the file exists.
 UNTIL_GO = "until [ -e /efs/go ]; do sleep 0.2; done"
 
@@ -99,7 +115,7 @@ class QueueHosts(Project):
 
     def converge(self, count: int = 0, **variables: object) -> dict[str, int]:
         """Run the role with the first `count` hosts, or with all hosts, and return the number of changed tasks on each host."""
-        self.write(count or len(self.hosts), **self.parameters, **variables)
+        self.write(count or len(self.hosts), **{**self.parameters, **variables})
         return changes(self.play(self.role))
 
     def wait_for(self, job: str, state: str) -> None:
@@ -138,9 +154,11 @@ class QueueHosts(Project):
         (self.directory / "known_hosts").unlink()
         shutil.rmtree(self.directory / "control", ignore_errors=True)
         self.write(len(self.hosts), **self.parameters)
-        self.play(*BEFORE, self.role)
+        return self.play(*BEFORE, self.role, arguments=arguments)
 
-    def train(self, name: str, script: str, *arguments: str, check: bool = True, **variables: object) -> subprocess.CompletedProcess[str]:
+    def train(
+        self, name: str, script: str, /, *arguments: str, check: bool = True, **variables: object
+    ) -> subprocess.CompletedProcess[str]:
         """Run a shell script as a job that waits in the queue. By default, do not wait for the job."""
         options = {
             "name": name,
@@ -321,3 +339,42 @@ def check_that_the_queue_goes_away_once_it_is_empty(queue: QueueHosts, files: st
     assert len(fatal) == 1
     assert f"Run the playbook deeplearning.cluster.{queue.role}, or remove training_job_queue." in fatal[0]
     assert queue.master.ssh(f"ls /efs/jobs/{name}", check=False).returncode != 0
+
+
+def check_that_missing_packages_are_installed(queue: QueueHosts, packages: Sequence[str], services: Sequence[str]) -> None:
+    """The master and a worker have none of the queue's packages, as on AWS. No service starts before the role has configured it."""
+    variables = {**queue.parameters, f"{queue.role}_state": "absent"}
+    queue.write(3, **variables)
+    queue.play(queue.role)
+    purge(queue, (1, 2), packages)
+    since = queue.master.ssh("date +@%s").stdout.strip()
+    queue.write(3, **queue.parameters)
+    check = changes(queue.play(queue.role, arguments=("--check",)))
+    assert min(check[queue.name(1)], check[queue.name(2)]) > 0
+    assert queue.master.ssh(f"dpkg --status {packages[0]}", check=False).returncode != 0
+    queue.converge()
+    queue.wait_for_nodes()
+    for host, expected in ((queue.master, services), (queue.hosts[1], services[1:])):
+        said = host.ssh(f"sudo journalctl --quiet --since={since} --output=cat _PID=1").stdout
+        started = [service for service in services for _line in re.findall(rf"^Started .*{service}\b", said, re.MULTILINE)]
+        assert started == list(expected), said
+        assert "Failed to start" not in said
+    job = queue.submit("hostname", queue.on.format(queue.name(2)))
+    queue.wait_for(job, queue.ended)
+    assert queue.output(job) == f"{queue.name(2)}\n"
+    assert set(queue.converge().values()) == {0}
+
+
+def check_that_a_launcher_starts_its_processes(queue: QueueHosts, launcher: str) -> None:
+    """A training job with three processes, one on each host, waits for its turn and then runs."""
+    script, name, before = queue.folder / "ranks.py", f"ranks-{launcher}", f"before-{launcher}"
+    queue.train(before, UNTIL_GO)
+    script.write_text(RANKS)
+    queue.train(name, "", command=[], script=str(script), launcher=launcher, processes_per_host=1, environment=CONSIDERATE)
+    assert queue.entries() == {before: queue.running, name: queue.waiting}
+    queue.master.ssh("touch /efs/go")
+    queue.wait_for_end(name)
+    logs = queue.master.ssh(f"cat /efs/jobs/{name}/logs/*.log").stdout
+    assert queue.status(name).startswith(f"{name} succeeded after "), logs
+    assert sorted(re.findall(r"the sum is 6 on (\S+)", logs)) == queue.names
+    assert queue.left(name) == []

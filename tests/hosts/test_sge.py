@@ -154,6 +154,12 @@ def test_a_job_continues_without_one_of_its_other_hosts(queue: Sge) -> None:
     queues.check_that_a_job_continues_on_the_other_host(queue, "smaller", loses_first=False, stop_timeout=5)
 
 
+@pytest.mark.exhaustive
+def test_the_role_installs_missing_packages(queue: Sge) -> None:
+    packages = ["gridengine-master", "gridengine-exec", "gridengine-client", "munge", "esmtp-run"]
+    queues.check_that_missing_packages_are_installed(queue, packages, ["sge_qmaster.service", "sge_execd.service", "munge.service"])
+
+
 # The tracker of MXNet's last release assigns no roles to the tasks that SGE numbers, so the script derives its role from its number.
 SUM = """
 import os

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON
 
 from . import queues
@@ -17,7 +18,7 @@ from .slurm import QUEUE, Slurm
 
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with queues.queue_hosts(Slurm, tmp_path_factory.mktemp("slurm")) as queue:
+    with queues.queue_hosts(Slurm, tmp_path_factory.mktemp("slurm"), ["mxnet", "pytorch"]) as queue:
         yield queue
 
 
@@ -154,8 +155,58 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Slurm) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("launcher", ["mpi", "torchrun"])
+def test_launchers_run_in_the_queue(queue: Slurm, launcher: str) -> None:
+    queues.check_that_a_launcher_starts_its_processes(queue, launcher)
+
+
+@pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Slurm) -> None:
     queues.check_the_script_of_the_documentation(queue)
+
+
+SUM = """
+import socket
+import mxnet as mx
+store = mx.kvstore.create("dist_sync")
+total = mx.nd.zeros(1)
+store.init("sum", total)
+store.push("sum", mx.nd.array([store.rank + 1]))
+store.pull("sum", total)
+print(f"the sum is {total.asscalar()} on {socket.gethostname()}", flush=True)
+mx.nd.waitall()
+"""
+
+
+@pytest.mark.exhaustive
+def test_mxnets_tracker_starts_workers_and_servers(queue: Slurm) -> None:
+    """The test corrects two errors in MXNet's last release: a method that Python 3.9 removed, and an option that Slurm removed."""
+    page = (queues.DOCS / "slurm.md").read_text()
+    commands = re.findall(r"^```text\n(environment=.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    commands = commands.replace("/efs/environments/mxnet/x86_64-python3.10/current", "/opt/mxnet").replace("python3.10", "python3.*")
+    queue.master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/train.py <<'END'\n{SUM}END")
+    script = f"set -e; cd /efs/by-hand\n{commands}"
+    done = queue.master.ssh(f"timeout 300 bash <<'END' 2>&1\n{script}END", check=False, timeout=600)
+    assert done.returncode == 0, done.stdout
+    assert len(set(re.findall(r"the sum is 3.0 on (\S+)", done.stdout))) == 2, done.stdout
+    queues.wait(lambda: queue.master.ssh("squeue --noheader").stdout == "")
+
+
+@pytest.mark.exhaustive
+def test_jobs_that_have_ended_are_listed(queue: Slurm) -> None:
+    page = (queues.DOCS / "slurm.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(slurm_parameters:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    parameters = yaml.safe_load(example.replace("/efs/slurm-demo", QUEUE))["slurm_parameters"]
+    queue.converge(slurm_parameters={**queue.parameters["slurm_parameters"], **parameters})
+    queue.wait_for_nodes()
+    ends = [queue.submit("true", "--job-name=ends"), queue.submit("exit 3", "--job-name=fails")]
+    queues.wait(lambda: queue.master.ssh("squeue --noheader").stdout == "")
+    command = re.findall(r"`(sudo sacct [^`]*)`", page)[0]
+    shown = sorted(line.split() for line in queue.master.ssh(command).stdout.splitlines())
+    assert shown == [[ends[0], "ends", "COMPLETED"], [ends[1], "fails", "FAILED"]]
+    assert queue.master.ssh(f"sudo cat {QUEUE}/jobs.log").stdout.count("JobState=COMPLETED") == 1
+    queue.converge()
+    queue.wait_for_nodes()
 
 
 @pytest.mark.exhaustive
@@ -254,3 +305,9 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Slurm) -> None:
     queues.check_that_the_queue_goes_away_once_it_is_empty(queue, files, "slurmd slurmctld")
     queue.converge()
     queue.wait_for_nodes()
+
+
+@pytest.mark.exhaustive
+def test_the_role_installs_missing_packages(queue: Slurm) -> None:
+    packages = ["slurmctld", "slurmd", "slurm-client", "munge"]
+    queues.check_that_missing_packages_are_installed(queue, packages, ["slurmctld.service", "slurmd.service", "munge.service"])

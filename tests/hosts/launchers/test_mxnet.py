@@ -193,3 +193,16 @@ def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(trusted, launch
     sums = re.findall(r"the sum is 6.0 on (\S+)", done.stdout)
     assert len(sums) == 3, done.stdout
     assert len(set(sums)) == hosts, done.stdout
+
+
+@pytest.mark.parametrize(("module", "hosts"), [("ssh", 3), ("local", 1)])
+def test_mxnets_tracker_runs_without_its_launcher(trusted, module, hosts):
+    """The package contains no `dmlc-submit`, so users call the module of the tracker."""
+    write_workers(trusted, "addresses")
+    options = "" if module == "local" else "--host-file $DEEPLEARNING_WORKERS_PATH"
+    python = f'/opt/mxnet/bin/python -c "from dmlc_tracker import opts, {module}; {module}.submit(opts.get_opts())" --cluster {module}'
+    line = f"cd /efs/by-hand && timeout 300 {python} --num-workers 3 --num-servers 2 {options} /opt/mxnet/bin/python sum.py"
+    done = trusted.hosts[0].ssh(f"bash -lc '{line}' 2>&1", check=False, timeout=600)
+    assert done.returncode == 0, done.stdout
+    sums = re.findall(r"the sum is 6.0 on (\S+)", done.stdout)
+    assert (len(sums), len(set(sums))) == (3, hosts), done.stdout
