@@ -22,8 +22,9 @@ PYTHON = "/usr/bin/python3"
 # Seconds after which a job that has not ended counts as a job that never ends.
 PATIENCE = 480.0
 
-# Options of all jobs, and the options that make the hosts detect faults early. Three of the four hosts are sufficient.
-OPTIONS = {"launcher": "command", "python": PYTHON, "report": False}
+# Options of all jobs, and the options that make the hosts detect faults early. Three of the four hosts are sufficient. The number of
+# restarts is the default of the role, because the cluster's own default in tests is 0.
+OPTIONS = {"launcher": "command", "python": PYTHON, "report": False, "restarts": 3}
 EARLY = {"min_hosts": 3, "heartbeat_timeout": 15, "hang_minimum": 0, "hang_timeout": 30}
 
 

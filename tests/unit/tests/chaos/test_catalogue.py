@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 from chaos import runner
 from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS, NOTICED, SCRIPT, line_of
 from chaos.faults import health
 from chaos.job import EARLY, OPTIONS
 
+DEFAULTS = Path(__file__).resolve().parents[4] / "roles/training_job/defaults/main.yml"
 ALL = (*JOB_FAULTS, *HEALTH_FAULTS)
 
 
@@ -56,6 +59,8 @@ def test_lines_of_bugs_are_those_of_the_script():
 
 def test_some_jobs_use_the_defaults_of_the_role_and_deterministic_bugs_have_three_attempts():
     assert len([fault for fault in JOB_FAULTS if fault.role_defaults]) >= 20
-    assert "hang_minimum" not in OPTIONS
+    role = yaml.safe_load(DEFAULTS.read_text())
+    assert OPTIONS["restarts"] == role["training_job_restarts"]
+    assert [name for name in OPTIONS if name not in ("launcher", "python", "report", "restarts")] == []
     assert EARLY["hang_minimum"] == 0
     assert [fault.name for fault in JOB_FAULTS if fault.name.startswith("bug_") and fault.attempts > 3] == []
