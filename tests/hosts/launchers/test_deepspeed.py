@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
-from .conftest import Endless, kill_rank_and_resume
+from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks
 
@@ -73,13 +73,6 @@ def test_the_optimizer_is_divided_among_all_processes(cluster):
         log = cluster.read(f"/efs/jobs/regression/logs/rank{rank}.log")
         assert f"rank {rank} of 4 on ip-{cluster.workers[index]['address'].replace('.', '-')} ({local_rank}): stage 1" in log
         assert log.count("weights 1.0 -2.0 3.0") == 1
-
-
-def test_the_example_continues_from_its_checkpoint_when_a_rank_was_killed(cluster):
-    log = kill_rank_and_resume(cluster, "resumes", "deepspeed_train.py", "python /efs/jobs/resumes/code/", **EXAMPLE)
-    assert log.count(": continues after epoch ") == 2, log
-    assert log.count("weights 1.0 -2.0 3.0\n") == 2
-    assert cluster.read("/efs/jobs/resumes/checkpoints/latest") == "epoch-0060"
 
 
 def test_the_tag_of_a_damaged_checkpoint_is_set_aside(cluster):
