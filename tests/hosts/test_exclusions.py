@@ -76,7 +76,7 @@ def test_a_job_continues_on_a_spare_and_later_jobs_avoid_the_unhealthy_host(clus
     assert "ActiveState=failed" not in socket
 
     cluster.hosts[0].ssh("touch /efs/go")
-    script = 'print("trained")'
+    script = 'print("trained")\n'
     avoiding = cluster.train("avoids", script, spares=1, **OPTIONS)
     assert avoiding.returncode == 0, avoiding.stdout + avoiding.stderr
     assert f"{TWO} has been excluded from jobs since " in avoiding.stdout
@@ -114,12 +114,12 @@ def test_only_a_person_ends_the_exclusion_of_a_person(cluster):
     assert f"-e node_health_include={THREE}" in text
     done, text = health(cluster)
     assert "by a person: bad cable." in text
-    refused = cluster.train("person", "print()", **OPTIONS)
+    refused = cluster.train("person", "print()\n", **OPTIONS)
     assert "by a person: bad cable." in " ".join(refused.stdout.split())
-    smaller = cluster.train("smaller", "print()", min_hosts=2, **OPTIONS)
+    smaller = cluster.train("smaller", "print()\n", min_hosts=2, **OPTIONS)
     assert smaller.returncode == 0, smaller.stdout + smaller.stderr
     assert len(cluster.info("smaller")["processes"]) == 2
     done, text = health(cluster, node_health_include=[THREE])
     assert "excluded" not in text, done.stdout
-    assert cluster.train("all", "print()", **OPTIONS).returncode == 0
+    assert cluster.train("all", "print()\n", **OPTIONS).returncode == 0
     assert len(cluster.info("all")["processes"]) == 3
