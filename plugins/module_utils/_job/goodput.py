@@ -44,8 +44,8 @@ class Attempt(NamedTuple):
 
     `began` is the time at which the attempt's first process started, and `complete` is the time at which its last process started. `hosts`
     maps the hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the
-    first process failed, or None. If the attempt hung, it failed at the time of its last progress entry or at `failed`, whichever is later.
-    `decided` is the time of the hosts' decision about the next attempt, or None if there is no decision yet.
+    first process failed, or None. A hang and the loss of a host begin `unnoticed`: the attempt failed at the time of its last progress entry
+    or at `failed`, whichever is later. `decided` is the time of the hosts' decision about the next attempt, or None if there is no decision yet.
     """
 
     began: float
@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
     complete: float = 0.0
     failed: float | None = None
     decided: float | None = None
-    hung: bool = False
+    unnoticed: bool = False
 
 
 class _Span(NamedTuple):
@@ -66,7 +66,7 @@ class _Span(NamedTuple):
     complete: float
     failed: float
     decided: float
-    hung: bool
+    unnoticed: bool
     hosts: Mapping[str, float | None]
 
 
@@ -112,11 +112,11 @@ class Meter:
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
-        """End the current attempt: record the bucket after its last entry and, if the attempt hung, the time at which it failed."""
+        """End the current attempt: record the bucket after its last entry and, if the failure began unnoticed, the time at which the attempt failed."""
         if self._index >= 0:
             self._change(self._time, self._bucket(None))
             span = self._spans[self._index]
-            if span.hung:
+            if span.unnoticed:
                 self._spans[self._index] = span._replace(failed=min(max(span.failed, self._time), span.decided))
 
     def _bucket(self, step: float | None) -> str:
@@ -152,7 +152,7 @@ def _in_order(attempts: Sequence[Attempt], start: float, end: float) -> Iterator
         began = _within(one.began, start, end)
         decided = end if later is None else _within(later.began if one.decided is None else one.decided, began, end)
         failed = decided if one.failed is None else _within(one.failed, began, decided)
-        yield _Span(began, _within(one.complete, began, end), failed, decided, one.hung, one.hosts)
+        yield _Span(began, _within(one.complete, began, end), failed, decided, one.unnoticed, one.hosts)
         start = decided
 
 

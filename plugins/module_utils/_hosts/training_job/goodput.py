@@ -122,8 +122,11 @@ def attempt(one: Known, planned: set[str]) -> Attempt:
     """
     moments: dict[str, list[float]] = {}
     processes = records.participants(one.processes)
+    # The lost process that ended the attempt was still running when it sent its last heartbeat.
+    lost = one.failure["name"] if one.failure and one.failure["state"] == states.LOST else None
     for process in processes:
-        moments.setdefault(process["host"], []).append(math.inf if process["state"] == states.RUNNING else last_moment(process))
+        has_end = process["state"] != states.RUNNING and process["name"] != lost
+        moments.setdefault(process["host"], []).append(last_moment(process) if has_end else math.inf)
     ends: dict[str, float | None] = {host: max(ended) for host, ended in moments.items()}
     starts = [process["started"] for process in processes]
     decided = one.following["decided"] if one.following else None
@@ -136,7 +139,7 @@ def attempt(one: Known, planned: set[str]) -> Attempt:
         max(starts, default=began),
         failed_at(one),
         decided,
-        is_hang(one.failure),
+        lost is not None or is_hang(one.failure),
     )
 
 

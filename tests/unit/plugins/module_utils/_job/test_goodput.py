@@ -174,17 +174,17 @@ def test_a_host_whose_processes_have_ended_is_idle_until_the_attempt_fails():
 
 def test_an_attempt_that_hung_failed_with_its_last_entry_or_later():
     def hung(failed, **more):
-        attempts = [Attempt(0, {"a": None}, failed=failed, decided=50, hung=True), Attempt(50, {"a": None})]
+        attempts = [Attempt(0, {"a": None}, failed=failed, decided=50, unnoticed=True), Attempt(50, {"a": None})]
         return spent(measure(attempts, [(1, 1), (30, 2), (60, 3)], **more)["buckets"])
 
     assert hung(0) == {"start": 11, "training": 29 + 40, "detection": 20}
     assert hung(35) == {"start": 11, "training": 34 + 40, "detection": 15}
     assert hung(99) == {"start": 11, "training": 49 + 40}
-    alone = measure([Attempt(0, {"a": None}, 5, failed=20, decided=50, hung=True)])
+    alone = measure([Attempt(0, {"a": None}, 5, failed=20, decided=50, unnoticed=True)])
     assert spent(alone["buckets"]) == {"start": 5, "training": 15, "detection": 80}
-    last = measure([Attempt(0, {"a": None}, failed=0, hung=True)], [(1, 1), (30, 2)])
+    last = measure([Attempt(0, {"a": None}, failed=0, unnoticed=True)], [(1, 1), (30, 2)])
     assert spent(last["buckets"]) == {"start": 1, "training": 29, "detection": 70}
-    late = [Attempt(0, {"a": None}, failed=10, decided=50, hung=True), Attempt(60, {"a": None})]
+    late = [Attempt(0, {"a": None}, failed=10, decided=50, unnoticed=True), Attempt(60, {"a": None})]
     assert spent(measure(late, [(1, 1), (55, 2), (60, 3)])["buckets"]) == {"start": 1, "training": 49 + 40, "restart": 10}
 
 
@@ -235,7 +235,7 @@ def random_time(noise):
 def random_attempt(noise, names):
     hosts = {name: noise.choice([None, random_time(noise)]) for name in noise.sample(names, noise.randint(0, len(names)))}
     optional = [noise.choice([None, random_time(noise)]) for _unused in range(2)]
-    return Attempt(random_time(noise), hosts, random_time(noise), *optional, hung=noise.random() < 0.3)
+    return Attempt(random_time(noise), hosts, random_time(noise), *optional, unnoticed=noise.random() < 0.3)
 
 
 def random_entry(noise):

@@ -139,6 +139,19 @@ def test_a_lost_host_is_detected_from_its_last_heartbeat_and_then_idle(job):
     }
 
 
+def test_steps_after_the_last_heartbeat_of_a_lost_host_are_training(job):
+    """A host sends a heartbeat every few seconds, and is lost at an unknown moment after the last one."""
+    failure = job.record("b", "lost", heartbeat=12)
+    job.add(1, job.record("a", "failed", ended=46), failure)
+    job.decide(1, failure, 50, hosts="a", missing=["b"], cause=LOST)
+    job.add(2, job.record("a", started=55, heartbeat=100, processes=1))
+    job.progress((15, 1), (20, 2), (60, 3))
+    assert job.spent() == {
+        "a": {"waiting": 10, "start": 5 + 5, "training": 5 + 40, "detection": 30, "restart": 5},
+        "b": {"waiting": 10, "start": 5, "training": 5, "detection": 30, "idle": 50},
+    }
+
+
 def test_a_spare_is_idle_until_it_takes_the_place_of_a_lost_host(job):
     """Host `d` remains a spare. Until `d` has a record of the second attempt, the decision shows that `d` is a spare."""
     failure = job.record("b", "lost", heartbeat=30)
