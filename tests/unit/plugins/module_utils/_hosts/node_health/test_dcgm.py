@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, gpu
@@ -196,7 +197,9 @@ def test_a_program_that_hangs_is_told_to_stop_the_tests(tmp_path, monkeypatch, t
     """If the program does not end, it is killed."""
     monkeypatch.setattr(dcgm, "GRACE", 30 if status > 0 else 0.5)
     script = f"trap '{trap}' INT; touch {tmp_path}/ready; while :; do read -t 0.1 <> <(:); done"
-    process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE)
+    # A shell that begins with SIGINT ignored, as in a background job, cannot catch the signal.
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, preexec_fn=default)
     while not (tmp_path / "ready").exists():
         time.sleep(0.01)
     dcgm._stop(process)
