@@ -174,7 +174,7 @@ LOW_BANDWIDTH = Fault(
 NO_PERSISTENCE = Fault("software", 1, "Persistence mode for GPU 1 is disabled.", 29, 3, 5)
 NOUVEAU = Fault("software", None, "Found driver on the denylist: nouveau", 23, 3, 5)
 
-#: What DCGM 3.3 calls the tests of level 2, by category, and which of them find errors, by the errors' numbers.
+# What DCGM 3.3 calls the tests of level 2, by category, and which of them find errors, by the errors' numbers.
 TESTS_3 = {
     "Deployment": (
         "Denylist",

@@ -96,12 +96,12 @@ class Account:
 
     cluster: str = EXAMPLE
     partition: str = "aws"
+    # ARN of the permissions boundary of the nodes' roles.
     permissions_boundary: str = ""
-    """ARN of the permissions boundary of the nodes' roles."""
+    # ARNs of the resources to which definitions refer, but which the clusters do not own.
     adopted: tuple[str, ...] = ()
-    """ARNs of the resources to which definitions refer, but which the clusters do not own."""
+    # The only allowed region. An empty string allows all regions.
     region: str = ""
-    """The only allowed region. An empty string allows all regions."""
 
     def own_or_adopted(self, service: str, *arns: str) -> tuple[str, ...]:
         return (*arns, *(arn for arn in self.adopted if arn.split(":")[2] == service))
@@ -140,8 +140,8 @@ class Scope:
     actions: tuple[str, ...]
     resources: tuple[str, ...] = ("*",)
     condition: dict[str, Any] = field(default_factory=dict)
+    # The scope applies only if one of these actions is allowed as well.
     because: tuple[str, ...] = ()
-    """The scope applies only if one of these actions is allowed as well."""
 
     def statement(self, actions: Iterable[str]) -> dict[str, Any]:
         resources = self.resources[0] if len(self.resources) == 1 else list(self.resources)

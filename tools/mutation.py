@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / ".cache" / "mutation"
 PLUGINS = Path("ansible_collections/deeplearning/cluster/plugins")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yml"
-#: Minimum percentage of faults that the tests must detect in each file.
+# Minimum percentage of faults that the tests must detect in each file.
 FLOOR = 90
-#: The statuses that mutmut gives to detected faults. Faults in functions without tests have other statuses.
+# The statuses that mutmut gives to detected faults. Faults in functions without tests have other statuses.
 NOTICED = {"killed", "timeout", "segfault"}
 
 

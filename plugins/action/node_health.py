@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, Finding, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import decide_clock
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
@@ -39,5 +39,7 @@ class ActionModule(NodeAction, module="node_health"):
         with self.reading(task_vars):
             findings = health.findings_of(answer)
             if is_on_demand:
-                findings += [Finding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), Node(""))]
+                findings += [
+                    HealthFinding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), CheckedNode(""))
+                ]
         return {**result, **answer, "findings": [finding._asdict() for finding in findings]}

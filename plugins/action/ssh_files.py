@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         }
 
 
-def check_key_files(nodes: list[ssh_files.Node]) -> None:
+def check_key_files(nodes: list[ssh_files.SshNode]) -> None:
     """Raise ValueError if a private key file does not exist.
 
     If only the public key file exists, ssh can use a private key from an agent.
@@ -114,7 +114,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
     }
 
 
-def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
+def learn(before: KnownHosts, nodes: list[ssh_files.SshNode], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
     """Return the new known hosts, and the instances that have known keys but are no longer in the cluster.
 
     Keys that were learned under a different SSH certificate authority are ignored, because they may come from certificates of that
@@ -147,7 +147,7 @@ def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bo
     return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
-def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
+def file_contents(directory: Path, nodes: list[ssh_files.SshNode], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
     """Return the file contents by path. `gone` lists instances that have left the cluster but whose keys are kept."""
     ids = [*(node.instance_id for node in nodes), *gone]
     known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS

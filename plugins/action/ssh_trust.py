@@ -44,7 +44,7 @@ VERSION = "signing certificates requires the Python package cryptography 41.0.2 
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 MODULE = "deeplearning.cluster.ssh_trust"
-#: Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
+# Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
 CLOCK_SKEW = 3600
 
 

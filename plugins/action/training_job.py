@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_sc
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, checked_identity
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
-    Code,
+    SelectedCode,
     code_to_send,
     job_code,
     patterns,
@@ -122,7 +122,7 @@ class ActionModule(NodeAction, module="training_job"):
         except AnsibleActionFail as error:
             raise AnsibleActionFail(of_host_role(self._task, error.message)) from None
 
-    def _send(self, code: Code, exclude: Sequence[str]) -> str:
+    def _send(self, code: SelectedCode, exclude: Sequence[str]) -> str:
         """Copy the code to the host as one archive and return the path of the archive on the host."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()

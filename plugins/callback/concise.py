@@ -91,7 +91,7 @@ class Totals:
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
     shows_changes: bool = False
-    changes: list[changes.Change] = field(default_factory=list)
+    changes: list[changes.PlannedChange] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     run_hosts: set[str] = field(default_factory=set)
     stop_hosts: set[str] = field(default_factory=set)
@@ -288,7 +288,7 @@ class CallbackModule(DefaultCallback):
         self._totals.failed.add(result.host.get_name())
         self._add(result, "failures", text)
 
-    def _add_resources(self, result: Any, made: list[changes.Change]) -> None:
+    def _add_resources(self, result: Any, made: list[changes.PlannedChange]) -> None:
         events = self._events(result)
         # Outside check mode, a task that only plans is followed by one that shows or applies the plan.
         if events.is_check and not context.CLIARGS.get("check"):

@@ -42,7 +42,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes
 
 
-def plan_lines(made: Iterable[changes.Change]) -> list[str]:
+def plan_lines(made: Iterable[changes.PlannedChange]) -> list[str]:
     """Return a line for each change."""
     return [line for _action, line in changes.plan_lines(made, properties=False)]
 

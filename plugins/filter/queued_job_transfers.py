@@ -55,7 +55,7 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: The number of hosts that return the parameters of a job.
+# The number of hosts that return the parameters of a job.
 HOLDERS = 3
 
 

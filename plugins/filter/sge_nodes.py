@@ -53,7 +53,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node, is_plausible
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode, is_plausible
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
 
 
@@ -69,7 +69,7 @@ def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, 
 def _hardware(result: Mapping[str, Any]) -> dict[str, Any] | None:
     if "cpus" not in result or "gpus" not in result:
         return {}
-    return {"cpus": result["cpus"], "gpus": result["gpus"]} if is_plausible(Node("", result["cpus"], result["gpus"])) else None
+    return {"cpus": result["cpus"], "gpus": result["gpus"]} if is_plausible(SgeNode("", result["cpus"], result["gpus"])) else None
 
 
 class FilterModule:

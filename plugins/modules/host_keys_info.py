@@ -83,7 +83,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
-    Progress,
+    HostKeyProgress,
     find_host_keys,
     wait_for_host_keys,
 )
@@ -103,7 +103,7 @@ def main() -> None:
     try:
         cloud = AwsClient(module, "", wait_timeout=module.params["wait_timeout"])
         cloud.client("ec2")
-        progress = Progress(cloud, len(instance_ids))
+        progress = HostKeyProgress(cloud, len(instance_ids))
 
         def read(instance_id: str) -> list[str]:
             if module.params["wait"]:

@@ -148,7 +148,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.build import ensure
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import EnvironmentRefusalError
 
 
 def main() -> None:
@@ -172,7 +172,7 @@ def main() -> None:
     )
     try:
         result = ensure(module)
-    except (RefusalError, ValueError, OSError) as error:
+    except (EnvironmentRefusalError, ValueError, OSError) as error:
         module.fail_json(msg="environment {!r}: {}".format(module.params["name"], error))
     module.exit_json(**result)
 

@@ -48,7 +48,7 @@ INTEGER_LIMIT = 1 << 63
 # Seconds within which a node must respond, in addition to the module's own timeout.
 ANSWER_TIMEOUT = 600
 
-#: The values that any module may return. These values include neither facts nor the arguments that a host claims to have received.
+# The values that any module may return. These values include neither facts nor the arguments that a host claims to have received.
 COMMON: Mapping[str, Mapping[str, Any]] = {
     "changed": {"type": "bool"},
     "failed": {"type": "bool"},
@@ -65,7 +65,7 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-#: Keys that Ansible adds to results. These keys are dropped without a warning.
+# Keys that Ansible adds to results. These keys are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
 SETTING = """\

@@ -12,7 +12,7 @@ import json
 import shlex
 from typing import Any
 
-#: Job options whose elements are passed to a process unchanged. A string is rejected even if it is a single word.
+# Job options whose elements are passed to a process unchanged. A string is rejected even if it is a single word.
 UNCHANGED = ("arguments", "command")
 
 

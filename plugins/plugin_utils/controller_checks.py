@@ -65,25 +65,25 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 JOB, DATASET, EXPORT = "job", "dataset", "export"
 PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
-#: The roles whose variables a playbook run uses, for each purpose of a run.
+# The roles whose variables a playbook run uses, for each purpose of a run.
 ROLES = {
     JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
     EXPORT: ("training_job",),
 }
-#: The minimum number of seconds between two exports of a running job.
+# The minimum number of seconds between two exports of a running job.
 LEAST_INTERVAL = 60
-#: The variables of jobs whose elements are passed to a process unchanged.
+# The variables of jobs whose elements are passed to a process unchanged.
 ARGUMENTS = tuple(f"training_job_{option}" for option in UNCHANGED)
-#: The maximum number of nodes that a message lists.
+# The maximum number of nodes that a message lists.
 SHOWN_NODES = 5
-#: The value of `image_framework` for images with drivers, but without a framework.
+# The value of `image_framework` for images with drivers, but without a framework.
 WITHOUT_FRAMEWORK = "base"
-#: The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
+# The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
-#: The words that messages use for the elements of lists.
+# The words that messages use for the elements of lists.
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
-#: The values of `training_job_then`, which say what happens to the nodes after a job.
+# The values of `training_job_then`, which say what happens to the nodes after a job.
 THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 

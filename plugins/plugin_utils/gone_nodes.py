@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessStatus, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
 
 
 def gone_hosts(
@@ -41,7 +41,7 @@ def gone_hosts(
     return result
 
 
-def _ended_with_host(process: Record) -> bool:
+def _ended_with_host(process: ProcessRecord) -> bool:
     """Return whether a process has not recorded its end, or ended because its host was shut down."""
     return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 

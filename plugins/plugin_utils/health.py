@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Finding, is_unhealthy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, HealthFinding, is_unhealthy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
@@ -57,21 +57,21 @@ def _check_name(name: str) -> None:
         raise ValueError(f"checks: {name!r} is the name of one of the collection's checks. Rename the file.")
 
 
-def findings_of(result: Mapping[str, Any]) -> list[Finding]:
+def findings_of(result: Mapping[str, Any]) -> list[HealthFinding]:
     """Return the findings in a result of the module.
 
     The number and length of the findings are limited, because a node can forge the result.
     """
     found = (result.get("findings") or [])[:FINDINGS_LIMIT]
-    return [Finding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
+    return [HealthFinding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
 
 
-def report(findings: Mapping[str, Sequence[Finding]], unreachable: Collection[str] = ()) -> str:
+def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collection[str] = ()) -> str:
     """Return the findings on all nodes as lines, worst first. If several nodes have the same finding, the finding is shown once.
 
     `unreachable` contains the names of nodes that could not be checked.
     """
-    nodes: dict[Finding, list[str]] = {}
+    nodes: dict[HealthFinding, list[str]] = {}
     for name, own in findings.items():
         for finding in dict.fromkeys(own):
             nodes.setdefault(finding, []).append(name)
@@ -102,13 +102,13 @@ def exclusion_lines(exclusions: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
     return lines
 
 
-def worst(findings: Iterable[Finding]) -> str:
+def worst(findings: Iterable[HealthFinding]) -> str:
     """Return the worst severity that makes a node unhealthy, or an empty string for a healthy node."""
     found = [finding.severity for finding in findings if is_unhealthy(finding.severity)]
     return max(found, key=SEVERITIES.index, default="")
 
 
-def advice(findings: Mapping[str, Sequence[Finding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
+def advice(findings: Mapping[str, Sequence[HealthFinding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     """Return what to do about the unhealthy nodes, or an empty string if there are none.
 
     `nodes` contains the nodes in the inventory, keyed by name.

@@ -63,7 +63,7 @@ FILES_LIMIT = 10000
 SIMILAR = 0.7
 
 
-class Code(NamedTuple):
+class SelectedCode(NamedTuple):
     """The code directory `root`, and the `names` of the entries to send.
 
     `origin` contains `commit`, `changed`, `repository` and `version` from git.
@@ -83,12 +83,12 @@ class VersionError(GitError):
 
 
 @contextlib.contextmanager
-def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Code]:
+def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[SelectedCode]:
     """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if the code is not available."""
     repository, exclude = arguments.get("repository"), patterns(arguments)
     if not repository:
         root, names = code_to_send(arguments, bases, exclude)
-        yield Code(root, names, origin(root, names))
+        yield SelectedCode(root, names, origin(root, names))
         return
     if arguments.get("source"):
         raise AnsibleActionFail("source and repository: both are set. Set only one of them.")
@@ -109,7 +109,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
                 f"Correct the repository, or make it readable for git on the controller. {test}"
             ) from None
         check_script(arguments.get("script"), root, f"repository {shown!r} (training_job_repository)")
-        yield Code(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
+        yield SelectedCode(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
 
 
 def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
@@ -205,7 +205,7 @@ def kept(root: str, exclude: Iterable[str]) -> list[str]:
     return sorted(name for name in os.listdir(root) if not matches(name, exclude))
 
 
-def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
+def write_archive(path: str, code: SelectedCode, exclude: Sequence[str]) -> None:
     """Write a tar file of the code. The file contains neither user IDs nor excluded files."""
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:

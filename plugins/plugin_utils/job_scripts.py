@@ -14,17 +14,17 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import hostfile_path, remote_shell
 
 HOSTFILE = "DEEPLEARNING_HOSTFILE"
-#: The variables that a shell can export.
+# The variables that a shell can export.
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: The host names that are valid file names. Hosts report their own names.
+# The host names that are valid file names. Hosts report their own names.
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
 
 
-def specs_of_job(params: Mapping[str, Any]) -> list[Spec]:
+def specs_of_job(params: Mapping[str, Any]) -> list[ProcessSpec]:
     """Return the specs of the processes on all hosts of a job, without secrets. Raises LaunchError, RefusalError or ValueError."""
     if not params["hosts"]:
         raise ValueError("hosts: the list is empty. Specify the job's hosts.")
@@ -36,7 +36,7 @@ def specs_of_job(params: Mapping[str, Any]) -> list[Spec]:
     return plan(without_secrets, records.Paths(os.path.join(params["directory"], params["name"])))
 
 
-def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:
+def processes(specs: Iterable[ProcessSpec]) -> list[dict[str, Any]]:
     """Return the host, rank, name, command line and log of each process."""
     return [
         {
@@ -50,20 +50,20 @@ def processes(specs: Iterable[Spec]) -> list[dict[str, Any]]:
     ]
 
 
-def lines(specs: Iterable[Spec]) -> list[str]:
+def lines(specs: Iterable[ProcessSpec]) -> list[str]:
     """Return one line per process with its name, host and command."""
     return [f"{spec['name']} on {spec['host']}: {_description(spec)}" for spec in specs]
 
 
-def _description(spec: Spec) -> str:
+def _description(spec: ProcessSpec) -> str:
     if spec["part"] == records.STANDBY:
         return "waits to take the place of a process on a lost host"
     return shlex.join(spec["argv"]) or f"runs the commands that {spec['lead']} sends"
 
 
-def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
+def scripts(specs: Iterable[ProcessSpec], params: Mapping[str, Any]) -> dict[str, str]:
     """Return the script of each host that runs processes, keyed by host name. Processes on standby are left out."""
-    by_host: dict[str, list[Spec]] = {}
+    by_host: dict[str, list[ProcessSpec]] = {}
     for spec in specs:
         if spec["part"] == records.STANDBY:
             continue
@@ -71,7 +71,7 @@ def scripts(specs: Iterable[Spec], params: Mapping[str, Any]) -> dict[str, str]:
     return {host: script(own, params) for host, own in by_host.items()}
 
 
-def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
+def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
     """Return the script that starts the processes of one host in the background.
 
     The processes have the same environment and logs as in a job. The script takes the values of secrets from its own environment. The
@@ -104,7 +104,7 @@ def script(specs: Sequence[Spec], params: Mapping[str, Any]) -> str:
     )
 
 
-def environment(spec: Spec) -> dict[str, str]:
+def environment(spec: ProcessSpec) -> dict[str, str]:
     """Return the environment of a process that is started without a supervisor. The script itself creates the host file."""
     agent = remote_shell(spec["job"], spec["lead"])
     return {name: "ssh" if value == agent else value for name, value in spec["environment"].items() if name != HOSTFILE}
@@ -116,7 +116,7 @@ def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: value for name, value in first.items() if VARIABLE.fullmatch(name) and all(other.get(name) == value for other in rest)}
 
 
-def command(spec: Spec, environment: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
+def command(spec: ProcessSpec, environment: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
     """Return the lines of a script that start a process."""
     if not spec["argv"]:
         return [f"# {spec['name']}: {spec['lead']} starts its processes on this host over SSH."]

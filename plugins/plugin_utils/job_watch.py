@@ -42,8 +42,8 @@ QUEUE_SECONDS = 120
 # Seconds without a new heartbeat after which a line names the host. Processes send a heartbeat every 5 s.
 SILENCE_SECONDS = 15
 
+# Runs training_job_info on the host with these arguments and returns its result.
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Runs training_job_info on the host with these arguments and returns its result."""
 
 
 def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Poll:

@@ -16,13 +16,13 @@ from ansible.errors import AnsibleError
 from ansible.inventory.host import Host
 from jinja2 import nodes as syntax
 
-#: A value that depends on the host, or cannot be evaluated on the controller.
+# A value that depends on the host, or cannot be evaluated on the controller.
 UNKNOWN = object()
 
 GROUPS = ("trainers", "master", "workers")
-#: Names that Jinja or Ansible provides in templates and that are not variables.
+# Names that Jinja or Ansible provides in templates and that are not variables.
 FUNCTIONS = frozenset({"dict", "lookup", "namespace", "now", "omit", "q", "query", "range"})
-#: Variables that Ansible sets for each host, in addition to those with a prefix in `HOST_PREFIXES`.
+# Variables that Ansible sets for each host, in addition to those with a prefix in `HOST_PREFIXES`.
 OF_THE_HOST = frozenset({"environment", "group_names", "groups", "hostvars", "inventory_dir", "inventory_file", "play_hosts", "vars"})
 HOST_PREFIXES = ("ansible_", "inventory_hostname")
 

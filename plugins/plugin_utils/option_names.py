@@ -16,12 +16,12 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands impo
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import known_variables
 
 COLLECTION_NAME = "deeplearning.cluster"
-#: Roles that pass the variables of their users to a provisioning module.
+# Roles that pass the variables of their users to a provisioning module.
 ROLES = (f"{COLLECTION_NAME}.emr_cluster", f"{COLLECTION_NAME}.provision")
-#: Messages keep the names of these options, because users of roles set them in the inventory file, or cannot set them.
+# Messages keep the names of these options, because users of roles set them in the inventory file, or cannot set them.
 NOT_VARIABLES = ("cluster", "group", "private_key_file", "progress_file")
-#: Each of these options has the same name as a kind of resource. In messages, the key of the resource follows the kind, as in
-#: `placement_group main`.
+# Each of these options has the same name as a kind of resource. In messages, the key of the resource follows the kind, as in
+# `placement_group main`.
 KINDS = ("emr_instance_profile", "instance_profile", "placement_group")
 # How a sentence mentions an option whose name is also an ordinary word: the text before the name, and the text after it.
 MENTIONS = (

@@ -62,7 +62,7 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: 
         return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="deeplearning-") as file:
         arguments["progress_file"] = file.name
-        watch = Watch(file.fileno(), text)
+        watch = FileWatch(file.fileno(), text)
         with last_words(watch.speak_directly):
             watch.start()
             try:
@@ -108,7 +108,7 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
             os.kill(os.getpid(), received[0])
 
 
-class Watch(threading.Thread):
+class FileWatch(threading.Thread):
     """Displays lines as they are appended to an open file, until `stop` is called."""
 
     def __init__(self, descriptor: int, text: Callable[[str], str]) -> None:

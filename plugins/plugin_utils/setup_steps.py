@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 OPTION = "node_setup_steps"
 KINDS = ("packages", "script", "command", "repository")
 COMMON = ("name", "environment", "secrets", "timeout", "only")
-#: The keys that a step can have, by its kind. Packages are always installed by root.
+# The keys that a step can have, by its kind. Packages are always installed by root.
 KEYS = {
     "packages": (),
     "script": ("arguments", "sha256", "user"),

@@ -17,9 +17,9 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, Found, Host
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, FileState, HostFiles
 
-#: The shell script that prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
+# The shell script that prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
 SCRIPT = r"""
 user=$1 command=$2
 shift 2
@@ -45,14 +45,14 @@ NOT_FOUND = 127
 SUPER_USER = "root"
 
 
-class Snapshot(Host):
+class Snapshot(HostFiles):
     """The state of a host when it was inspected: the requested accounts and paths, and the status and output of a command."""
 
-    def __init__(self, accounts: Mapping[str, Account], found: Mapping[str, Found | None], status: int, output: str) -> None:
+    def __init__(self, accounts: Mapping[str, Account], found: Mapping[str, FileState | None], status: int, output: str) -> None:
         self._accounts, self._found = accounts, found
         self.status, self.output = status, output
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> FileState | None:
         return self._found[path]
 
     def exists(self, path: str) -> bool:
@@ -84,14 +84,14 @@ def parse(printed: str, user: str, paths: Sequence[str]) -> Snapshot:
         name, _password, uid, gid, _comment, home, _shell = lines.pop(0).split(":")
         accounts[name] = Account(int(uid), int(gid), home)
     home = accounts[user].home
-    found: dict[str, Found | None] = {}
+    found: dict[str, FileState | None] = {}
     for given in paths:
         attributes, content, path = lines.pop(0).split(), lines.pop(0), given.removesuffix("=")
         path = os.path.join(home, path[2:]) if path.startswith("~/") else path
         found[path] = None
         if attributes != ["-"]:
             mode, uid, gid = attributes
-            found[path] = Found(_text(content), int(mode, 8), int(uid), int(gid))
+            found[path] = FileState(_text(content), int(mode, 8), int(uid), int(gid))
     status = int(lines.pop(0))
     return Snapshot(accounts, found, status, _text(lines[0]))
 

@@ -22,17 +22,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: A host key without a comment, as cloud-init prints it and as known_hosts contains it.
+# A host key without a comment, as cloud-init prints it and as known_hosts contains it.
 HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{1,2000}")
-#: A command that ssh passes to a shell: one line of printable characters.
+# A command that ssh passes to a shell: one line of printable characters.
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
-#: A path that can be quoted for ssh, which expands % and ${...} even in quotes.
+# A path that can be quoted for ssh, which expands % and ${...} even in quotes.
 FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
-#: A host key in a file that an earlier version wrote. Such a key may have a comment.
+# A host key in a file that an earlier version wrote. Such a key may have a comment.
 COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 
-#: The patterns that the fields of a node must match.
+# The patterns that the fields of a node must match.
 PATTERNS = {
     "name": HOST_NAME,
     "instance_id": HOST_NAME,
@@ -44,7 +44,7 @@ PATTERNS = {
 REQUIRED = ("instance_id", "address", "user")
 
 
-class Node(NamedTuple):
+class SshNode(NamedTuple):
     """The values that ssh needs to reach one node."""
 
     name: str
@@ -65,7 +65,7 @@ class KnownHosts(NamedTuple):
     keys: dict[str, tuple[str, ...]]
 
 
-def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
+def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[SshNode]:
     """Return the nodes in `table`, which maps inventory names to nodes.
 
     If a value is not valid, raises ValueError with the name of the host.
@@ -73,7 +73,7 @@ def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
     return [_node(str(name), row) for name, row in table.items()]
 
 
-def _node(name: str, row: Mapping[str, Any]) -> Node:
+def _node(name: str, row: Mapping[str, Any]) -> SshNode:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
         raise ValueError(
@@ -83,7 +83,7 @@ def _node(name: str, row: Mapping[str, Any]) -> Node:
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):
             raise ValueError(f"{name!r}: {field} {value!r} is not allowed in SSH files. Use a value that matches {PATTERNS[field].pattern}")
-    return Node(**values, port=_port(name, row.get("port")), jump=bool(row.get("jump")))
+    return SshNode(**values, port=_port(name, row.get("port")), jump=bool(row.get("jump")))
 
 
 def _port(name: str, value: Any) -> int | None:
@@ -157,7 +157,7 @@ def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
     return revocation_list(known.authority, ids)
 
 
-def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
+def config_file(nodes: Sequence[SshNode], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
     """Return the text of a configuration for `ssh -F`. Raises ValueError if a path cannot be quoted."""
     if not HOST_NAME.fullmatch(jump_host):
         raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")

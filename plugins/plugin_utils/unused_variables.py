@@ -29,7 +29,7 @@ Get = Callable[[str], Any]
 
 
 ENVIRONMENT = ("location", "directory", "installer", "python", "index_url", "find_links", "login", "timeout")
-#: The variables of the role python_environment that apply only if it builds an environment from requirements.
+# The variables of the role python_environment that apply only if it builds an environment from requirements.
 BUILD = ("system_packages", "build_variables", "no_build_isolation")
 
 OF_JOB = (

@@ -27,14 +27,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 
 COLLECTION = Path(__file__).parents[2]
-#: Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.
+# Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.
 CUTOFF = 0.75
-#: Minimum similarity of whole names that do not begin with a prefix of the collection.
+# Minimum similarity of whole names that do not begin with a prefix of the collection.
 WHOLE_CUTOFF = 0.92
-#: The variable that turns errors about misspelled names into warnings.
+# The variable that turns errors about misspelled names into warnings.
 ALLOWED = "deeplearning_allow_unknown_variables"
 
-#: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
+# The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
     "capacity_end",
     "cluster",
@@ -57,7 +57,7 @@ INVENTORY = (
     "zone",
     *(tag.variable for tag in TAGS if tag.variable),
 )
-#: Variables that several roles or playbooks use, and variables that roles return.
+# Variables that several roles or playbooks use, and variables that roles return.
 FURTHER = (
     "cleanup_days",
     "cleanup_keep",
@@ -81,7 +81,7 @@ FURTHER = (
     "training_job_then",
     "training_job_then_always",
 )
-#: Names without the prefix that users' inventories often contain for other purposes, such as option names in `amazon.aws`.
+# Names without the prefix that users' inventories often contain for other purposes, such as option names in `amazon.aws`.
 COMMON = (
     "capacity_reservation_id",
     "file_system_id",

@@ -25,10 +25,10 @@ from chaos import checks, runner
 from comparison import report
 from local_cloud.testing import BareHost
 
+# Seconds that the checks may take.
 GOAL = 2.0
-"""Seconds that the checks may take."""
 
-#: Prints the CPU time of all processes of a host, with cgroup v1 in nanoseconds, and with cgroup v2 in microseconds.
+# Prints the CPU time of all processes of a host, with cgroup v1 in nanoseconds, and with cgroup v2 in microseconds.
 CPU_TIME = "cat /sys/fs/cgroup/cpuacct/cpuacct.usage 2>/dev/null || sed -n 's/usage_usec \\(.*\\)/\\1000/p' /sys/fs/cgroup/cpu.stat"
 
 

@@ -34,20 +34,20 @@ from hosts.cluster import FILE_SYSTEM, Cluster, job_cluster
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import wait_until
 
+# Percent of one core of each host that supervisors may use, and seconds by which supervision may delay the start of a job.
 PERCENT_GOAL, START_GOAL = 0.5, 0.5
-"""Percent of one core of each host that supervisors may use, and seconds by which supervision may delay the start of a job."""
 
 HAND, UNWATCHED, WATCHED = "by hand", "unwatched job", "watched job"
 
 PYTHON = "/usr/bin/python3"
+# Seconds after which the script has failed.
 PATIENCE = 1800.0
-"""Seconds after which the script has failed."""
 
 OPTIONS: Mapping[str, Any] = {"launcher": "command", "python": PYTHON, "report": False}
 SUPERVISED: Mapping[str, Any] = {"restarts": 3, "hang_steps": 3, "hang_minimum": 0, "hang_timeout": 60, "health_check": True}
 BARE: Mapping[str, Any] = {"restarts": 0, "health_check": False}
 
-#: The script. The files in /sys/fs/cgroup are those of cgroup v1 and of cgroup v2, and count the CPU time of the whole host.
+# The script. The files in /sys/fs/cgroup are those of cgroup v1 and of cgroup v2, and count the CPU time of the whole host.
 WORK = """
     import json, os, time
 

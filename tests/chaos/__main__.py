@@ -24,7 +24,7 @@ from .schedule import schedule
 
 Row = dict[str, Any]
 
-#: Number of health checks of healthy hosts, if the options do not specify the number.
+# Number of health checks of healthy hosts, if the options do not specify the number.
 HEALTHY = 40
 
 

@@ -13,15 +13,15 @@ from typing import Any
 
 SCRIPT = Path(__file__).with_name("workload.py")
 
-#: Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, a median
-#: step of 0.1 s, and a minimum time of a hang of 0 s. SLOW_HANG is for the role's default of 300 s. After STALL, the storage works again.
+# Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, a median
+# step of 0.1 s, and a minimum time of a hang of 0 s. SLOW_HANG is for the role's default of 300 s. After STALL, the storage works again.
 PROCESS, HOST, HANG, SLOW_HANG, STALL = "process", "host", "hang", "slow hang", "stall"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0, SLOW_HANG: 300.0 + 10.0, STALL: 30.0 + 3 * 0.1 + 10.0}
 
-#: The cause of an out-of-memory kill: only cgroup v2 counts the kills of a unit.
+# The cause of an out-of-memory kill: only cgroup v2 counts the kills of a unit.
 OUT_OF_MEMORY = "out of memory|OOM killer had" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "SIGKILL"
 
-#: Number of hosts of each job. Each host has one rank, unless the host is a spare.
+# Number of hosts of each job. Each host has one rank, unless the host is a spare.
 RANKS = 4
 
 
@@ -47,19 +47,19 @@ class JobFault:
     ranks: int = RANKS
     replaced: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether the job uses the defaults of the role for restarts, heartbeats and hangs, and not the options that detect faults early.
+    # Whether the job uses the defaults of the role for restarts, heartbeats and hangs, and not the options that detect faults early.
     role_defaults: bool = False
-    #: How the fault is detected in each attempt that fails: a key of NOTICED, or an empty string if no attempt fails.
+    # How the fault is detected in each attempt that fails: a key of NOTICED, or an empty string if no attempt fails.
     noticed: str = ""
-    #: Whether the fault takes effect only after further steps, for example when the next checkpoint is written.
+    # Whether the fault takes effect only after further steps, for example when the next checkpoint is written.
     delayed: bool = False
-    #: Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
+    # Number of checkpoint intervals that may be lost. Damaged checkpoints cost one more interval.
     lost: int = 1
-    #: Whether the fault also affects other jobs on the same hosts.
+    # Whether the fault also affects other jobs on the same hosts.
     alone: bool = False
-    #: Whether the play that started the job is still watching the job when the fault begins.
+    # Whether the play that started the job is still watching the job when the fault begins.
     watched: bool = False
-    #: Whether there can be fewer attempts, because the job might end or continue before the fault has an effect.
+    # Whether there can be fewer attempts, because the job might end or continue before the fault has an effect.
     at_most: bool = False
 
     @property
@@ -86,7 +86,7 @@ class HealthFault:
     injector: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: Parameters of the module node_health.
+    # Parameters of the module node_health.
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 

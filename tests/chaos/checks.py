@@ -13,7 +13,7 @@ from hosts.cluster import CLUSTER
 from .faults import health
 from .judge import judge_health
 
-#: Number of checks of healthy hosts after which the number of wrong findings is shown.
+# Number of checks of healthy hosts after which the number of wrong findings is shown.
 EVERY = 100
 
 

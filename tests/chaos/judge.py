@@ -14,32 +14,31 @@ from typing import Any, NamedTuple
 
 from .catalogue import HOST, NOTICED, RANKS, HealthFault, JobFault
 
+# Steps between two checkpoints of the script.
 INTERVAL = 10
-"""Steps between two checkpoints of the script."""
 
+# Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt.
+#
+# RESTARTED applies to the same hosts, and REPLACED applies if a spare takes the place of a host.
 RESTARTED, REPLACED = 10.0, 20.0
-"""Maximum number of seconds from the verdict about an attempt to the first line of the script in the next attempt.
 
-RESTARTED applies to the same hosts, and REPLACED applies if a spare takes the place of a host.
-"""
-
+# Maximum number of steps of an earlier attempt after a later attempt has begun.
 LATE_STEPS = 5
-"""Maximum number of steps of an earlier attempt after a later attempt has begun."""
 
+# Maximum relative difference of losses after a change of the number of ranks, which changes the order of additions.
 CLOSE = 1e-9
-"""Maximum relative difference of losses after a change of the number of ranks, which changes the order of additions."""
 
+# Maximum relative difference between the sum of the goodput buckets and the time of all nodes.
 SHARE = 0.01
-"""Maximum relative difference between the sum of the goodput buckets and the time of all nodes."""
 
+# Maximum number of seconds between an event and its record, for each node and attempt. Files are written a fraction of a second late.
 WRITTEN = 0.25
-"""Maximum number of seconds between an event and its record, for each node and attempt. Files are written a fraction of a second late."""
 
+# Number of seconds between two heartbeats. The time after the last heartbeat of a lost host counts as detection.
 HEARTBEAT = 5.0
-"""Number of seconds between two heartbeats. The time after the last heartbeat of a lost host counts as detection."""
 
+# The goodput buckets for the time in which no step is computed before the first step of an attempt.
 STARTUP = ("waiting", "start", "restart")
-"""The goodput buckets for the time in which no step is computed before the first step of an attempt."""
 
 
 @dataclass(frozen=True)
@@ -62,30 +61,30 @@ class Strike(NamedTuple):
 class Evidence:
     """What is known about a job after the job has ended. Times are in seconds since 1970."""
 
-    #: Whether all units ended before the timeout.
+    # Whether all units ended before the timeout.
     has_ended: bool
-    #: Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step`, `loss` and `hosts`.
+    # Entries that the script wrote: `attempt`, `ranks`, `time`, and either `begins` or `step`, `loss` and `hosts`.
     curve: Sequence[Mapping[str, Any]]
-    #: The parameters after the last step, or None.
+    # The parameters after the last step, or None.
     result: Sequence[float] | None
-    #: Processes of the job that are still running.
+    # Processes of the job that are still running.
     survivors: Sequence[str]
-    #: The time at which the verdict of each attempt and the decision about the next attempt were written.
+    # The time at which the verdict of each attempt and the decision about the next attempt were written.
     verdicts: Mapping[int, float]
     decisions: Mapping[int, float]
-    #: What the collection reports: the result of training_job_info.
+    # What the collection reports: the result of training_job_info.
     said: Mapping[str, Any]
-    #: The rank at which the fault was aimed, as the index of its host.
+    # The rank at which the fault was aimed, as the index of its host.
     rank: int
-    #: What the injector did. Faults of the script itself are not in this list.
+    # What the injector did. Faults of the script itself are not in this list.
     strikes: Sequence[Strike]
-    #: The names and addresses of the job's hosts in their order, with the spares at the end.
+    # The names and addresses of the job's hosts in their order, with the spares at the end.
     names: Sequence[str]
     addresses: Sequence[str]
-    #: The time at which the job was prepared, and the seconds from this time to the job's last record.
+    # The time at which the job was prepared, and the seconds from this time to the job's last record.
     created: float
     wall: float
-    #: What went wrong in the suite itself.
+    # What went wrong in the suite itself.
     problems: Sequence[str] = field(default_factory=tuple)
 
 

@@ -13,7 +13,7 @@ SEED = 12
 # The machine also runs other tests.
 SLACK = 6.0
 
-#: Faults of different kinds, each of which affects only its own job.
+# Faults of different kinds, each of which affects only its own job.
 CHOSEN = ("rank_sigkill", "checkpoint_garbage", "bug_value")
 
 

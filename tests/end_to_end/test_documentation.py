@@ -27,7 +27,7 @@ pytestmark = pytest.mark.exhaustive
 COMMAND = re.compile(r"(?:[^\n]*\\\n)*[^\n]*\n")  # one line, or several lines that end with a backslash
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "roles").glob("*/README.md")))
-#: Commands that these tests do not run, each with the reason. The other commands in the same block run.
+# Commands that these tests do not run, each with the reason. The other commands in the same block run.
 ELSEWHERE = {
     "coco_dataset": "it downloads 20 GB: tests/integration/test_playbooks.py stages small files in the same way",
     "deeplearning.cluster.emr": "its definition needs an image, a bucket and roles: tests/integration/test_documentation.py",
@@ -42,19 +42,19 @@ ELSEWHERE = {
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
     "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
 }
-#: Commands after which the rest of their block is typed in another place, each with the test that types it.
+# Commands after which the rest of their block is typed in another place, each with the test that types it.
 SESSIONS = {
     "make shell": "a shell: test_the_commands_for_newcomers",
     "environment=/efs/environments/mxnet": "the master, with MXNet: tests/hosts/launchers/test_mxnet.py",
 }
-#: Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its error message.
+# Commands that fail in the tests because earlier commands on the page left them nothing to do, each with part of its error message.
 REFUSED = {
     "playbooks/stop.yml ": "no process of job",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
 }
-#: Pages that define their own project.
+# Pages that define their own project.
 WITH_PROJECT = ("README.md", "docs/first-day.md")
-#: What docs/data.md adds to a definition.
+# What docs/data.md adds to a definition.
 BUCKETS = """
 deeplearning_read_buckets: [bert-data]
 deeplearning_export_destinations: [s3://bert-results/jobs]

@@ -27,7 +27,7 @@ USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
 GPUS = 2
-#: A script whose processes, started by mpirun or torchrun, compute a sum.
+# A script whose processes, started by mpirun or torchrun, compute a sum.
 RANKS = """
 import os
 import socket
@@ -41,7 +41,7 @@ dist.all_reduce(total)
 print(f"the sum is {total.item():.0f} on {socket.gethostname()}", flush=True)
 dist.destroy_process_group()
 """
-#: A script that ends when the file exists.
+# A script that ends when the file exists.
 UNTIL_GO = "until [ -e /efs/go ]; do sleep 0.2; done"
 
 

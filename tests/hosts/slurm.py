@@ -9,7 +9,7 @@ from .project import CLUSTER
 from .queues import QueueHosts, wait
 
 QUEUE = f"/efs/slurm-{CLUSTER}"
-#: Seconds after which a node that does not respond is down.
+# Seconds after which a node that does not respond is down.
 SLURMD_TIMEOUT = 20
 
 

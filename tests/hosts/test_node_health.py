@@ -19,7 +19,7 @@ ONE, TWO = f"{CLUSTER}-worker1", f"{CLUSTER}-worker2"
 LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 NEW = "NVRM: Xid (PCI:0000:75:00): 4711, pid=1, name=systemd, something that no table knows"
 P5 = {"deeplearning_instance_type": "p5.48xlarge"}
-#: A directory that precedes /usr/bin in root's PATH and is writable only by root.
+# A directory that precedes /usr/bin in root's PATH and is writable only by root.
 PROGRAMS = "/usr/local/sbin"
 
 

@@ -47,7 +47,7 @@ def stage(tmp_path):
 
     def run(spec):
         progress = tmp_path / "progress.json"
-        stager.run(spec, stager.Progress(str(progress)))
+        stager.run(spec, stager.StagingProgress(str(progress)))
         end = json.loads(progress.read_text())
         return end.get("error") or end["result"]
 

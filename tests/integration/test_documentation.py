@@ -20,7 +20,7 @@ from .emr_account import bucket, quick
 __all__ = ["bucket", "quick"]
 pytestmark = pytest.mark.exhaustive
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-#: The values that a user replaces, because they exist only in the user's account.
+# The values that a user replaces, because they exist only in the user's account.
 IDS = ("deeplearning_file_system_id", "deeplearning_image_id", "deeplearning_key_name")
 
 

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, UpdatePolicy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from local_cloud.testing import wait_until
 from permissions import operators
@@ -113,6 +113,9 @@ EFS_OF_THE_FORMER_SYSTEM = (
     "AdditionalMasterSecurityGroups=[{efs}],AdditionalSlaveSecurityGroups=[{efs}]"
     " --bootstrap-actions Path=s3://{bucket}/mount.sh,Args=[fs-0123,us-east-1]"
 )
+# Options of `aws emr create-cluster`, and the module's options for them.
+#
+# The first two commands are those in the guide of the former system. The guide's instance type, g2.2xlarge, no longer exists.
 COMMANDS = {
     "plain": (OF_THE_FORMER_SYSTEM, {}),
     "with EFS": (
@@ -139,10 +142,6 @@ COMMANDS = {
         },
     ),
 }
-"""Options of `aws emr create-cluster`, and the module's options for them.
-
-The first two commands are those in the guide of the former system. The guide's instance type, g2.2xlarge, no longer exists.
-"""
 
 
 @pytest.mark.exhaustive
@@ -301,9 +300,9 @@ def other_key(cloud):
 def test_every_option_has_its_policy():
     """Each option of the module either is tested in this file or applies to only one run."""
     policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
-    assert {name for name, policy in policies.items() if policy is Policy.REPLACES_EMR_CLUSTER} == set(CHANGES)
-    assert {name for name, policy in policies.items() if policy is Policy.IN_PLACE} == IN_PLACE
-    assert {name for name, policy in policies.items() if policy is Policy.NOT_STORED} == {"emr_create_default_roles", "emr_replace"}
+    assert {name for name, policy in policies.items() if policy is UpdatePolicy.REPLACES_EMR_CLUSTER} == set(CHANGES)
+    assert {name for name, policy in policies.items() if policy is UpdatePolicy.IN_PLACE} == IN_PLACE
+    assert {name for name, policy in policies.items() if policy is UpdatePolicy.NOT_STORED} == {"emr_create_default_roles", "emr_replace"}
 
 
 def values(cloud, owner):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, UpdatePolicy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
@@ -340,11 +340,11 @@ VIA = {
 def test_every_option_is_in_the_table():
     """The options of EMR clusters are tested in test_emr.py."""
     options = [option for option in OPTIONS if option.components != (EMR_CLUSTER,)]
-    assert set(FIELDS) == {option.name for option in options if option.update.policy is not Policy.SUBJECT}
+    assert set(FIELDS) == {option.name for option in options if option.update.policy is not UpdatePolicy.SUBJECT}
     assert {option.name for option in options} == {option for options in SPECS.values() for option in options}
 
 
-def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
+def fields(scenario: str, *policies: UpdatePolicy) -> dict[str, Field]:
     """Return the scenario's fields whose options have one of these update policies."""
     return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
@@ -446,21 +446,25 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     before = account.values({**definition, "worker_count": 1, "suppress_validators": ["vcpu_quota"], **SCENARIOS[scenario], **firsts})
     run("cluster", **before)
 
-    refused = [({option: item.second}, item.refusal) for option, item in fields(scenario, Policy.FORBIDDEN).items()]
+    refused = [({option: item.second}, item.refusal) for option, item in fields(scenario, UpdatePolicy.FORBIDDEN).items()]
     refused += [(change, message) for where, change, message in FURTHER if (where, via) == (scenario, "cluster")]
     for change, message in refused:
         tour.refuse(before, account.values(change), message)
-    tour.rest({**before, **account.values({option: item.second for option, item in fields(scenario, Policy.NOT_STORED).items()})})
+    tour.rest({**before, **account.values({option: item.second for option, item in fields(scenario, UpdatePolicy.NOT_STORED).items()})})
 
     after = {
         **before,
-        **account.values({option: item.second for option, item in fields(scenario, Policy.IN_PLACE, Policy.REPLACES_NODES).items()}),
+        **account.values(
+            {option: item.second for option, item in fields(scenario, UpdatePolicy.IN_PLACE, UpdatePolicy.REPLACES_NODES).items()}
+        ),
     }
     now, later = parts(tour.go(after))
-    missing = [option for option, item in fields(scenario, Policy.IN_PLACE).items() if not re.search(item.shows, now)]
-    missing += [option for option, item in fields(scenario, Policy.REPLACES_NODES).items() if not re.search(item.shows, later)]
+    missing = [option for option, item in fields(scenario, UpdatePolicy.IN_PLACE).items() if not re.search(item.shows, now)]
+    missing += [option for option, item in fields(scenario, UpdatePolicy.REPLACES_NODES).items() if not re.search(item.shows, later)]
     assert missing == []
-    assert [option for option, item in fields(scenario, Policy.REPLACES_NODES).items() if item.waits and re.search(item.waits, now)] == []
+    assert [
+        option for option, item in fields(scenario, UpdatePolicy.REPLACES_NODES).items() if item.waits and re.search(item.waits, now)
+    ] == []
     waiting = properties(later)
     if via == "cluster":
         now, later = parts(tour.go(after))

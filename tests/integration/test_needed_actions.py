@@ -322,7 +322,7 @@ def upload(witness, folder):
         "upload": stager.upload_facts(str(folder)),
     }
     progress = witness.folder / "progress.json"
-    stager.run(specification, stager.Progress(str(progress)))
+    stager.run(specification, stager.StagingProgress(str(progress)))
     return json.loads(progress.read_text())
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import Node, config_file
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import SshNode, config_file
 
 from .clusters import instances, inventory, steps
 from .conftest import KEY_NAME, ModuleFailed
@@ -217,7 +217,7 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, t
     hosts = listed["_meta"]["hostvars"]
     table = {host: hosts[host]["deeplearning_nodes"][host] for host in sorted(hosts)}
     keys = ("instance_id", "address", "user", "proxy_command", "jump")
-    nodes = [Node(host, **{key: entry[key] for key in keys}) for host, entry in table.items()]
+    nodes = [SshNode(host, **{key: entry[key] for key in keys}) for host, entry in table.items()]
     config = config_file(nodes, f"{name}-master", "/known_hosts", "/revoked_keys")
     assert [line.strip() for line in config.splitlines() if "Proxy" in line] == [
         f"ProxyCommand {hosts[host]['deeplearning_proxy_command']}" for host in sorted(hosts)

@@ -23,7 +23,7 @@ RECORD = {
     "exit_code": 1,
 }
 
-#: Completes the states of jobs in queues, in the same way as on a host without queues.
+# Completes the states of jobs in queues, in the same way as on a host without queues.
 COMPLETE = functools.partial(queue.complete, hold.run)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-#: Modules that run on nodes, with valid arguments for each.
+# Modules that run on nodes, with valid arguments for each.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
     "munge_key": {"state": "absent"},

@@ -25,7 +25,7 @@ from .nodes import ON_NODES, Nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "plugins" / "modules"
-#: Modules that run on the controller.
+# Modules that run on the controller.
 ON_CONTROLLER = {
     "cluster",
     "cluster_info",

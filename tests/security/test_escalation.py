@@ -26,8 +26,8 @@ FILE_SYSTEM_POLICY = ANYBODY.replace("sts:AssumeRole", "elasticfilesystem:Client
 EC2 = ANYBODY.replace('{"AWS": "*"}', '{"Service": "ec2.amazonaws.com"}')
 ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 NODES = "nodes-us-east-1"
+# The role of a cluster of an earlier release. Its name also matches the pattern for the roles of the operator's cluster.
 SIMILAR_ROLE = f"{MINE}-nodes-gpt-{NODES}"
-"""The role of a cluster of an earlier release. Its name also matches the pattern for the roles of the operator's cluster."""
 
 
 def tags(cluster):

@@ -181,7 +181,7 @@ PLAYBOOKS = {
     "all_reduce.yml": {},
     "provision.yml": {},
 }
-#: The playbooks that make the most use of results from nodes. The tests of the other playbooks run only in `make test-all`.
+# The playbooks that make the most use of results from nodes. The tests of the other playbooks run only in `make test-all`.
 ALWAYS = ("configure.yml", "train.yml", "provision.yml")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import BuildLocation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, unpack, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -269,12 +269,12 @@ def test_a_job_directory_of_another_user_is_not_used(folder, paths):
 def test_an_environment_that_others_can_change_is_not_used(folder, folders, mode, refused):
     """A job may have created the directory first, on a world-writable disk."""
     directory = folder / "environments"
-    place = Place(str(directory / "bert/x86_64-python3.10"), "d1ge57")
+    place = BuildLocation(str(directory / "bert/x86_64-python3.10"), "d1ge57")
     Path(place.path).mkdir(parents=True)
     Path(place.folder).chmod(mode)
     for name in folders:
         os.chown(folder / name, USER.pw_uid, USER.pw_gid)
-    with pytest.raises(record.RefusalError, match="other users can change") if refused else contextlib.nullcontext():
+    with pytest.raises(record.EnvironmentRefusalError, match="other users can change") if refused else contextlib.nullcontext():
         build.check_owner(str(directory), place)
 
 

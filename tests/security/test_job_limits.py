@@ -210,7 +210,7 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
         commands.append(command)
         return (1, "", "Unknown unit") if "set-property" in command else (0, "", "")
 
-    place = systemd.Place(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
+    place = systemd.SupervisorAccount(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
     with pytest.raises(systemd.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
         systemd.start(run, "digits", place, [])
     assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]

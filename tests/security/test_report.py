@@ -20,7 +20,7 @@ FILES = {"directory": "/efs/jobs/digits-1/code", "count": 0, "size": 0, "files":
 
 
 def report(entries) -> dict:
-    found = progress.Progress(START)
+    found = progress.JobProgress(START)
     for time, entry in entries:
         found.add(START + time, entry)
     return {

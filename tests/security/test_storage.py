@@ -26,7 +26,7 @@ PLAIN = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
 TLS = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
 CLIENT = "/usr/local/sbin/mount.efs"
 POINT = "fsap-0123456789abcdef0"
-#: The fstab entry of earlier versions of the collection, without nosuid and nodev.
+# The fstab entry of earlier versions of the collection, without nosuid and nodev.
 OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 
 

@@ -226,7 +226,7 @@ def test_progress_of_modules_on_the_controller_controls_no_terminal(tmp_path, mo
     file.write_text(HOSTILE.replace("\n", "") + "\r, 5 s\n")
     with file.open() as lines, errors.open("w") as stream:
         monkeypatch.setattr(progress, "ERRORS", stream.fileno())
-        watch = progress.Watch(lines.fileno(), str)
+        watch = progress.FileWatch(lines.fileno(), str)
         if direct:
             watch.speak_directly()
         watch._show()

@@ -3,7 +3,7 @@
 
 """Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are.
 
-The last test compares the template of a project with the README.
+Other tests limit the complexity of functions and compare the template of a project with the README.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from radon.complexity import cc_visit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGINS = REPOSITORY / "plugins"
@@ -29,6 +30,9 @@ PURE = (
     "module_utils._aws.plan.resources",
     "module_utils._aws.iam_actions",
 )
+PROGRAMS = (PLUGINS, REPOSITORY / "roles", REPOSITORY / "tools", REPOSITORY / "extensions" / "local_cloud" / "local_cloud")
+# The maximum cyclomatic complexity of a function. Unlike the linter, radon also counts comprehensions and boolean operators.
+COMPLEXITY = 15
 SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 
@@ -143,3 +147,9 @@ def test_the_template_of_a_project_has_the_settings_of_the_readme():
     shown = re.search(r"^`ansible\.cfg`.*?^```\w+\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert shown
     assert (REPOSITORY / "examples" / "project" / "ansible.cfg").read_text() == shown[1]
+
+
+@pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
+def test_no_function_has_too_many_branches(folder):
+    blocks = {f"{path}:{block.lineno} {block.name}": block for path in folder.rglob("*.py") for block in cc_visit(path.read_text())}
+    assert [name for name, block in blocks.items() if block.letter != "C" and block.complexity > COMPLEXITY] == []

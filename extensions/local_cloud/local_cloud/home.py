@@ -26,10 +26,9 @@ def default_home() -> Path:
 
 
 DEFAULT_ENVIRONMENT = "pytorch"
+# The VPC range of local clouds that were first started before each local cloud chose its own range. The range of an existing VPC cannot
+# change.
 FORMER_NETWORK = "10.97.0.0/16"
-"""The VPC range of local clouds that were first started before each local cloud chose its own range. The range of an existing VPC cannot
-change.
-"""
 NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 
@@ -38,20 +37,20 @@ class Setup:
     """The options with which the local cloud was last started. The next start uses them."""
 
     name: str = "local-cloud"
+    # Port of the API on 127.0.0.1, or 0 before the first start.
     port: int = 0
-    """Port of the API on 127.0.0.1, or 0 before the first start."""
     hosts: bool = True
     image: str = ""
+    # Folders that hosts see as /opt/<name>, by name. A path is empty until the environment is built.
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
-    """Folders that hosts see as /opt/<name>, by name. A path is empty until the environment is built."""
+    # Whether hosts run in a user namespace, in which root is an ordinary user of this machine.
     user_namespace: bool = False
-    """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
+    # Whether programs on hosts can mount FUSE file systems, such as buckets.
     fuse: bool = False
-    """Whether programs on hosts can mount FUSE file systems, such as buckets."""
+    # Whether the local cloud had the quotas of a new account when it was first started.
     new_account: bool = False
-    """Whether the local cloud had the quotas of a new account when it was first started."""
+    # An address range for a VPC. Nothing else on this machine used the range when the local cloud was first started with hosts.
     network: str = ""
-    """An address range for a VPC. Nothing else on this machine used the range when the local cloud was first started with hosts."""
 
 
 class Home:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 CLIENT = ["ClientMount", "ClientWrite", "ClientRootAccess"]
+# The actions that clients may perform on a file system without a policy: see aws/efs/file_system_policies.py.
 OPEN: dict[str, Any] = {"plain": CLIENT, "tls": CLIENT, "access_points": {}}
-"""The actions that clients may perform on a file system without a policy: see aws/efs/file_system_policies.py."""
 
 
 @dataclass(frozen=True)
@@ -18,16 +18,16 @@ class HostSpec:
     """The properties of an instance that its host needs."""
 
     instance_id: str
+    # VPC ID. Hosts in the same VPC can reach each other.
     network: str
-    """VPC ID. Hosts in the same VPC can reach each other."""
     network_cidr: str
     private_ip: str
+    # A loopback address (127.x.y.z) that forwards to the host's SSH port, or None.
     public_ip: str | None
-    """A loopback address (127.x.y.z) that forwards to the host's SSH port, or None."""
     hostname: str
     user_data: bytes
+    # OpenSSH public keys of the image's default user.
     public_keys: tuple[str, ...]
-    """OpenSSH public keys of the image's default user."""
     image_id: str
     instance_type: str
     zone: str

@@ -44,12 +44,12 @@ class Request:
     cloud: AwsClient
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
+    # The candidate for this attempt, or None if the module does not manage nodes.
     chosen: Alternative | None = None
-    """The candidate for this attempt, or None if the module does not manage nodes."""
+    # IDs of scaling activities from earlier attempts.
     past_activities: frozenset[str] = frozenset()
-    """IDs of scaling activities from earlier attempts."""
+    # All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes.
     storage: tuple[Component, ...] = ()
-    """All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes."""
 
     @property
     def present(self) -> bool:
@@ -81,8 +81,8 @@ class Server:
 
     found: Found
     option: str
+    # Protocol, first port and last port.
     ports: tuple[str, int, int]
-    """Protocol, first port and last port."""
 
 
 @dataclass(frozen=True)
@@ -92,21 +92,21 @@ class Mount:
     The `nodes` component receives no other information about storage.
     """
 
+    # A kind from `_hosts/shared_storage/mounts.py`. The kind determines the client and the ports.
     kind: str
-    """A kind from `_hosts/shared_storage/mounts.py`. The kind determines the client and the ports."""
     mount_point: str
+    # The option that sets the mount point.
     option: str
-    """The option that sets the mount point."""
+    # The node tags that describe this storage. The values of the tags may be references.
     tags: Mapping[str, Any]
-    """The node tags that describe this storage. The values of the tags may be references."""
+    # The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage IDs are known.
     entry: Computed
-    """The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage IDs are known."""
+    # Whether this storage can hold job files. All nodes can write to such storage.
     holds_jobs: bool = True
-    """Whether this storage can hold job files. All nodes can write to such storage."""
+    # The IAM policy statements that the nodes' role needs for this mount.
     statements: tuple[Mapping[str, Any], ...] = ()
-    """The IAM policy statements that the nodes' role needs for this mount."""
+    # Adopted servers, which must allow traffic from the nodes.
     servers: tuple[Server, ...] = ()
-    """Adopted servers, which must allow traffic from the nodes."""
 
 
 def _never(_request: Request, _found: Found) -> bool:

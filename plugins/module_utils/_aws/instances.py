@@ -12,8 +12,8 @@ MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 ALIVE = ("pending", "running")
+# Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`.
 GROUP_TAG = "aws:autoscaling:groupName"
-"""Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`."""
 
 
 def group_name(cluster: str, group: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any, Mapping, Protocol
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
+# An instance as EC2 describes it.
 Instance = Mapping[str, Any]
-"""An instance as EC2 describes it."""
 
 
 class Reader(Protocol):
@@ -42,11 +42,11 @@ class NodeService:
     instances: Callable[[Reader], list[Instance]]
     group_of: Callable[[str, Instance], str | None]
     launcher: Callable[[str, str], str]
+    # Advice for the case in which several masters are running.
     second_master: str
-    """Advice for the case in which several masters are running."""
     former: Callable[[Reader, datetime, Collection[str]], list[dict[str, str]]]
+    # The default login user of the nodes.
     login_user: str
-    """The default login user of the nodes."""
+    # The IAM actions that `instances` needs.
     iam_actions: IamActions
-    """The IAM actions that `instances` needs."""
     former_actions: IamActions

@@ -11,5 +11,5 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_ser
 
 DEFAULT = "auto_scaling"
 NODE_SERVICES: dict[str, NodeService] = {DEFAULT: AUTO_SCALING, "emr": EMR_NODES}
+# The argument spec of the `node_service` option in modules.
 ARGUMENT = {"type": "str", "choices": list(NODE_SERVICES), "default": DEFAULT}
-"""The argument spec of the `node_service` option in modules."""

@@ -17,12 +17,12 @@ INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
 EMR_CLUSTER = "emr_cluster"
 
-#: The default maximum time that modules wait for one resource, in seconds.
+# The default maximum time that modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
-#: The name of an option's variable consists of this prefix and the option's name.
+# The name of an option's variable consists of this prefix and the option's name.
 PREFIX = "deeplearning_"
-#: The former prefix of the variables of the role `provision`.
+# The former prefix of the variables of the role `provision`.
 FORMER_PREFIX = "provision_"
 
 # Advice for options that cannot be changed.
@@ -30,7 +30,7 @@ DELETE_AND_CREATE = "Delete the cluster (the data is kept) and create it again"
 COPY_DATA = "Copy the data to another file system, then adopt that file system"
 
 
-class Policy(Enum):
+class UpdatePolicy(Enum):
     """The effect of changing an option of an existing cluster. `docs/changes.md` lists the values."""
 
     IN_PLACE = "in place"
@@ -59,43 +59,43 @@ class Update:
     `details` adds conditions or exceptions to the policy. `advice` describes alternatives or additional steps.
     """
 
-    policy: Policy
+    policy: UpdatePolicy
     details: str = ""
     advice: str = ""
 
     @property
     def summary(self) -> str:
         """Return the policy as a table cell."""
-        separator = ", " if self.policy is Policy.IN_PLACE else " "
+        separator = ", " if self.policy is UpdatePolicy.IN_PLACE else " "
         return self.policy.value + (separator + self.details if self.details else "")
 
     @property
     def sentences(self) -> str:
         """Return the policy as the last paragraph of a description. The paragraph is empty for the policy `SUBJECT`."""
         sentence = {
-            Policy.IN_PLACE: f"This option can be changed {self.summary}.",
-            Policy.REPLACES_NODES: "Changing this option replaces the nodes, which requires O(replace_nodes).",
-            Policy.REPLACES_EMR_CLUSTER: "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
-            Policy.FORBIDDEN: f"This option {self.summary}.",
-            Policy.NOT_STORED: "This option applies to one run and is not stored.",
-            Policy.SUBJECT: "",
+            UpdatePolicy.IN_PLACE: f"This option can be changed {self.summary}.",
+            UpdatePolicy.REPLACES_NODES: "Changing this option replaces the nodes, which requires O(replace_nodes).",
+            UpdatePolicy.REPLACES_EMR_CLUSTER: "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
+            UpdatePolicy.FORBIDDEN: f"This option {self.summary}.",
+            UpdatePolicy.NOT_STORED: "This option applies to one run and is not stored.",
+            UpdatePolicy.SUBJECT: "",
         }[self.policy]
         return f"{sentence} {self.advice}." if self.advice else sentence
 
 
-SUBJECT = Update(Policy.SUBJECT)
-NOT_STORED = Update(Policy.NOT_STORED)
-IN_PLACE = Update(Policy.IN_PLACE)
-REPLACES_NODES = Update(Policy.REPLACES_NODES)
-REPLACES_EMR_CLUSTER = Update(Policy.REPLACES_EMR_CLUSTER)
+SUBJECT = Update(UpdatePolicy.SUBJECT)
+NOT_STORED = Update(UpdatePolicy.NOT_STORED)
+IN_PLACE = Update(UpdatePolicy.IN_PLACE)
+REPLACES_NODES = Update(UpdatePolicy.REPLACES_NODES)
+REPLACES_EMR_CLUSTER = Update(UpdatePolicy.REPLACES_EMR_CLUSTER)
 
 
 def in_place(details: str, advice: str = "") -> Update:
-    return Update(Policy.IN_PLACE, details, advice)
+    return Update(UpdatePolicy.IN_PLACE, details, advice)
 
 
 def forbidden(advice: str, *, details: str = "") -> Update:
-    return Update(Policy.FORBIDDEN, details, advice)
+    return Update(UpdatePolicy.FORBIDDEN, details, advice)
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,14 @@ class HostFile(NamedTuple):
     content: str | None
     mode: int = 0o644
     owner: str = "root"
-    #: Write into the existing file if it cannot be replaced because it is a bind mount.
+    # Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
-    #: Returns the part of the content that diffs show. If other programs also write to the file, the rest of the content may contain
-    #: secrets.
+    # Returns the part of the content that diffs show. If other programs also write to the file, the rest of the content may contain
+    # secrets.
     shown: Callable[[str], str] = lambda content: content
 
 
-class Found(NamedTuple):
+class FileState(NamedTuple):
     """The actual state of a file or directory. The `content` of a directory is empty."""
 
     content: str
@@ -49,17 +49,17 @@ class Account(NamedTuple):
     home: str
 
 
-class Host:
+class HostFiles:
     """Reads the files and accounts of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> FileState | None:
         """Return the state of the file or directory, or None if it does not exist."""
         try:
             status = os.stat(path)
             content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
         except FileNotFoundError:
             return None
-        return Found(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        return FileState(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
     def exists(self, path: str) -> bool:
         """Return whether the file or directory exists."""
@@ -79,7 +79,7 @@ class Host:
         return Account(entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 
-THIS = Host()
+THIS = HostFiles()
 
 
 def _read(path: str) -> str:
@@ -87,15 +87,15 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def wanted(file: HostFile, host: Host) -> Found | None:
+def wanted(file: HostFile, host: HostFiles) -> FileState | None:
     """Return the file's desired state on the host, or None if the file should not exist."""
     if file.content is None:
         return None
     owner = host.account(file.owner)
-    return Found(file.content, file.mode, owner.uid, owner.gid)
+    return FileState(file.content, file.mode, owner.uid, owner.gid)
 
 
-def agree(files: Iterable[HostFile], host: Host) -> bool:
+def agree(files: Iterable[HostFile], host: HostFiles) -> bool:
     """Return whether all the files on the host are in their desired state."""
     return all(host.find(file.path) == wanted(file, host) for file in files)
 
@@ -121,7 +121,7 @@ def _text(content: str) -> str:
     return f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
 
 
-def _attributes(found: Found | None) -> str:
+def _attributes(found: FileState | None) -> str:
     if found is None:
         return "absent"
     return f"{found.mode:04o} {_name(pwd.getpwuid, found.uid)}:{_name(grp.getgrgid, found.gid)}"

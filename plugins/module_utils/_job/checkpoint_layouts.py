@@ -43,7 +43,7 @@ EXTENSIONS = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,11})+\Z")
 DIGITS_LIMIT, POINTER_LIMIT = 18, 1 << 16
 
 
-class Entry(NamedTuple):
+class CheckpointEntry(NamedTuple):
     """A file or directory, and the time of its last change in seconds since 1970.
 
     `target` is the name to which the entry links, if the entry is a symbolic link to another entry of the same directory.
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     target: str = ""
 
 
-class Step(NamedTuple):
+class CheckpointStep(NamedTuple):
     """What a checkpoint's name counts (`step`, `iter`, `epoch` or an empty string), and the number."""
 
     label: str
@@ -71,7 +71,7 @@ class Saved(NamedTuple):
     is_complete: bool = True
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> CheckpointStep | None:
         return parse_step(self.name)
 
 
@@ -138,17 +138,17 @@ LAYOUTS: Sequence[Layout] = (
     Layout("plain"),
 )
 
-#: The names of the files that a caller of find_checkpoints() reads.
+# The names of the files that a caller of find_checkpoints() reads.
 POINTERS = tuple(layout.pointer for layout in LAYOUTS if layout.pointer)
 
 
-def find_checkpoints(entries: Sequence[Entry], pointers: Mapping[str, str]) -> list[Saved]:
+def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> list[Saved]:
     """Return the checkpoints among the entries of a directory, newest first. Incomplete checkpoints are included.
 
     `pointers` contains the texts of the files in POINTERS that exist.
     """
     layout = find_layout(entries, pointers)
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[CheckpointEntry]] = {}
     for entry in entries:
         found = layout.member.fullmatch(entry.name)
         if found and not entry.target and entry.name != layout.pointer and not IGNORED.fullmatch(entry.name):
@@ -160,19 +160,19 @@ def find_checkpoints(entries: Sequence[Entry], pointers: Mapping[str, str]) -> l
     return newest_first(saved, named[0] if named else "")
 
 
-def find_layout(entries: Sequence[Entry], pointers: Mapping[str, str]) -> Layout:
+def find_layout(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> Layout:
     """Return the layout of a directory."""
     if any(TENSORFLOW_DATA.fullmatch(entry.name) for entry in entries):
         return LAYOUTS[0]
     return next((layout for layout in LAYOUTS if layout.read(pointers.get(layout.pointer, ""))), LAYOUTS[-1])
 
 
-def _saved(layout: Layout, name: str, group: Sequence[Entry]) -> Saved:
+def _saved(layout: Layout, name: str, group: Sequence[CheckpointEntry]) -> Saved:
     names = sorted(entry.name for entry in group)
     return Saved(name, names, max(entry.changed for entry in group), layout.is_complete(name, names))
 
 
-def _committed(saved: Sequence[Saved], named: str, groups: Mapping[str, Sequence[Entry]], changed: float) -> list[Saved]:
+def _committed(saved: Sequence[Saved], named: str, groups: Mapping[str, Sequence[CheckpointEntry]], changed: float) -> list[Saved]:
     """Return the checkpoints. Those that were saved after the one that the pointer names are incomplete.
 
     Entries that are of another kind (a file or a directory) than the one that the pointer names are no checkpoints.
@@ -207,14 +207,14 @@ def newest_first(saved: Iterable[Saved], named: str = "") -> list[Saved]:
     return sorted(found, key=key, reverse=True)
 
 
-def parse_step(name: str) -> Step | None:
+def parse_step(name: str) -> CheckpointStep | None:
     """Return the step in the name of a checkpoint, or None if there is none or if it is unclear which number is the step."""
     labelled = {found["label"].lower(): found["number"] for found in LABELLED.finditer(name)}
     label = next((label for label in ("step", "iter", "epoch") if label in labelled), "")
     numbers = [labelled[label]] if label else re.findall(r"\d+", EXTENSIONS.sub("", name))
     if len(numbers) != 1 or len(numbers[0]) > DIGITS_LIMIT or not numbers[0].isascii():
         return None
-    return Step(label, int(numbers[0]))
+    return CheckpointStep(label, int(numbers[0]))
 
 
 def has_new(before: Iterable[Saved], after: Iterable[Saved], has_new_steps: bool) -> bool:

@@ -32,7 +32,7 @@ class _Record(TypedDict):
     heartbeat: float
 
 
-class Cause(TypedDict, total=False):
+class CauseRecord(TypedDict, total=False):
     """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception."""
 
     kind: str
@@ -74,7 +74,7 @@ class Unfit(TypedDict):
     what: str
 
 
-class Record(_Record, Outcome, total=False):
+class ProcessRecord(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json.
 
     `processes` is the number of processes in the attempt, excluding standby processes.
@@ -94,7 +94,7 @@ class Record(_Record, Outcome, total=False):
     instance: str
     pid: int
     finished: float
-    cause: Cause
+    cause: CauseRecord
     restartable: bool
     available: bool
     unfit: Unfit
@@ -107,7 +107,7 @@ class Record(_Record, Outcome, total=False):
 
 class _Verdict(TypedDict):
     state: str
-    failure: Record | None
+    failure: ProcessRecord | None
 
 
 class Verdict(_Verdict, total=False):
@@ -146,8 +146,8 @@ class Following(_Following, total=False):
 
     started: float
     ran_on: int
-    failure: Record
-    cause: Cause
+    failure: ProcessRecord
+    cause: CauseRecord
     progress: bool
     hosts: list[str]
     set_aside: Checkpoint
@@ -219,7 +219,7 @@ class _Description(TypedDict):
     created: float
 
 
-class Description(_Description, total=False):
+class JobDescription(_Description, total=False):
     """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues.
 
     `digest` is the digest of the code's contents.
@@ -279,7 +279,7 @@ class JobSpec(TypedDict):
     parameters: dict[str, Any]
 
 
-class Spec(JobSpec):
+class ProcessSpec(JobSpec):
     """The contents of spec.json, the spec for the supervisor of one process. The file is in the process's runtime directory.
 
     `slot` is the index of the process among the processes on its host. In each attempt, a unit runs the process of its slot.
@@ -310,7 +310,7 @@ class StartedProcess(TypedDict):
     cwd: str
 
 
-class ProcessStatus(Record):
+class ProcessStatus(ProcessRecord):
     """The current status of a process: its record, the path of its log, and the prefix of each rank's lines in the log."""
 
     log: str

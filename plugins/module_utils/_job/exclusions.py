@@ -21,8 +21,8 @@ from typing import Any, Collection, Iterable, Mapping, NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 
 PATH = "/var/lib/deeplearning-node-health/exclusions.json"
+# The user ID of root, who must own the file.
 OWNER = 0
-"""The user ID of root, who must own the file."""
 
 # Who made an exclusion, if not a health check: a person, or the job's supervisors. No health check has one of these names.
 PERSON, RECOVERY = "person", "recovery"

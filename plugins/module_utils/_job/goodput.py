@@ -26,17 +26,17 @@ DETECTION = "detection"
 RESTART = "restart"
 IDLE = "idle"
 
-#: The goodput buckets in the order in which they are shown.
+# The goodput buckets in the order in which they are shown.
 BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
 
-#: The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
+# The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
 CHECKPOINT_SECONDS = "checkpoint_seconds"
 
 # Maximum number of hosts. Additional hosts are left out, because forged decisions can name millions of hosts.
 HOSTS_LIMIT = 1 << 14
 
-Change = Tuple[float, str]
-"""A time, and the bucket that begins at this time."""
+# A time, and the bucket that begins at this time.
+PhaseChange = Tuple[float, str]
 
 
 class Attempt(NamedTuple):
@@ -44,8 +44,9 @@ class Attempt(NamedTuple):
 
     `began` is the time at which the attempt's first process started, and `complete` is the time at which its last process started. `hosts`
     maps the hosts of the attempt to the time at which all processes of the host had ended, or to None. `failed` is the time at which the
-    first process failed, or None. A hang and the loss of a host begin `unnoticed`: the attempt failed at the time of its last progress entry
-    or at `failed`, whichever is later. `decided` is the time of the hosts' decision about the next attempt, or None if there is no decision yet.
+    first process failed, or None. A hang and the loss of a host begin `unnoticed`: the attempt failed at the time of its last progress
+    entry or at `failed`, whichever is later. `decided` is the time of the hosts' decision about the next attempt, or None if there is no
+    decision yet.
     """
 
     began: float
@@ -82,7 +83,7 @@ class Meter:
         names = dict.fromkeys([*(host for one in attempts for host in one.hosts), *hosts])
         self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
-        self._changes: list[list[Change]] = [[(span.began, START)] for span in self._spans]
+        self._changes: list[list[PhaseChange]] = [[(span.began, START)] for span in self._spans]
         # The state after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of earlier
         # attempts, and the highest step of all attempts.
         self._time = self._created
@@ -112,7 +113,7 @@ class Meter:
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
-        """End the current attempt: record the bucket after its last entry and, if the failure began unnoticed, the time at which the attempt failed."""
+        """End the current attempt: record the bucket after its last entry, and when an attempt whose failure began unnoticed failed."""
         if self._index >= 0:
             self._change(self._time, self._bucket(None))
             span = self._spans[self._index]
@@ -160,7 +161,7 @@ def _within(time: float, start: float, end: float) -> float:
     return min(max(time, start), end)
 
 
-def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[Change], before: float) -> None:
+def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence[PhaseChange], before: float) -> None:
     """Add the time of this attempt to the buckets of all hosts. The time begins at `before`, when the previous attempt ended."""
     ends = {host: span.failed if ended is None else _within(ended, span.began, span.failed) for host, ended in span.hosts.items()}
     until = _until([(before, RESTART), *changes], {*ends.values()})
@@ -174,7 +175,7 @@ def _spend(spent: Mapping[str, dict[str, float]], span: _Span, changes: Sequence
             buckets[IDLE] += span.decided - before
 
 
-def _until(changes: Sequence[Change], ends: set[float]) -> dict[float, dict[str, float]]:
+def _until(changes: Sequence[PhaseChange], ends: set[float]) -> dict[float, dict[str, float]]:
     """For each end time, return the seconds in each bucket between the first change and this end time.
 
     The first change precedes all end times.

@@ -14,7 +14,7 @@ import statistics
 from typing import Any, Hashable, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Record, Stuck
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import CauseRecord, ProcessRecord, Stuck
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
 
@@ -31,10 +31,10 @@ LEAST_STEPS, LAST_STEPS = 6, 101
 # A process counts as the cause of a hang only if its output ended at least this number of seconds before the output of all other processes.
 SILENT_BEFORE = 5.0
 
-#: The beginning of the reason in the record of the process that makes a job hang.
+# The beginning of the reason in the record of the process that makes a job hang.
 MADE_NO_PROGRESS = "made no progress"
 
-#: Part of the recorded reason if the job counts as hanging because it reports no new step.
+# Part of the recorded reason if the job counts as hanging because it reports no new step.
 WITH_MEDIAN_STEP = "with a median step"
 
 
@@ -150,7 +150,7 @@ def _unreachable(ranks: Sequence[Stuck]) -> list[int]:
     return found if len(found) == 1 else []
 
 
-def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
+def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> ProcessRecord:
     """Return the record of the process that makes a job hang, changed to the record of a failed process.
 
     `why` is the result of describe_hang(). If no rank differs from the others, the result is the record of the first
@@ -165,14 +165,14 @@ def hung_process(processes: Sequence[Record], why: str, now: float) -> Record:
     return {**process, "state": FAILED, "finished": now, "reason": f"{reason} ({details})" if details else reason, "cause": cause}
 
 
-def _cause(rank: Stuck | None, is_odd: bool) -> Cause:
-    cause: Cause = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
+def _cause(rank: Stuck | None, is_odd: bool) -> CauseRecord:
+    cause: CauseRecord = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
     if rank and is_odd:
         cause["name"] = f"rank {rank['rank']}"
     return cause
 
 
-def _counts(process: Record, rank: Stuck) -> bool:
+def _counts(process: ProcessRecord, rank: Stuck) -> bool:
     """Return whether a rank can be the cause. Parameter servers always wait, so they can be the cause only if they are suspended.
 
     The daemons of MPI are services too, but the ranks that they start can be the cause. The records of daemons contain no ranks.
@@ -180,7 +180,7 @@ def _counts(process: Record, rank: Stuck) -> bool:
     return process["part"] != SERVICE or not process["ranks"] or rank["suspended"]
 
 
-def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_odd: bool) -> str:
+def _details(process: ProcessRecord, rank: Stuck | None, others: Sequence[Stuck], is_odd: bool) -> str:
     """Return a phrase that says where the ranks are, or an empty string if this is unknown."""
     if rank is None or not (rank["where"] or rank["suspended"]):
         return ""
@@ -195,7 +195,7 @@ def _details(process: Record, rank: Stuck | None, others: Sequence[Stuck], is_od
     return f"{here}; {which} at {place}"
 
 
-def _position(process: Record, rank: Stuck, is_odd: bool) -> str:
+def _position(process: ProcessRecord, rank: Stuck, is_odd: bool) -> str:
     """Return a phrase that says where the rank is."""
     who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
     if rank["suspended"]:

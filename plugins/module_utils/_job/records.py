@@ -21,13 +21,13 @@ from typing import Any, Mapping, NamedTuple, Sequence, TypeVar, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    Cause,
-    Description,
+    CauseRecord,
     Export,
     Following,
+    JobDescription,
     Outcome,
+    ProcessRecord,
     Queued,
-    Record,
     Verdict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, SchemaError, optional
@@ -53,14 +53,13 @@ PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 # The ID of an EC2 instance. Hosts outside AWS have no such ID.
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
+# The file that the `training_job` module locks on a host while the module starts units. Only root can open the file.
 LOCK = "/run/deeplearning.lock"
-"""The file that the `training_job` module locks on a host while the module starts units. Only root can open the file."""
 
+# The file that the `training_job` module locks on a host while it submits a job to a queue.
+#
+# It is not `LOCK`, because a queue can take a long time to respond.
 QUEUE_LOCK = "/run/deeplearning-queue.lock"
-"""The file that the `training_job` module locks on a host while it submits a job to a queue.
-
-It is not `LOCK`, because a queue can take a long time to respond.
-"""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -69,11 +68,11 @@ SHARED_MEMORY = "/run/deeplearning/shm"
 WORKER, SERVICE, SPARE, STANDBY = "worker", "service", "spare", "standby"
 MAY_BE_LOST = (SPARE, STANDBY)
 
-#: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
+# The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
-#: The beginning of the recorded reason if a program could not be run, and the end of the recorded reason if the kernel has killed one of
-#: the program's processes.
+# The beginning of the recorded reason if a program could not be run, and the end of the recorded reason if the kernel has killed one of
+# the program's processes.
 COULD_NOT_BE_STARTED = "could not be started"
 OUT_OF_MEMORY = "after the kernel's OOM killer had killed one of its processes"
 
@@ -117,7 +116,7 @@ HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
 # The name is not that of a hidden file, and contains no lone surrogates except those with which Python represents bytes that are not UTF-8.
 CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
-#: Why a process failed.
+# Why a process failed.
 CAUSE: schema.Schema = {
     "kind": schema.one_of(*recovery.KINDS),
     "what": schema.text(recovery.WHAT_LIMIT),
@@ -129,7 +128,7 @@ CAUSE: schema.Schema = {
 # Maximum number of ranks of one process on its own host.
 RANKS_PER_HOST_LIMIT = 1 << 10
 
-#: The place at which a rank of a hanging job is stuck.
+# The place at which a rank of a hanging job is stuck.
 STUCK: schema.Schema = {
     "rank": schema.integer(0, 1 << 20),
     "where": schema.text(400),
@@ -138,16 +137,16 @@ STUCK: schema.Schema = {
     "silent_peers": optional(schema.integer(0, 100)),
 }
 
-#: The announcement that AWS will terminate a host.
+# The announcement that AWS will terminate a host.
 NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline": schema.seconds()}
 
-#: Why a host must not run the next attempt.
+# Why a host must not run the next attempt.
 UNFIT: schema.Schema = {
     "why": schema.one_of(recovery.REBOOT, recovery.REPLACE, recovery.EXCLUDED),
     "what": schema.text(recovery.WHAT_LIMIT),
 }
 
-#: The record of a process.
+# The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
     "rank": schema.integer(0, 1 << 20),
@@ -176,7 +175,7 @@ RECORD: schema.Schema = {
     "notice": optional(schema.mapping(NOTICE)),
 }
 
-#: The description of a job, `job.json`. The job's name is the name of its directory.
+# The description of a job, `job.json`. The job's name is the name of its directory.
 DESCRIPTION: schema.Schema = {
     "script": optional(schema.text()),
     "command": optional(schema.list_of(schema.text(1 << 17))),
@@ -201,14 +200,14 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: The verdict, which tells the processes that the attempt is over.
+# The verdict, which tells the processes that the attempt is over.
 VERDICT: schema.Schema = {
     "state": schema.one_of(*FINAL),
     "failure": optional(schema.mapping()),
     "restartable": optional(schema.flag()),
 }
 
-#: What follows an attempt, `status/next`.
+# What follows an attempt, `status/next`.
 FOLLOWING: schema.Schema = {
     "action": schema.one_of(recovery.RESTART, recovery.STOP),
     "rule": schema.text(40, r"[a-z_]+", "the name of a rule"),
@@ -229,7 +228,7 @@ FOLLOWING: schema.Schema = {
     "refusal": optional(schema.text(recovery.WHAT_LIMIT)),
 }
 
-#: The state of a job's export to S3, `status/export`.
+# The state of a job's export to S3, `status/export`.
 EXPORT: schema.Schema = {
     "destination": schema.text(1200, r"s3://[A-Za-z0-9._=+@/-]+", "a location on S3"),
     "state": schema.one_of(RUNNING, WAITING, SUCCEEDED, FAILED),
@@ -240,7 +239,7 @@ EXPORT: schema.Schema = {
     "error": optional(schema.text()),
 }
 
-#: The entry of a job in a queue, `status/queue`.
+# The entry of a job in a queue, `status/queue`.
 ENTRY: schema.Schema = {
     "queue": schema.text(40, r"[a-z0-9_]+", "the name of a queue"),
     "id": schema.text(60, r"[0-9.]+|application_[0-9]+_[0-9]+", "the ID of a job"),
@@ -258,8 +257,8 @@ def check_name(name: str, option: str = "name") -> str:
     return name
 
 
+# The systemd slice for all jobs on a host. Each job has a child slice.
 JOBS_SLICE = "deeplearning.slice"
-"""The systemd slice for all jobs on a host. Each job has a child slice."""
 
 
 def slice_name(job: str) -> str:
@@ -433,11 +432,11 @@ def read_json(path: str) -> Document | None:
         return None
 
 
-def read_description(paths: Paths) -> Description:
+def read_description(paths: Paths) -> JobDescription:
     """Return the description of a job. Raises OSError (FileNotFoundError for a missing file), or ValueError if the file is not valid."""
     if os.path.islink(paths.directory):
         raise SchemaError("the job's directory is a symbolic link")
-    return cast(Description, schema.conform(schema.read_document(paths.description), DESCRIPTION))
+    return cast(JobDescription, schema.conform(schema.read_document(paths.description), DESCRIPTION))
 
 
 class Budget:
@@ -452,7 +451,7 @@ class Budget:
         return self.left >= 0
 
 
-def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
+def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[ProcessRecord]:
     """Return the records of the job's processes in the order of their ranks.
 
     Records that are invalid or exceed the budget are skipped and reported in `problems`.
@@ -481,7 +480,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
     return sorted(found, key=lambda record: (record["rank"], record["name"]))
 
 
-def read_record(path: str) -> Record | None:
+def read_record(path: str) -> ProcessRecord | None:
     """Return the record of a process, or None if it is missing or invalid."""
     try:
         return _parse_record(path, schema.read_content(path))
@@ -489,7 +488,7 @@ def read_record(path: str) -> Record | None:
         return None
 
 
-def _parse_record(path: str, content: bytes) -> Record:
+def _parse_record(path: str, content: bytes) -> ProcessRecord:
     """Return the record in a file. Raises OSError or ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
@@ -499,9 +498,9 @@ def _parse_record(path: str, content: bytes) -> Record:
     return record
 
 
-def check_record(document: Mapping[str, Any]) -> Record:
+def check_record(document: Mapping[str, Any]) -> ProcessRecord:
     """Return a process's record without unknown keys. Raises ValueError if the record is invalid."""
-    record = cast(Record, schema.conform(document, RECORD))
+    record = cast(ProcessRecord, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
         raise SchemaError("the key 'finished' is missing")
     return record
@@ -548,10 +547,10 @@ def explain(found: Following, attempt: int) -> str:
     why = recovery_cause(found.get("cause") or {}, host)
     missing, replacements = found.get("missing", []), found.get("replacements", [])
     situation = recovery.Situation(
-        [recovery.Attempt(why, progress=False)] * attempt,
+        [recovery.FailedAttempt(why, progress=False)] * attempt,
         [*missing, *replacements],
         replacements,
-        recovery.Policy(found.get("restarts", 0), found.get("min_hosts", 0)),
+        recovery.RestartPolicy(found.get("restarts", 0), found.get("min_hosts", 0)),
         found["set_aside"]["name"] if "set_aside" in found else "",
         refusal=found.get("refusal", ""),
         spares=len(replacements),
@@ -602,7 +601,7 @@ def last_change(paths: Paths) -> float:
     return min(last, time.time())
 
 
-def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: float, verdict: Verdict | None) -> str:
+def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_timeout: float, verdict: Verdict | None) -> str:
     """Return the state of a job, based on the records and the verdict of its newest attempt. The records are results of with_state().
 
     A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
@@ -621,7 +620,7 @@ def attempt_state(paths: Paths, processes: Sequence[Record], heartbeat_timeout: 
     return LOST if starting else state
 
 
-def _answers(processes: Sequence[Record], decided: float, heartbeat_timeout: float) -> bool:
+def _answers(processes: Sequence[ProcessRecord], decided: float, heartbeat_timeout: float) -> bool:
     """Return whether a supervisor that can start another attempt has sent a heartbeat, or a decision was made, within the timeout."""
     last = max([decided, *(process["heartbeat"] for process in processes if process.get("available", True))])
     return -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout
@@ -674,7 +673,7 @@ def _listing(directory: str) -> list[str]:
         return []
 
 
-def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
+def process_state(record: ProcessRecord, now: float, heartbeat_timeout: float) -> str:
     """Return the recorded state of a process, or `lost` if a running process has sent no heartbeat for `heartbeat_timeout` seconds.
 
     A heartbeat that is more than CLOCK_LIMIT seconds in the future does not count.
@@ -683,12 +682,12 @@ def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
     return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
 
 
-def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
+def with_state(record: ProcessRecord, now: float, heartbeat_timeout: float) -> ProcessRecord:
     """Return a record with the current state of its process (see process_state())."""
     return {**record, "state": process_state(record, now, heartbeat_timeout)}
 
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyRecord = TypeVar("AnyRecord", bound=ProcessRecord)
 
 
 def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
@@ -696,13 +695,13 @@ def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
     return [process for process in processes if process["part"] != STANDBY]
 
 
-def standby_hosts(processes: Sequence[Record]) -> list[str]:
+def standby_hosts(processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the hosts on which all processes are on standby."""
     used = {process["host"] for process in participants(processes)}
     return [host for host in dict.fromkeys(process["host"] for process in processes) if host not in used]
 
 
-def job_state(processes: Sequence[Record]) -> str:
+def job_state(processes: Sequence[ProcessRecord]) -> str:
     """Return the state of a job, derived from the records of the processes that have started. The records are results of with_state()."""
     states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
     # Losing a process whose part is in MAY_BE_LOST does not end the job, but stopping such a process does.
@@ -720,7 +719,7 @@ def job_state(processes: Sequence[Record]) -> str:
     return SUCCEEDED if complete and not running else RUNNING
 
 
-def first_failure(processes: Sequence[Record]) -> Record | None:
+def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     """Return the process that caused a job to end without success.
 
     The first process that failed or was lost is the cause, because the other processes then lose their connection to it and fail. If no
@@ -738,18 +737,18 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 
-def has_lost_connection(process: Record) -> bool:
+def has_lost_connection(process: ProcessRecord) -> bool:
     """Return whether a process failed because its connection to another process was closed."""
     message = process.get("cause", {}).get("message", "")
     return any(words in message for words in CONNECTION_CLOSED)
 
 
-def is_aborted(process: Record) -> bool:
+def is_aborted(process: ProcessRecord) -> bool:
     """Return whether a process was aborted, for example by Gloo or NCCL."""
     return process.get("cause", {}).get("name") == "SIGABRT"
 
 
-def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
+def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> ProcessRecord | None:
     """Return the process that caused a job to end without success. `judged` is the process that the verdict names.
 
     If a host disappears, processes that lose their connection to it fail before the processes on the host count as lost. The verdict may
@@ -765,7 +764,7 @@ def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     return first_failure([judged, *(process for process in processes if process["state"] in states)])
 
 
-def last_moment(process: Record) -> float:
+def last_moment(process: ProcessRecord) -> float:
     """Return the time at which a process ended, or the time of its last heartbeat if it is lost."""
     return process["heartbeat"] if process["state"] == LOST else process["finished"]
 
@@ -780,7 +779,7 @@ def outcome(code: int) -> Outcome:
         return {"signal": str(-code)}
 
 
-def describe_end(process: Record) -> str:
+def describe_end(process: ProcessRecord) -> str:
     """Return a description of how a process ended."""
     if process["state"] == LOST:
         heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"]))
@@ -799,7 +798,7 @@ def describe_outcome(found: Outcome) -> str:
     return "ended with exit status {}".format(found.get("exit_code"))
 
 
-def _describe_end_of_script(process: Record, why: Mapping[str, Any]) -> str:
+def _describe_end_of_script(process: ProcessRecord, why: Mapping[str, Any]) -> str:
     """Return how a process ended.
 
     Launchers such as torchrun end with their own exit status. If it is known how the script ended, this information takes precedence.
@@ -812,7 +811,7 @@ def _describe_end_of_script(process: Record, why: Mapping[str, Any]) -> str:
     return f"{'was killed by' if why['kind'] == recovery.SIGNAL else 'ended with'} {why['what']}"
 
 
-def describe_failure(process: Record, found: Cause | None = None) -> str:
+def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -> str:
     """Return a sentence about the process that ended an attempt, such as `rank 1 on worker2 ended with exit status 1 (ValueError at ...)`.
 
     `found` is the cause. The default is the cause in the process's record.

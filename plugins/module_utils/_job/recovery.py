@@ -103,7 +103,7 @@ class Cause(NamedTuple):
     name: str = ""
 
 
-class Attempt(NamedTuple):
+class FailedAttempt(NamedTuple):
     """An attempt that has failed. `progress` is true if the attempt completed a checkpoint.
 
     `set_aside` is the name of the checkpoint that was set aside after the attempt, or an empty string.
@@ -114,7 +114,7 @@ class Attempt(NamedTuple):
     set_aside: str = ""
 
 
-class Policy(NamedTuple):
+class RestartPolicy(NamedTuple):
     """The job options that the decision depends on.
 
     `restarts` is the maximum number of consecutive restarts without a new checkpoint.
@@ -137,10 +137,10 @@ class Situation(NamedTuple):
     excluded from jobs.
     """
 
-    attempts: Sequence[Attempt]
+    attempts: Sequence[FailedAttempt]
     hosts: Sequence[str]
     available: Sequence[str]
-    policy: Policy
+    policy: RestartPolicy
     checkpoint: str = ""
     has_older: bool = False
     refusal: str = ""
@@ -177,7 +177,7 @@ class Decision(NamedTuple):
     replacements: Sequence[str] = ()
 
 
-class Rule(NamedTuple):
+class DecisionRule(NamedTuple):
     """A row of the decision table. The first row that applies determines what follows. `why` is a sentence for messages."""
 
     name: str
@@ -210,7 +210,7 @@ def explain(action: str, name: str, situation: Situation) -> str:
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
 
-def idle_restarts(attempts: Sequence[Attempt]) -> int:
+def idle_restarts(attempts: Sequence[FailedAttempt]) -> int:
     """Return the number of consecutive restarts, up to the last attempt, that have completed no checkpoint.
 
     Neither the first attempt nor a restart after an announced termination of a host, or by an operator, counts.
@@ -368,26 +368,26 @@ def _numbers(situation: Situation) -> str:
     return f"{last - 1} and {last}"
 
 
-TABLE: Sequence[Rule] = (
-    Rule(
+TABLE: Sequence[DecisionRule] = (
+    DecisionRule(
         "operator",
         STOP,
         lambda situation: situation.cause.kind == OPERATOR,
         lambda situation: "An operator stopped the job.",
     ),
-    Rule(
+    DecisionRule(
         "time_limit",
         STOP,
         lambda situation: situation.cause.kind == TIME_LIMIT,
         lambda situation: "The job reached its time limit.",
     ),
-    Rule(
+    DecisionRule(
         "stop_exit_code",
         STOP,
         lambda situation: situation.cause.exit_code in situation.policy.stop_exit_codes,
         lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_stop_exit_codes.",
     ),
-    Rule(
+    DecisionRule(
         "too_few_hosts",
         STOP,
         lambda situation: len(situation.available) < situation.policy.min_hosts,
@@ -396,55 +396,55 @@ TABLE: Sequence[Rule] = (
             f"{_repair(situation)}"
         ),
     ),
-    Rule(
+    DecisionRule(
         "launcher",
         STOP,
         lambda situation: bool(situation.refusal),
         lambda situation: f"The launcher cannot run the job on the remaining hosts: {situation.refusal[:DETAIL_LIMIT]}",
     ),
-    Rule(
+    DecisionRule(
         "no_restarts_left",
         STOP,
         lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts,
         lambda situation: _used_up(situation.policy.restarts),
     ),
-    Rule(
+    DecisionRule(
         "too_many_attempts",
         STOP,
         lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT,
         lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To continue, start a new job with training_job_resume.",
     ),
-    Rule(
+    DecisionRule(
         "after_reboot",
         RESTART,
         lambda situation: _needs(situation, REBOOT),
         lambda situation: f"{_continuation(situation)}{_repair(situation)}",
     ),
-    Rule(
+    DecisionRule(
         "ask_for_replacement",
         RESTART,
         lambda situation: _needs(situation, REPLACE),
         lambda situation: f"{_continuation(situation)}{_repair(situation)}",
     ),
-    Rule(
+    DecisionRule(
         "restart_exit_code",
         RESTART,
         lambda situation: situation.cause.exit_code in situation.policy.restart_exit_codes,
         lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_restart_exit_codes.",
     ),
-    Rule(
+    DecisionRule(
         "certain_error",
         STOP,
         lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in (*CERTAIN_ERRORS, USAGE),
         lambda situation: f"The same error would end each attempt.{_certain_correction(situation.cause)}",
     ),
-    Rule(
+    DecisionRule(
         "error_came_back",
         STOP,
         _returned,
         lambda situation: f"{_what(situation)} occurred again after a restart from an older checkpoint. Correct the script or its data.",
     ),
-    Rule(
+    DecisionRule(
         "suspect_host_and_checkpoint",
         RESTART,
         lambda situation: (
@@ -461,14 +461,14 @@ TABLE: Sequence[Rule] = (
         without_suspect=True,
         older_checkpoint=True,
     ),
-    Rule(
+    DecisionRule(
         "suspect_host",
         RESTART,
         lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,
         lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without this host.",
         without_suspect=True,
     ),
-    Rule(
+    DecisionRule(
         "suspect_checkpoint",
         RESTART,
         _blames_checkpoint,
@@ -477,7 +477,7 @@ TABLE: Sequence[Rule] = (
         ),
         older_checkpoint=True,
     ),
-    Rule(
+    DecisionRule(
         "same_error",
         STOP,
         _repeats,
@@ -485,7 +485,7 @@ TABLE: Sequence[Rule] = (
             f"The same error ended attempts {_numbers(situation)}, with no new checkpoint in between.{_correction(situation.cause)}"
         ),
     ),
-    Rule(
+    DecisionRule(
         "same_hang",
         STOP,
         _hangs_again,
@@ -493,7 +493,7 @@ TABLE: Sequence[Rule] = (
             f"{_what(situation)} ended {HANGS} attempts in a row, with no new checkpoint in between. Correct the script or its data."
         ),
     ),
-    Rule(
+    DecisionRule(
         "spare_host",
         RESTART,
         lambda situation: bool(_lost(situation)) and len(situation.available) >= situation.size,
@@ -502,13 +502,13 @@ TABLE: Sequence[Rule] = (
             f" {_named(_replacements(situation, situation.available))}.{_repair(situation)}"
         ),
     ),
-    Rule(
+    DecisionRule(
         "fewer_hosts",
         RESTART,
         lambda situation: bool(_lost(situation)),
         lambda situation: f"The job continues without {_named(_missing(situation))}.{_repair(situation)}",
     ),
-    Rule(
+    DecisionRule(
         "same_hosts",
         RESTART,
         lambda situation: True,

@@ -13,10 +13,10 @@ import collections
 import statistics
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, StepTime
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessRecord, StepTime
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, participants
 
-#: The key in a progress entry whose value lists the step times of all ranks in seconds.
+# The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"
 
 # A host is slow if its step time exceeds the median of all hosts by this factor.
@@ -66,7 +66,7 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= TIME_LIMIT
 
 
-def hosts_of_ranks(processes: Sequence[Record]) -> dict[int, str]:
+def hosts_of_ranks(processes: Sequence[ProcessRecord]) -> dict[int, str]:
     """Return the host of each rank. The result is empty if the records do not show which host runs which rank.
 
     The record of mpirun also contains the ranks that daemons run on other hosts. The record of each elastic agent contains all ranks. If

@@ -20,8 +20,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     slots,
 )
 
-Place = Tuple[Host, Sequence[int]]
-"""A host, and the GPUs of one worker on that host."""
+# A host, and the GPUs of one worker on that host.
+HostRanks = Tuple[Host, Sequence[int]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
@@ -31,7 +31,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     servers = program.options["servers"] or workers
     if min(workers, servers) < 0:
         raise LaunchError(f"workers is {workers} and servers is {servers}. Neither can be negative. Use 0 for the default.")
-    places: dict[str, list[Place]] = {
+    places: dict[str, list[HostRanks]] = {
         "worker": _in_turns(free, servers)[:workers],
         "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
         "scheduler": [(hosts[0], ())],
@@ -67,7 +67,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
 
 
-def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
+def _in_turns(free: Sequence[Sequence[HostRanks]], first: int) -> list[HostRanks]:
     """Assign workers to hosts in round-robin order, and return the host and the GPUs of each worker.
 
     As with MXNet's own launcher, the first worker is on the host after the last server's host.

@@ -25,7 +25,7 @@ MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "fla
 TASKS = {MULTI_WORKER: ("worker",), PARAMETER_SERVER: ("chief", "worker", "ps"), FLAGS: ("worker", "ps")}
 
 # The tasks of a TensorFlow cluster, by type. The job waits for the tasks of the first type, chief or worker.
-Places = Dict[str, List[Tuple[Host, Sequence[int]]]]
+TaskHosts = Dict[str, List[Tuple[Host, Sequence[int]]]]
 Addresses = Dict[str, List[str]]
 
 
@@ -48,7 +48,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
 
 
-def _places(program: Program, hosts: Sequence[Host]) -> Places:
+def _places(program: Program, hosts: Sequence[Host]) -> TaskHosts:
     strategy, servers = program.options["strategy"], program.options["servers"]
     # A mirrored worker trains on all GPUs of its host.
     whole_hosts = strategy == MULTI_WORKER and not program.processes_per_host
@@ -61,7 +61,7 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
         raise LaunchError(
             f"servers is {servers}, but it cannot be negative. Specify the number of parameter servers, or 0 for one per host."
         )
-    places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
+    places: TaskHosts = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
     return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
 
 
@@ -76,7 +76,7 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
         )
 
 
-def _addresses(program: Program, places: Places) -> Addresses:
+def _addresses(program: Program, places: TaskHosts) -> Addresses:
     """Return the addresses of the tasks.
 
     The ports on a host are consecutive. The first port is the job's port or, with the strategy `flags`, the first port for the task type.

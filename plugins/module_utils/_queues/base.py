@@ -15,23 +15,23 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Sequence
 
 Command = List[str]
 
-#: The user who owns all entries in the queue.
+# The user who owns all entries in the queue.
 USER = "root"
 
-#: Matches the ID of an entry in the queue.
+# Matches the ID of an entry in the queue.
 ID = r"[0-9]{1,18}"
 
-#: Matches the ID of an entry in YARN.
+# Matches the ID of an entry in YARN.
 APPLICATION_ID = r"application_[0-9]{1,18}_[0-9]{1,18}"
 
-#: The variable with the names of the allocated hosts, separated by colons, for queues that do not pass these names to all hosts.
+# The variable with the names of the allocated hosts, separated by colons, for queues that do not pass these names to all hosts.
 HOSTS = "DEEPLEARNING_QUEUE_HOSTS"
 
 # Maximum number of characters in a reason that the queue reports. Users of the queue can influence some reasons.
 REASON_LIMIT = 200
 
 
-#: The stages of an entry in the queue: the job waits, has hosts, had hosts, or was cancelled while it waited.
+# The stages of an entry in the queue: the job waits, has hosts, had hosts, or was cancelled while it waited.
 WAITING, ALLOCATED, ENDED, CANCELLED = "waiting", "allocated", "ended", "cancelled"
 
 
@@ -39,7 +39,7 @@ class QueueError(Exception):
     """A queue refuses a job or does not respond. The message states the reason and the remedy."""
 
 
-class Request(NamedTuple):
+class QueueRequest(NamedTuple):
     """What a job requests from a queue: `host_count` entire hosts, chosen from `hosts`.
 
     `excluded` contains all hosts of the queue that are not in `hosts`. `hold` is the command that runs the job's processes on one host and
@@ -65,7 +65,7 @@ class Request(NamedTuple):
     nonce: str = ""
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """A job in the queue. `before` is the number of waiting jobs with a higher priority, or 0 if this job does not wait.
 
     An entry that has ended stays visible for a few minutes.
@@ -124,10 +124,10 @@ class Queue(NamedTuple):
     show_host: Callable[[str], Command]
     is_open: Callable[[str], bool]
     show_hosts: Command
-    submit: Callable[[Request], Command]
+    submit: Callable[[QueueRequest], Command]
     show_own: Command
     show_waiting: Command
-    read_entries: Callable[..., dict[str, Entry]]
+    read_entries: Callable[..., dict[str, QueueEntry]]
     cancel: Callable[[Sequence[str]], Command]
     allocation: Callable[[Mapping[str, str]], Command]
     identity: Callable[[Mapping[str, str]], str]

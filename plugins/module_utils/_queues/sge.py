@@ -18,16 +18,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     USER,
     WAITING,
     Command,
-    Entry,
     OneProgram,
     Queue,
-    Request,
+    QueueEntry,
+    QueueRequest,
 )
 
-#: The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from other
-#: jobs.
+# The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from other
+# jobs.
 ENVIRONMENT = "training_jobs"
-#: The host group that contains the hosts on which jobs can start.
+# The host group that contains the hosts on which jobs can start.
 GROUP = "@deeplearning"
 
 # The names of a job before and after it has started. Names must not begin with a digit. SGE shows an ended job only under its latest name,
@@ -58,7 +58,7 @@ def is_open(output: str) -> bool:
     return any(len(row) < 6 or not set(row[5]) & set("dDuEo") for row in rows)
 
 
-def submit(request: Request) -> Command:
+def submit(request: QueueRequest) -> Command:
     """Return the command that submits a job and prints its ID.
 
     A job that is cancelled gets SIGUSR2 before SIGKILL. SGE never starts the job a second time. With `-R`, jobs on fewer hosts cannot delay
@@ -72,13 +72,13 @@ def submit(request: Request) -> Command:
     ]
 
 
-def read_entries(own: str, waiting: str) -> dict[str, Entry]:
+def read_entries(own: str, waiting: str) -> dict[str, QueueEntry]:
     """Return the training jobs in the queue, keyed by name, from the output of the two commands that show jobs.
 
     If several entries have the same name, only the newest is returned.
     """
     order = {found[1]: place for place, found in enumerate(filter(None, map(ROW.match, waiting.splitlines())))}
-    found: dict[str, Entry] = {}
+    found: dict[str, QueueEntry] = {}
     identity = owner = state = name = prefix = ""
     for line in own.splitlines():
         entry, named = ENTRY.match(line), NAME.fullmatch(line)
@@ -89,7 +89,7 @@ def read_entries(own: str, waiting: str) -> dict[str, Entry]:
         elif name and REQUEST.fullmatch(line) and not (name in found and int(found[name].id) > int(identity)):
             reached = stage(state, prefix)
             before = order.get(identity, 0) if reached == WAITING else 0
-            found[name] = Entry(identity, reached, reason(state)[:REASON_LIMIT] if reached == WAITING else "", before)
+            found[name] = QueueEntry(identity, reached, reason(state)[:REASON_LIMIT] if reached == WAITING else "", before)
     return found
 
 

@@ -17,18 +17,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     USER,
     WAITING,
     Command,
-    Entry,
     Queue,
-    Request,
+    QueueEntry,
+    QueueRequest,
 )
 
-#: The comment of training jobs, which distinguishes them from root's other jobs.
+# The comment of training jobs, which distinguishes them from root's other jobs.
 COMMENT = "deeplearning.cluster"
 
 # Slurm has chosen or checked all parts that precede the reason. The reason may contain any text.
 ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]*)> (.*)")
 
-#: The state of a job that waits, and the states of a job that has ended.
+# The state of a job that waits, and the states of a job that has ended.
 PENDING = "PENDING"
 FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 
@@ -46,7 +46,7 @@ def is_open(output: str) -> bool:
     return not output.startswith(("drain", "down"))
 
 
-def submit(request: Request) -> Command:
+def submit(request: QueueRequest) -> Command:
     """Return the command that submits a job and prints its ID.
 
     The job keeps its allocation if it loses hosts, because its supervisors decide whether to continue. Slurm never starts a job a second
@@ -64,7 +64,7 @@ def submit(request: Request) -> Command:
     ]
 
 
-def script(request: Request) -> str:
+def script(request: QueueRequest) -> str:
     """Return the commands that run on the first of the allocated hosts."""
     step = [
         "srun",
@@ -79,19 +79,19 @@ def script(request: Request) -> str:
     return "trap 'end={}' TERM; {}; status=$?; {} ${{end:-$status}}".format(CANCELLED, " ".join(step), " ".join(request.finish))
 
 
-def read_entries(own: str, waiting: str) -> dict[str, Entry]:
+def read_entries(own: str, waiting: str) -> dict[str, QueueEntry]:
     """Return the training jobs in the queue, keyed by name, from the output of the two commands that show jobs.
 
     If several entries have the same name, only the newest is returned.
     """
     order = {identity: place for place, identity in enumerate(waiting.split())}
-    found: dict[str, Entry] = {}
+    found: dict[str, QueueEntry] = {}
     for words in filter(None, map(ENTRY.fullmatch, own.splitlines())):
         identity, state, job, hosts, reason = words.groups()
         if job in found and int(found[job].id) > int(identity):
             continue
         before = order.get(identity, 0) if state == PENDING else 0
-        found[job] = Entry(identity, stage(state, hosts), reason.strip()[:REASON_LIMIT], before)
+        found[job] = QueueEntry(identity, stage(state, hosts), reason.strip()[:REASON_LIMIT], before)
     return found
 
 

@@ -28,40 +28,39 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     REASON_LIMIT,
     WAITING,
     Command,
-    Entry,
     Queue,
+    QueueEntry,
     QueueError,
-    Request,
+    QueueRequest,
     unit_name,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 API = "/ws/v1/cluster"
 
-#: Matches the ID of a container: the numbers of the application and the attempt, and the container's own number.
+# Matches the ID of a container: the numbers of the application and the attempt, and the container's own number.
 CONTAINER_ID = r"container_(?:e[0-9]{1,9}_)?[0-9]{1,18}_[0-9]{1,18}_[0-9]{1,9}_[0-9]{1,18}"
 
-#: The type and the user of applications that hold hosts for training jobs.
+# The type and the user of applications that hold hosts for training jobs.
 TYPE, OWNER = "training_job", "deeplearning"
 
-#: Matches the number of hosts in the tags of an application.
+# Matches the number of hosts in the tags of an application.
 HOST_COUNT = re.compile(r"(?:^|,)hosts=([1-9][0-9]{0,5})(?:,|$)")
 
+# A function, created by `is_proven` or `has_id`, that returns whether an application belongs to one of the given jobs.
 Filter = Callable[[Mapping[str, Any]], bool]
-"""A function, created by `is_proven` or `has_id`, that returns whether an application belongs to one of the given jobs."""
 
 MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
+# The resources of the ApplicationMaster: memory and heap in MB, and cores.
+#
+# A container leaves these resources free, because the ApplicationMaster runs on one of the hosts. 1024 MB is YARN's default minimum.
 MASTER_MEMORY, MASTER_HEAP, MASTER_CORES = 1024, 512, 1
-"""The resources of the ApplicationMaster: memory and heap in MB, and cores.
 
-A container leaves these resources free, because the ApplicationMaster runs on one of the hosts. 1024 MB is YARN's default minimum.
-"""
-
-#: The variable with the application's ID in the environment of the unit that holds a host.
+# The variable with the application's ID in the environment of the unit that holds a host.
 IDENTITY = "DEEPLEARNING_QUEUE_ID"
 
+# The states of an application that has ended. All other states precede these states.
 FINAL = {"FINISHED": ENDED, "FAILED": ENDED, "KILLED": CANCELLED}
-"""The states of an application that has ended. All other states precede these states."""
 
 
 def read_nodes(output: str) -> list[dict[str, Any]]:
@@ -88,7 +87,7 @@ def read_hosts(output: str) -> list[str]:
     return [str(node.get("nodeHostName")) for node in read_nodes(output)]
 
 
-def submit(request: Request) -> Command:
+def submit(request: QueueRequest) -> Command:
     """Return the request that submits a job. Raises QueueError if YARN could not start the job on entire hosts."""
     nodes, applications, new = request.answers
     if request.excluded:
@@ -131,7 +130,7 @@ def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any
     return memory, max(1, min(cores, int(maximum["vCores"])))
 
 
-def submission(request: Request, identity: str, memory: int, cores: int) -> dict[str, Any]:
+def submission(request: QueueRequest, identity: str, memory: int, cores: int) -> dict[str, Any]:
     """Return the body of the request that submits a job."""
     return {
         "application-id": identity,
@@ -191,7 +190,7 @@ def container_command(job: str) -> str:
     return f"{is_held} && while {is_held}; do sleep 2; done"
 
 
-def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[str, Entry]:
+def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[str, QueueEntry]:
     """Return the training jobs in the queue, keyed by name, from the responses to the two requests that show applications.
 
     Every user of YARN can submit applications that look like training jobs, so only applications for which `is_own` returns true are
@@ -199,7 +198,7 @@ def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[s
     QueueError.
     """
     order = sorted(number(str(each.get("id"))) for each in (entries(waiting, "apps", "app") if waiting else []))
-    found: dict[str, Entry] = {}
+    found: dict[str, QueueEntry] = {}
     for application in entries(own, "apps", "app"):
         identity, job = str(application.get("id")), str(application.get("name"))
         tag = HOST_COUNT.search(str(application.get("applicationTags")))
@@ -211,7 +210,7 @@ def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[s
             continue
         reached = stage(application, int(tag[1]))
         before = sum(each < number(identity) for each in order) if number(identity) in order else 0
-        found[job] = Entry(identity, reached, reason(application, int(tag[1]))[:REASON_LIMIT] if reached == WAITING else "", before)
+        found[job] = QueueEntry(identity, reached, reason(application, int(tag[1]))[:REASON_LIMIT] if reached == WAITING else "", before)
     return found
 
 

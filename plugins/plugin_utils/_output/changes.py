@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-Change = Mapping[str, Any]
-"""One of the `changes` in a result: `kind`, `key`, `action` and the properties `before` and `after`."""
+# One of the `changes` in a result: `kind`, `key`, `action` and the properties `before` and `after`.
+PlannedChange = Mapping[str, Any]
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 SIGNS = {CREATE: "+", UPDATE: "~", DELETE: "-"}
@@ -32,7 +32,7 @@ NUMBERS = "numbers"
 VALUE_LIMIT = 60
 
 
-def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
+def changes_of(result: Mapping[str, Any]) -> list[PlannedChange] | None:
     """Return the changes reported in a result, or None if the result does not come from a provisioning module."""
     changes = result.get("changes")
     if not isinstance(changes, list):
@@ -41,7 +41,7 @@ def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
     return list(changes) if is_ours else None
 
 
-def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True) -> list[str]:
+def done_lines(changes: Sequence[PlannedChange], seconds: float, *, names: bool = True) -> list[str]:
     """Return one line each for created, changed and deleted resources. If `names` is true, each line also lists the resources."""
     lines = []
     for action, verb in DONE.items():
@@ -52,18 +52,18 @@ def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True)
     return lines
 
 
-def totals(changes: Iterable[Change]) -> list[str]:
+def totals(changes: Iterable[PlannedChange]) -> list[str]:
     """Return how many resources were created, changed and deleted, as text, such as `created 23 resources`."""
     actions = [change["action"] for change in changes]
     return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
 
 
-def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str, str]]:
+def plan_lines(changes: Iterable[PlannedChange], *, properties: bool) -> list[tuple[str, str]]:
     """Return a line for each change, with its action. If `properties` is true, include the properties of new resources."""
     return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
 
 
-def counts(changes: Sequence[Change]) -> str:
+def counts(changes: Sequence[PlannedChange]) -> str:
     """Return how many resources a plan creates, changes and deletes, such as `27 to create, 2 to change, 0 to delete`.
 
     If a change terminates nodes, the number of nodes is added.
@@ -78,7 +78,7 @@ def _resources(count: int) -> str:
     return f"{count} resource" if count == 1 else f"{count} resources"
 
 
-def _names(changes: Iterable[Change]) -> str:
+def _names(changes: Iterable[PlannedChange]) -> str:
     """Return the resources, grouped by kind, such as `VPC main; subnets private-us-east-1a, public-us-east-1a`."""
     keys: dict[str, list[str]] = {}
     for change in changes:
@@ -93,7 +93,7 @@ def _kind(kind: str, count: int = 1) -> str:
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
-def _description(change: Change, properties: bool) -> str:
+def _description(change: PlannedChange, properties: bool) -> str:
     parts: list[str] = []
     if change["action"] == UPDATE:
         parts = _update(change)
@@ -103,7 +103,7 @@ def _description(change: Change, properties: bool) -> str:
     return clean_line(f"{what}: {', '.join(parts)}" if parts else what)
 
 
-def _update(change: Change) -> list[str]:
+def _update(change: PlannedChange) -> list[str]:
     """Return how the properties of an existing resource change."""
     before, after = change.get("before") or {}, change.get("after") or {}
     parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
@@ -140,7 +140,7 @@ def _rule_difference(name: str, before: Sequence[str], after: Sequence[str]) -> 
     return added + [f"{name} - {rule}" for rule in before if rule not in after]
 
 
-def _terminated(change: Change) -> list[Any]:
+def _terminated(change: PlannedChange) -> list[Any]:
     """Return the numbers of the nodes that a change terminates without a replacement."""
     before, after = ((change.get(side) or {}).get(NUMBERS) for side in ("before", "after"))
     return [number for number in before if number not in after] if isinstance(before, list) and isinstance(after, list) else []

@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessStatus
 
 
-class Event(NamedTuple):
+class TimelineEvent(NamedTuple):
     """An event at `time` (seconds since 1970). `bad` marks a problem."""
 
     time: float
@@ -20,48 +20,48 @@ class Event(NamedTuple):
     bad: bool = False
 
 
-def events(report: Mapping[str, Any]) -> list[Event]:
+def events(report: Mapping[str, Any]) -> list[TimelineEvent]:
     """Return the events of a job from the result of the `training_job_report` module."""
     return sorted([*_processes(report["job"]["processes"]), *_progress(report), *_job(report)], key=lambda event: event.time)
 
 
-def _job(report: Mapping[str, Any]) -> Iterator[Event]:
+def _job(report: Mapping[str, Any]) -> Iterator[TimelineEvent]:
     job = report["job"]
-    yield Event(job["created"], "code copied")
+    yield TimelineEvent(job["created"], "code copied")
     for one in job.get("attempts") or []:
         if one.get("cause") and one["attempt"] < job["attempt"]:
-            yield Event(one["ended"], f"attempt {one['attempt']} failed: {one['cause']}", True)
+            yield TimelineEvent(one["ended"], f"attempt {one['attempt']} failed: {one['cause']}", True)
         if one.get("why"):
-            yield Event(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
+            yield TimelineEvent(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
     if report["over"]:
-        yield Event(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
+        yield TimelineEvent(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
 
 
-def _processes(processes: Sequence[ProcessStatus]) -> Iterator[Event]:
+def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
     started = records.participants(processes)
     if started:
         last = max(process["started"] for process in started)
         hosts = len({process["host"] for process in started})
         where = f"{hosts} {'host' if hosts == 1 else 'hosts'}"
-        yield Event(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
+        yield TimelineEvent(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
     for process in processes:
         how = records.describe_end(process)
         if process["state"] == states.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
         elif process["state"] in (states.FAILED, states.LOST):
-            yield Event(records.last_moment(process), f"{records.title(process['name'])} on {process['host']} {how}", True)
+            yield TimelineEvent(records.last_moment(process), f"{records.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
-        yield Event(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
+        yield TimelineEvent(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
 
 
-def _progress(report: Mapping[str, Any]) -> Iterator[Event]:
+def _progress(report: Mapping[str, Any]) -> Iterator[TimelineEvent]:
     start, progress = report["start"], report["progress"]
     for restart in progress["restarts"]:
-        yield Event(start + restart["time"], f"went back from step {restart['from']:g} to {restart['to']:g}")
+        yield TimelineEvent(start + restart["time"], f"went back from step {restart['from']:g} to {restart['to']:g}")
     for curve in progress["curves"]:
         first = curve.get("first_missing")
         if first:
             text = f"{curve['name']} was NaN or infinite at step {first['step']:g}"
             more = f" (the first of {curve['missing']} times)" if curve["missing"] > 1 else ""
-            yield Event(start + first["time"], text + more, True)
+            yield TimelineEvent(start + first["time"], text + more, True)

@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, records, recovery, states, step_times
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, JobStatus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobDescription, JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
@@ -363,7 +363,7 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> list[tuple[str, str]]:
+def setup(description: JobDescription, job: JobStatus, code: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows that show how the job was started."""
     command = description.get("command") or [description.get("python", "python"), os.path.basename(description.get("script") or "")]
     rows = [

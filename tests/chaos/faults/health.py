@@ -16,10 +16,10 @@ FI_INFO = "/opt/amazon/efa/bin/fi_info"
 GPUS, LINKS, ADAPTERS = 8, 18, 4
 CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
 METADATA = "/opt/deeplearning/metadata.json"
-#: A file whose lines Python executes when it starts.
+# A file whose lines Python executes when it starts.
 PTH = "/usr/lib/python3/dist-packages/clock.pth"
 
-#: Parameters of the module node_health for hosts in this state.
+# Parameters of the module node_health for hosts in this state.
 PARAMETERS = {
     "user": "ubuntu",
     "instance_type": "p5.48xlarge",

@@ -5,7 +5,7 @@ from __future__ import annotations
 TABLE = "inet chaos"
 SSH = "tcp dport 22 accept; tcp sport 22 accept;"
 
-#: The rules of the input and the output chain.
+# The rules of the input and the output chain.
 RULES = {
     "everything": (f"{SSH} iif lo accept; drop;", f"{SSH} oif lo accept; drop;"),
     "incoming": (f"{SSH} iif lo accept; drop;", "accept;"),

@@ -18,9 +18,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     EMR_CLUSTER,
     NODE_GROUP,
     Option,
-    Policy,
     Suboption,
     Update,
+    UpdatePolicy,
     forbidden,
     in_place,
 )
@@ -34,7 +34,7 @@ DIRECTORY = Option(
     "directory",
     {"type": "str", "choices": ["a", "b"], "no_log": False},
     ("file_system", NODE_GROUP),
-    Update(Policy.REPLACES_NODES, advice="Keep O(efs)"),
+    Update(UpdatePolicy.REPLACES_NODES, advice="Keep O(efs)"),
     ("Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",),
     (Suboption("path", {"type": "str", "required": True}, "As in O(efs)."),),
 )
@@ -88,7 +88,7 @@ def test_a_declaration_names_options_that_there_are(option):
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_that_cannot_be_changed_says_what_to_do_instead(option):
-    assert option.update.advice or option.update.policy is not Policy.FORBIDDEN
+    assert option.update.advice or option.update.policy is not UpdatePolicy.FORBIDDEN
 
 
 def test_a_module_takes_the_options_of_its_component():
@@ -103,17 +103,17 @@ def test_a_module_takes_the_options_of_its_component():
 @pytest.mark.parametrize(
     ("update", "summary", "sentences"),
     [
-        (Update(Policy.SUBJECT), "specifies the target or the action of a run", ""),
-        (Update(Policy.NOT_STORED), "not stored", "This option applies to one run and is not stored."),
+        (Update(UpdatePolicy.SUBJECT), "specifies the target or the action of a run", ""),
+        (Update(UpdatePolicy.NOT_STORED), "not stored", "This option applies to one run and is not stored."),
         (in_place("for new files"), "in place, for new files", "This option can be changed in place, for new files."),
         (in_place("", "Wait"), "in place", "This option can be changed in place. Wait."),
         (
-            Update(Policy.REPLACES_NODES),
+            Update(UpdatePolicy.REPLACES_NODES),
             "replaces nodes",
             "Changing this option replaces the nodes, which requires O(replace_nodes).",
         ),
         (
-            Update(Policy.REPLACES_EMR_CLUSTER),
+            Update(UpdatePolicy.REPLACES_EMR_CLUSTER),
             "replaces the EMR cluster",
             "Changing this option replaces the EMR cluster, which requires O(emr_replace).",
         ),

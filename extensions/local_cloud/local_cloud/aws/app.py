@@ -33,8 +33,8 @@ from .validation import validate
 LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
+# Actions that wait for a host, and therefore run without the local cloud's lock.
 WITHOUT_LOCK = {"GetConsoleOutput"}
-"""Actions that wait for a host, and therefore run without the local cloud's lock."""
 
 
 class AwsApi:

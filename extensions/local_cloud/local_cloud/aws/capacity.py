@@ -16,8 +16,8 @@ MESSAGES = {
     ),
     SPOT: "There is no Spot capacity available that matches your request.",
 }
+# `{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {market: limit}}}`. None removes a limit.
 Limits = Mapping[str, Mapping[str, int | Mapping[str, int | None] | None]]
-"""`{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {market: limit}}}`. None removes a limit."""
 
 
 class Capacity:

@@ -17,8 +17,8 @@ from .settings import Settings
 if TYPE_CHECKING:
     from .ec2.instance_lifecycle import InstanceLifecycle
 
+# The account that moto uses for all requests.
 ACCOUNT = "123456789012"
-"""The account that moto uses for all requests."""
 KEPT_DECISIONS = 100_000
 
 

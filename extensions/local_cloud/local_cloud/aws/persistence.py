@@ -26,10 +26,10 @@ from ..private_files import CloudError, check_owner, open_private
 from .context import CLOUD
 from .override import override
 
+# The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes.
 FORMAT = b"local cloud, state 3\n"
-"""The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes."""
+# Saved attributes of the local cloud's own state.
 SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
-"""Saved attributes of the local cloud's own state."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
 PRIVATE_KEYS = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)

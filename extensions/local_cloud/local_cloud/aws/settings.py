@@ -12,26 +12,26 @@ from ..credentials import Credentials
 class Delays:
     """Durations of changes in seconds. 0 means that a change is immediate."""
 
+    # Time from creation until the resource is available, and from the start of the deletion until the resource no longer exists.
     nat_gateway: float = 1.0
-    """Time from creation until the resource is available, and from the start of the deletion until the resource no longer exists."""
     file_system: float = 0.5
     mount_target: float = 0.5
+    # Time from a policy change until reads return the new policy.
     file_system_policy: float = 0.2
-    """Time from a policy change until reads return the new policy."""
+    # The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node.
     emr_cluster: float = 0.5
-    """The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node."""
+    # Time between two attempts of a group to launch instances.
     launch_retry: float = 5.0
-    """Time between two attempts of a group to launch instances."""
+    # Time between two health checks of running hosts.
     health_check: float = 1.0
-    """Time between two health checks of running hosts."""
+    # Time until a group detects that one of its instances is no longer running. On AWS, this takes minutes.
     group_health_check: float = 0.2
-    """Time until a group detects that one of its instances is no longer running. On AWS, this takes minutes."""
+    # Time from the termination of instances in a Capacity Block to the end of the block.
     block_end: float = 1800.0
-    """Time from the termination of instances in a Capacity Block to the end of the block."""
+    # Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine.
     clock_lag: float = 0.0
-    """Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine."""
+    # Time until terminated instances and deleted NAT gateways are no longer listed.
     forget: float = 600.0
-    """Time until terminated instances and deleted NAT gateways are no longer listed."""
 
     def changed(self, changes: dict[str, float]) -> Delays:
         """Return a copy of these delays with the given values replaced. Raises `ValueError` for an unknown name or an invalid value."""
@@ -47,14 +47,13 @@ class Delays:
 class Settings:
     """Settings of the AWS API."""
 
+    # The range of public addresses: a part of 127.0.0.0/8, so that traffic to them never leaves this machine.
     public_prefix: str = "127.83.0.0/16"
-    """The range of public addresses: a part of 127.0.0.0/8, so that traffic to them never leaves this machine."""
+    # Seconds between two iterations of the background thread, which polls hosts, runs delayed changes, and reconciles groups and
+    # clusters.
     tick: float = 0.1
-    """Seconds between two iterations of the background thread, which polls hosts, runs delayed changes, and reconciles groups and
-    clusters.
-    """
     delays: Delays = field(default_factory=Delays)
+    # The access key of the account's root user, who has all permissions.
     administrator: Credentials = field(default_factory=Credentials)
-    """The access key of the account's root user, who has all permissions."""
+    # The token of the control API.
     control_token: str = field(default_factory=secrets.token_urlsafe, repr=False)
-    """The token of the control API."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 RESERVED = "aws:"
+# Names of parameters that contain tags. Filters are in parameters with different names, so requests can filter by reserved tags.
 MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
-"""Names of parameters that contain tags. Filters are in parameters with different names, so requests can filter by reserved tags."""
 
 
 def find_reserved(parameters: Any) -> str | None:

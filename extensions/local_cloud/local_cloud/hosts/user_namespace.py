@@ -10,8 +10,8 @@ from pathlib import Path
 
 from .podman import TIMEOUT, as_root
 
+# The user ID of a host's root on this machine. systemd reserves this range for containers: https://systemd.io/UIDS-GIDS
 ROOT = 0x40000000
-"""The user ID of a host's root on this machine. systemd reserves this range for containers: https://systemd.io/UIDS-GIDS"""
 COUNT = 0x10000
 OPTIONS = (f"--uidmap=0:{ROOT}:{COUNT}", f"--gidmap=0:{ROOT}:{COUNT}")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")

@@ -18,19 +18,19 @@ CLUSTER = Address("emr_cluster", "main")
 SERVICE_ROLE = Address("emr_role", "service")
 NODES_ROLE = Address("emr_role", "nodes")
 INSTANCE_PROFILE = Address("emr_instance_profile", "nodes")
+# The state of a cluster whose instance groups have all their nodes.
 READY = "ready"
-"""The state of a cluster whose instance groups have all their nodes."""
 DEFAULT_SERVICE_ROLE, DEFAULT_PROFILE = "EMR_DefaultRole", "EMR_EC2_DefaultRole"
+# The AWS managed policies of the default roles, as `aws emr create-default-roles` attaches them.
 MANAGED_POLICIES = {SERVICE_ROLE: "AmazonElasticMapReduceRole", NODES_ROLE: "AmazonElasticMapReduceforEC2Role"}
-"""The AWS managed policies of the default roles, as `aws emr create-default-roles` attaches them."""
 SERVICES = {SERVICE_ROLE: "elasticmapreduce", NODES_ROLE: "ec2"}
 NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
+# Properties of clusters that EMR changes in place. EMR cannot change the number of core nodes from 0 or to 0.
 IN_PLACE = frozenset(
     {"core_count", "is_recorded", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"}
 )
-"""Properties of clusters that EMR changes in place. EMR cannot change the number of core nodes from 0 or to 0."""
+# Prefixes in the names of instance group properties.
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
-"""Prefixes in the names of instance group properties."""
 SECURITY_GROUPS = {
     "master": "EmrManagedMasterSecurityGroup",
     "workers": "EmrManagedSlaveSecurityGroup",

@@ -20,8 +20,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 
+# The port on which the master connects to EMR. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups".
 SERVICE_PORT = 9443
-"""The port on which the master connects to EMR. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups"."""
 EVERYBODY = (ANYWHERE, "::/0")
 ALL_PORTS = (0, 65535)
 

@@ -27,14 +27,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 
+# EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`.
 JOB_FLOW_TAG, ROLE_TAG = "aws:elasticmapreduce:job-flow-id", "aws:elasticmapreduce:instance-group-role"
-"""EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`."""
 GROUPS = {"MASTER": MASTER, "CORE": WORKERS, "TASK": WORKERS}
 STARTING = ("STARTING", "BOOTSTRAPPING")
 STARTED = ("RUNNING", "WAITING")
 LIVE = (*STARTING, *STARTED)
 ENDED = ("TERMINATING", "TERMINATED", "TERMINATED_WITH_ERRORS")
-Description = Mapping[str, Any]
+InstanceDescription = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
@@ -91,7 +91,7 @@ def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
     return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
 
 
-def _is_own(reader: Reader, described: Description) -> bool:
+def _is_own(reader: Reader, described: InstanceDescription) -> bool:
     tags = tag_dict(described.get("Tags", []))
     return tags.get(CLUSTER_TAG) == reader.cluster and tags.get(COMPONENT_TAG) == EMR_COMPONENT
 

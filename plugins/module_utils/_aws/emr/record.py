@@ -16,15 +16,14 @@ from typing import NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
 
+# The tag for the token of a new EMR cluster.
+#
+# EMR chooses the cluster's ID, so the token identifies the cluster until the ID is recorded.
 CREATION_TAG = "deeplearning:creation"
-"""The tag for the token of a new EMR cluster.
-
-EMR chooses the cluster's ID, so the token identifies the cluster until the ID is recorded.
-"""
 VALUE = re.compile(r"creating-(?P<token>[0-9a-f]{32})|(?P<cluster>j-[0-9A-Z]{1,30})")
 
 
-class Record(NamedTuple):
+class ClusterRecord(NamedTuple):
     """The value and the version of the parameter. The value contains the ID of the EMR cluster or, while a run creates it, a token."""
 
     value: str
@@ -48,21 +47,21 @@ def parameter_name(cluster: str) -> str:
     return f"/deeplearning/{cluster}/emr-cluster"
 
 
-def read(reader: Reader, version: int | None = None) -> Record | None:
+def read(reader: Reader, version: int | None = None) -> ClusterRecord | None:
     """Return the current record or, if `version` is specified, that version of the record. Return None if no such record exists."""
     name = parameter_name(reader.cluster)
     names = [name if version is None else f"{name}:{version}"]
     found = reader.client("ssm").get_parameters(Names=names)["Parameters"]
-    return Record(str(found[0]["Value"]), int(found[0]["Version"])) if found else None
+    return ClusterRecord(str(found[0]["Value"]), int(found[0]["Version"])) if found else None
 
 
-def begin(cloud: AwsClient) -> Record:
+def begin(cloud: AwsClient) -> ClusterRecord:
     """Record that a run is about to create the cluster, and return the record. If an interrupted run left a token, reuse the token."""
     found = read(cloud)
     return found if found and found.token else _write(cloud, f"creating-{secrets.token_hex(16)}")
 
 
-def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
+def complete(cloud: AwsClient, begun: ClusterRecord, cluster_id: str) -> None:
     """Record the ID of the cluster. Raises ClusterError if another run has recorded a cluster since `begun` was read."""
     written = _write(cloud, cluster_id)
     before = begun if written.version == begun.version + 1 else read(cloud, written.version - 1)
@@ -73,11 +72,11 @@ def complete(cloud: AwsClient, begun: Record, cluster_id: str) -> None:
         )
 
 
-def _write(cloud: AwsClient, value: str) -> Record:
+def _write(cloud: AwsClient, value: str) -> ClusterRecord:
     description = f"EMR cluster of the training cluster {cloud.cluster}"
     name = parameter_name(cloud.cluster)
     answer = cloud.ssm.put_parameter(Name=name, Description=description, Type="String", Value=value, Overwrite=True)
-    return Record(value, int(answer["Version"]))
+    return ClusterRecord(value, int(answer["Version"]))
 
 
 def delete(cloud: AwsClient) -> None:

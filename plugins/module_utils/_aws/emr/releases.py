@@ -9,17 +9,17 @@ import re
 
 RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
+# The first release whose master connects to EMR through the security group for service access, if the subnet is private.
 FIRST_WITH_SERVICE_RULE = (5, 30, 0)
-"""The first release whose master connects to EMR through the security group for service access, if the subnet is private."""
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+# GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume".
 LARGEST_ROOT = 100
-"""GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume"."""
+# The versions of Amazon Linux, and patterns for the names of images that are based on these versions.
 AMAZON_LINUX = {
     "Amazon Linux 1": re.compile(r"amzn-ami|amazon[ -]linux(?: ami|\)| 1\b| 201\d)", re.IGNORECASE),
     "Amazon Linux 2": re.compile(r"amzn2-ami|amazon[ -]linux[ -]2\b", re.IGNORECASE),
     "Amazon Linux 2023": re.compile(r"al2023-ami|amazon[ -]linux[ -]2023\b", re.IGNORECASE),
 }
-"""The versions of Amazon Linux, and patterns for the names of images that are based on these versions."""
 
 
 def release(label: str | None) -> tuple[int, ...] | None:

@@ -50,27 +50,27 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 RESIZABLE = ("CORE", "TASK")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
+# The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images.
 START_TIMEOUT = 1800
-"""The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images."""
+# The minimum time in seconds to wait while a group shrinks: YARN gives the containers of a node 3600 s to end. Source: Amazon EMR
+# Management Guide, "Cluster scale-down".
 SHRINK_TIMEOUT = 3600 + START_TIMEOUT
-"""The minimum time in seconds to wait while a group shrinks: YARN gives the containers of a node 3600 s to end. Source: Amazon EMR
-Management Guide, "Cluster scale-down"."""
+# The maximum time in seconds until EMR lists a new cluster.
 LISTED_TIMEOUT = 60
-"""The maximum time in seconds until EMR lists a new cluster."""
+# Seconds to wait for the log of a failed bootstrap action. EMR copies this log when it terminates the cluster.
 LOG_TIMEOUT = 120
-"""Seconds to wait for the log of a failed bootstrap action. EMR copies this log when it terminates the cluster."""
 MOST_BYTES = 1_000_000
 KEPT_LINES, KEPT_CHARACTERS = 5, 500
 FAILED_ACTION = re.compile(r"\((?:including )?(?P<instance>i-[0-9a-f]+)\b.*bootstrap action (?P<action>\d+) returned a non-zero")
+# The initial number of seconds between two checks of a cluster. EMR allows only a few API calls per second.
 PAUSE = 2
-"""The initial number of seconds between two checks of a cluster. EMR allows only a few API calls per second."""
 STILL_SHRINKING = (
     "EMR removes the remaining surplus nodes when their containers have ended. EMR keeps at least as many core nodes as HDFS has copies of "
     "each block (dfs.replication), and enough core nodes for the data in HDFS. Run again to wait longer, or specify more nodes."
 )
+# Part of EMR's error message about an instance profile that is not visible to EMR yet.
 NEW_ROLE = "InstanceProfile"
-"""Part of EMR's error message about an instance profile that is not visible to EMR yet."""
-Description = Mapping[str, Any]
+ClusterDescription = Mapping[str, Any]
 Properties = Mapping[str, Any]
 
 
@@ -123,7 +123,7 @@ def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[st
 
 
 def cluster_properties(
-    request: Request, described: Description, groups: Sequence[Description], actions: Sequence[Description]
+    request: Request, described: ClusterDescription, groups: Sequence[ClusterDescription], actions: Sequence[ClusterDescription]
 ) -> dict[str, Any]:
     """Return the properties that the plan compares, in the form that the definition uses."""
     options, instances = request.options, described["Ec2InstanceAttributes"]
@@ -153,7 +153,7 @@ def cluster_properties(
     }
 
 
-def state(described: Description, groups: Iterable[Description]) -> str:
+def state(described: ClusterDescription, groups: Iterable[ClusterDescription]) -> str:
     """Return `ready` if the cluster has started and its groups have all their nodes.
 
     Otherwise, return the state of the cluster or of a group.
@@ -165,7 +165,7 @@ def state(described: Description, groups: Iterable[Description]) -> str:
     return states[0] if states else READY
 
 
-def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
+def _read_steps(listed: Iterable[ClusterDescription]) -> Iterator[Found]:
     """Yield the steps. If other tools have added steps with the same name, yield only the newest of them."""
     seen = set[str]()
     for item in listed:  # the newest step comes first
@@ -176,7 +176,7 @@ def _read_steps(listed: Iterable[Description]) -> Iterator[Found]:
             yield Found(definition.step(item["Name"]), item["Id"], properties, {"status": item["Status"]})
 
 
-def _on_failure(step: Description) -> str:
+def _on_failure(step: ClusterDescription) -> str:
     return str(step.get("ActionOnFailure", "")).lower().replace("job_flow", "cluster")
 
 
@@ -360,7 +360,7 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
     if found.properties.get("state") != READY:
         return found
 
-    def is_ready(described: Description, groups: Sequence[Description]) -> bool:
+    def is_ready(described: ClusterDescription, groups: Sequence[ClusterDescription]) -> bool:
         for group in groups:
             if group["Status"]["State"] in ("ARRESTED", "SUSPENDED"):
                 reason = group["Status"].get("StateChangeReason", {}).get("Message", "EMR returned no reason")
@@ -377,7 +377,10 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
 
 
 def _wait(
-    cloud: AwsClient, cluster_id: str, suits: Callable[[Description, Sequence[Description]], bool], timeout: float = START_TIMEOUT
+    cloud: AwsClient,
+    cluster_id: str,
+    suits: Callable[[ClusterDescription, Sequence[ClusterDescription]], bool],
+    timeout: float = START_TIMEOUT,
 ) -> None:
     """Wait until `suits` returns true for the cluster and its groups. If the cluster terminates, raises ClusterError with EMR's reason.
 
@@ -423,7 +426,7 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
     return [*(group for group in groups if group["InstanceGroupType"] != "TASK"), *(used or tasks[:1])]
 
 
-def ended(described: Description, log: str = "") -> str:
+def ended(described: ClusterDescription, log: str = "") -> str:
     """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
 
     `log` contains the last lines that a failed bootstrap action printed.
@@ -438,13 +441,13 @@ def ended(described: Description, log: str = "") -> str:
     return f"{message}{printed} EMR copies the logs to s3://{'/'.join(_log_folder(described))}/{where} a few minutes later."
 
 
-def _log_folder(described: Description) -> tuple[str, str]:
+def _log_folder(described: ClusterDescription) -> tuple[str, str]:
     """Return the bucket that contains the cluster's logs, and the folder of the logs in this bucket."""
     bucket, _slash, folder = described["LogUri"].partition("://")[2].rstrip("/").partition("/")
     return bucket, f"{folder}/{described['Id']}".lstrip("/")
 
 
-def bootstrap_log(cloud: AwsClient, described: Description) -> str:
+def bootstrap_log(cloud: AwsClient, described: ClusterDescription) -> str:
     """Return the last lines of the bootstrap action's error output, if the action's failure terminated the cluster.
 
     Returns an empty string if EMR does not copy the output within `LOG_TIMEOUT` seconds. Returns a note if the user is not allowed to

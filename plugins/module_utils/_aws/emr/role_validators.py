@@ -28,8 +28,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 
+# Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
 SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-emr-managed-policies"
-"""Source: Amazon EMR Management Guide, "Amazon EMR managed policies"."""
 
 
 class EmrRoles(Validator):

@@ -31,8 +31,8 @@ SCRIPT = re.compile(r"(s3[an]?|file)://.+|/.+", re.IGNORECASE)
 MOST_BOOTSTRAP_ACTIONS = 16
 MOST_STEPS = 256
 MOST_CHARACTERS = 256
+# Source: Amazon EMR API Reference, AddJobFlowSteps.
 MOST_CHARACTERS_OF_STEP = 10240
-"""Source: Amazon EMR API Reference, AddJobFlowSteps."""
 MOST_ADDITIONAL_GROUPS = 4
 COUNTS = {"emr_core_count": "core", "emr_task_count": "task"}
 

@@ -14,7 +14,7 @@ SMALLEST_SUBNET = 28  # AWS accepts prefix lengths from /16 to /28 for VPCs and 
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
 RESERVED = 5  # addresses that AWS reserves in each subnet
-#: The options that specify the ranges of the private and the public subnets, by zone.
+# The options that specify the ranges of the private and the public subnets, by zone.
 RANGE_OPTIONS = {"private": "private_subnet_cidrs", "public": "public_subnet_cidrs"}
 
 

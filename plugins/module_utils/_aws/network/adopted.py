@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, Rule, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, SecurityRule, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import security_group_properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.subnets import subnet_properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc import vpc_properties
@@ -165,7 +165,7 @@ def _holds(route: Mapping[str, Any], address: str) -> bool:
     return bool(in_it or "DestinationPrefixListId" in route)
 
 
-def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
+def lets_in(rules: Iterable[SecurityRule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
     """Return whether security group rules allow traffic from one of the sources, or from all of the address ranges."""
     who = {rule[3] for rule in rules if covers(rule, ports)}
     if who & set(sources) or any(source.startswith("pl-") for source in who):
@@ -174,7 +174,7 @@ def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collect
     return bool(ranges) and all(any(ipaddress.IPv4Network(cidr).subnet_of(each) for each in allowed) for cidr in ranges)
 
 
-def covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
+def covers(rule: SecurityRule, ports: tuple[str, int, int]) -> bool:
     """Return whether a rule allows the protocol and all ports of `ports`."""
     protocol, first, last, _who = rule
     return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

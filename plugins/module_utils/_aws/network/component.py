@@ -43,7 +43,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     return [*own, *definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
 
 
-def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.Rule]:
+def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.SecurityRule]:
     """Return the rules that allow traffic from the servers of shared storage."""
     return {rule for component in request.storage for rule in component.server_rules(request, found, subnet_cidrs)}
 

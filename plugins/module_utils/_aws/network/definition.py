@@ -26,10 +26,10 @@ SSH_GROUP = Address("security_group", "ssh")
 STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
-Rule = Tuple[str, int, int, Any]
-"""The protocol, the first port, the last port and the peer. A rule for all ports has -1 as the first and the last port. The peer is a
-CIDR block, a prefix list, `self` or the `Ref` of a security group."""
-Tags = Callable[[Address], Dict[str, str]]
+# The protocol, the first port, the last port and the peer. A rule for all ports has -1 as the first and the last port. The peer is a
+# CIDR block, a prefix list, `self` or the `Ref` of a security group.
+SecurityRule = Tuple[str, int, int, Any]
+ResourceTags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)
 SSH = ("tcp", 22, 22)
@@ -42,7 +42,7 @@ def subnet(side: str, zone: str) -> Address:
 
 
 def own_network(
-    cidr: str, subnet_cidrs: Mapping[str, str], region: str, tags: Tags, *, nat: str = SINGLE, nat_subnet: str | None = None
+    cidr: str, subnet_cidrs: Mapping[str, str], region: str, tags: ResourceTags, *, nat: str = SINGLE, nat_subnet: str | None = None
 ) -> list[Wanted]:
     """Return a VPC with its subnets, gateways and routes.
 
@@ -76,7 +76,7 @@ def own_network(
 
 
 def access(
-    zones: Iterable[str], server_rules: Collection[Rule], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
+    zones: Iterable[str], server_rules: Collection[SecurityRule], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: ResourceTags
 ) -> list[Wanted]:
     """Return the security groups, and the interface endpoints through which nodes reach AWS services.
 
@@ -121,7 +121,7 @@ def access(
     return [*result, group, *made]
 
 
-def _item(tags: Tags, address: Address, *after: Address, **properties: Any) -> Wanted:
+def _item(tags: ResourceTags, address: Address, *after: Address, **properties: Any) -> Wanted:
     return Wanted(address, {**properties, "tags": tags(address)}, after)
 
 

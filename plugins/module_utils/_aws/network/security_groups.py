@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, Rule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, SecurityRule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
     described,
@@ -36,7 +36,7 @@ def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Pro
     }
 
 
-def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[Rule]:
+def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[SecurityRule]:
     """Return the rules of a security group. In the rules, `self` refers to the group with the ID `group_id`."""
     for item in permissions:
         ports = (item["IpProtocol"], item.get("FromPort", -1), item.get("ToPort", -1))
@@ -50,7 +50,7 @@ def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None)
             yield (*ports, prefix_list["PrefixListId"])
 
 
-def _permission(group_id: str, rule: Rule) -> dict[str, Any]:
+def _permission(group_id: str, rule: SecurityRule) -> dict[str, Any]:
     protocol, first, last, source = rule
     permission: dict[str, Any] = {"IpProtocol": protocol}
     if protocol != "-1":
@@ -90,7 +90,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         update_tags(cloud, found, properties)
 
 
-def _change_rules(cloud: AwsClient, operation: str, group_id: str, rules: frozenset[Rule]) -> None:
+def _change_rules(cloud: AwsClient, operation: str, group_id: str, rules: frozenset[SecurityRule]) -> None:
     if rules:
         permissions = [_permission(group_id, rule) for rule in sorted(rules)]
         cloud.once_visible(getattr(cloud.ec2, operation), GroupId=group_id, IpPermissions=permissions)

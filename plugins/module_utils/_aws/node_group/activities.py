@@ -154,10 +154,10 @@ class Launches:
     alternative: str = ""
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
+    # AWS's status message for the newest unfinished launch, or an empty string.
     unfinished: str = ""
-    """AWS's status message for the newest unfinished launch, or an empty string."""
+    # Whether terminated nodes still occupy capacity and quota.
     leaving: bool = False
-    """Whether terminated nodes still occupy capacity and quota."""
     replacing: bool = False
 
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:

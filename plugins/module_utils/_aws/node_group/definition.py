@@ -27,8 +27,8 @@ STORAGE_TAGS = tuple(tag.key for tag in TAGS)
 NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
+# The tags of an instance, except user-defined tags and mount tags. Groups have `WANTED_TAG` instead of `NUMBER_TAG`.
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""The tags of an instance, except user-defined tags and mount tags. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
@@ -43,8 +43,8 @@ class Image:
 
 
 PLAIN, EFA, EFA_ONLY = "interface", "efa", "efa-only"  # types of network interfaces
+# A network interface: the index of its network card, its device index on that card, and its type.
 Interface = Tuple[int, int, str]
-"""A network interface: the index of its network card, its device index on that card, and its type."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class NodeSettings:
     login_user: str
     mounts: tuple[Mount, ...]
     metadata_hop_limit: int = 1
+    # IDs of the user's own security groups.
     additional_groups: tuple[str, ...] = ()
-    """IDs of the user's own security groups."""
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False, suitable: bool = False) -> bool:
@@ -106,17 +106,17 @@ class Capacity:
     """The number of nodes that a run launches, and the limits within which the run accepts fewer nodes."""
 
     workers: int
+    # The worker count in the definition. This count exceeds `workers` if a cluster that was accepted with fewer workers does not grow.
     wanted_workers: int
-    """The worker count in the definition. This count exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
     least_workers: int
+    # The zones of new nodes. None means that the zones do not change.
     zones: Sequence[str] | None
-    """The zones of new nodes. None means that the zones do not change."""
+    # Seconds after which `least_workers` workers are sufficient.
     timeout: float
-    """Seconds after which `least_workers` workers are sufficient."""
+    # IDs of scaling activities from earlier attempts.
     past_activities: frozenset[str] = frozenset()
-    """IDs of scaling activities from earlier attempts."""
+    # A description of the candidate for this attempt.
     alternative: str = ""
-    """A description of the candidate for this attempt."""
 
 
 def launch_template(group: str) -> Address:

@@ -61,7 +61,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     return shown[0] if shown else []
 
 
-class Progress:
+class HostKeyProgress:
     """Reports how many instances have printed their SSH host keys."""
 
     def __init__(self, cloud: AwsClient, count: int) -> None:
@@ -80,7 +80,7 @@ class Progress:
                 self._cloud.progress(f"{self._ready} of {self._count} new nodes have printed their SSH host keys", elapsed)
 
 
-def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
+def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: HostKeyProgress) -> list[str]:
     """Return the instance's host keys. Raises ClusterError if the console output does not contain the keys before the timeout."""
 
     def probe() -> list[str]:

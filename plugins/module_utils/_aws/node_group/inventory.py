@@ -35,14 +35,14 @@ class Node:
     zone: str
     private_ip: str
     public_ip: str | None
+    # The tags that describe the node's mounts.
     tags: Mapping[str, str] = field(default_factory=dict)
-    """The tags that describe the node's mounts."""
     efa: bool = False
     efa_devices: int = 0
+    # The ID of the Capacity Block that the node runs in.
     capacity_block: str = ""
-    """The ID of the Capacity Block that the node runs in."""
+    # The time at which this Capacity Block ends, in seconds since 1970, or 0 if it is unknown.
     capacity_end: float = 0.0
-    """The time at which this Capacity Block ends, in seconds since 1970, or 0 if it is unknown."""
 
     @property
     def mounts(self) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 
-#: The modules that manage one component each, in the order of the documentation.
+# The modules that manage one component each, in the order of the documentation.
 COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP, EMR_CLUSTER)
 
 OPTIONS = (

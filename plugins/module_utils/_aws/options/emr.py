@@ -11,9 +11,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     NOT_STORED,
     REPLACES_EMR_CLUSTER,
     Option,
-    Policy,
     Suboption,
     Update,
+    UpdatePolicy,
     in_place,
 )
 
@@ -63,7 +63,7 @@ OPTIONS = (
     _option(
         "emr_task_instance_type",
         {"type": "str"},
-        Update(Policy.REPLACES_EMR_CLUSTER, advice="The first task nodes can be added in place"),
+        Update(UpdatePolicy.REPLACES_EMR_CLUSTER, advice="The first task nodes can be added in place"),
         "Instance type of the task nodes, if it differs from O(emr_instance_type).",
     ),
     _option(

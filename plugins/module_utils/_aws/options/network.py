@@ -12,9 +12,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     NODE_GROUP,
     NOT_STORED,
     Option,
-    Policy,
     Suboption,
     Update,
+    UpdatePolicy,
     forbidden,
     in_place,
 )
@@ -93,7 +93,7 @@ OPTIONS = (
         "master_public_address",
         {"type": "bool", "default": True},
         IN_THE_NETWORK,
-        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set O(nat) to V(none) in a later run"),
+        Update(UpdatePolicy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set O(nat) to V(none) in a later run"),
         (
             "Whether the master is in a public subnet and has a public address. With V(false), the master is in a private subnet like the"
             " workers. SSH can then reach the nodes only from inside the VPC or through Session Manager.",

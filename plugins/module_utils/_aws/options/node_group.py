@@ -12,9 +12,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     REPLACES_NODES,
     SUBJECT,
     Option,
-    Policy,
     Suboption,
     Update,
+    UpdatePolicy,
     in_place,
 )
 
@@ -116,7 +116,7 @@ OPTIONS = (
         {"type": "list", "elements": "dict", "default": []},
         (NODE_GROUP,),
         Update(
-            Policy.NOT_STORED,
+            UpdatePolicy.NOT_STORED,
             advice="A cluster that has nodes keeps its current alternative. The zones of new alternatives are added in place",
         ),
         (
@@ -234,7 +234,7 @@ OPTIONS = (
         "image_update",
         {"type": "bool", "default": False},
         (NODE_GROUP,),
-        Update(Policy.NOT_STORED, advice="Changing to a newer image replaces the nodes, which requires O(replace_nodes)"),
+        Update(UpdatePolicy.NOT_STORED, advice="Changing to a newer image replaces the nodes, which requires O(replace_nodes)"),
         ("Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.",),
     ),
     Option(

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options 
     storage,
 )
 
-#: All options, in the order of the documentation.
+# All options, in the order of the documentation.
 OPTIONS: tuple[Option, ...] = (
     *common.OPTIONS,
     *network.OPTIONS,

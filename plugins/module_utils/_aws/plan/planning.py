@@ -58,17 +58,16 @@ class Kind:
     delete: Callable[..., None]
     update: Callable[..., Found | None] = _cannot_update
     settle: Callable[..., Found] | None = None
+    # Properties that can be changed in place.
     updatable: frozenset[str] = frozenset()
-    """Properties that can be changed in place."""
+    # Properties that can be changed only by replacing nodes.
+    #
+    # Properties that are neither in `updatable` nor in `replacing` cannot be changed.
     replacing: frozenset[str] = frozenset()
-    """Properties that can be changed only by replacing nodes.
-
-    Properties that are neither in `updatable` nor in `replacing` cannot be changed.
-    """
+    # Resource kinds that depend on this kind. Resources of these kinds must be deleted first.
     deleted_after: tuple[str, ...] = ()
-    """Resource kinds that depend on this kind. Resources of these kinds must be deleted first."""
+    # Resource kinds that this kind depends on. Resources of these kinds must be deleted after the resources of this kind.
     deleted_before: tuple[str, ...] = ()
-    """Resource kinds that this kind depends on. Resources of these kinds must be deleted after the resources of this kind."""
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -93,8 +92,8 @@ class Change:
     after: Mapping[str, Any] = field(default_factory=dict)
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
+    # Whether an update affects the resource itself (`IN_PLACE`), or only new nodes (`REPLACE`).
     policy: Policy = Policy.IN_PLACE
-    """Whether an update affects the resource itself (`IN_PLACE`), or only new nodes (`REPLACE`)."""
 
     def applied(self, known: Mapping[Address, Found]) -> Change:
         """Return the applied change with the values that were not known before. `known` contains the resulting resources."""

@@ -60,10 +60,10 @@ class Wanted:
 
     address: Address
     properties: Mapping[str, Any] = field(default_factory=dict)
+    # Prerequisites in addition to the references in the properties.
     after: tuple[Address, ...] = ()
-    """Prerequisites in addition to the references in the properties."""
+    # Additional arguments for `create` and `update` that the plan does not compare.
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Additional arguments for `create` and `update` that the plan does not compare."""
 
 
 @dataclass(frozen=True)

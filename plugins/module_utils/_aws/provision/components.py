@@ -14,18 +14,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
 
+# The components of the module `cluster`.
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
-"""The components of the module `cluster`."""
 KINDS: dict[str, Kind] = {}
 COMPONENT_OF_KIND: dict[str, Component] = {}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
+# The names of resources that cost money even while no node uses them, keyed by resource kind.
 BILLED = {
     "elastic_ip": "Elastic IP address",
     "nat_gateway": "NAT gateway",
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-"""The names of resources that cost money even while no node uses them, keyed by resource kind."""
 
 
 def billed_name(address: Address) -> str:

@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, billed_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
-#: The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
+# The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-#: How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
+# How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 

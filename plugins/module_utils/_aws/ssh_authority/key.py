@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
-#: Number of days during which the deletion of a key can be cancelled. This is the minimum that KMS allows. A longer period is not
-#: needed, because the encrypted parameter is already deleted.
+# Number of days during which the deletion of a key can be cancelled. This is the minimum that KMS allows. A longer period is not
+# needed, because the encrypted parameter is already deleted.
 WAITING_PERIOD = 7
-#: Alias of the AWS managed key for SSM.
+# Alias of the AWS managed key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
 ADMINISTRATION = [
     "kms:CancelKeyDeletion",

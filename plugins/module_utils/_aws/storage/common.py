@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
 
-Description = Mapping[str, Any]
+FileSystemDescription = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class FileSystems:
     service: str
     component: str
     address: Address
+    # The name of this kind of file system in messages.
     name: str
-    """The name of this kind of file system in messages."""
+    # The option that contains the ID of an adopted file system.
     option: str
-    """The option that contains the ID of an adopted file system."""
-    is_usable: Callable[[Description], bool]
+    is_usable: Callable[[FileSystemDescription], bool]
 
     @property
     def former(self) -> Address:
@@ -103,7 +103,7 @@ class FileSystems:
             )
         return matches[0] if matches else None
 
-    def is_own(self, cloud: AwsClient, description: Description) -> bool:
+    def is_own(self, cloud: AwsClient, description: FileSystemDescription) -> bool:
         """Return whether the tags of a file system show that it belongs to this cluster."""
         tags = tag_dict(description.get("Tags", []))
         return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == self.component
@@ -123,7 +123,9 @@ class Lookup:
     arguments: Callable[[str], dict[str, Any]]
     not_found: tuple[str, ...] = ()
 
-    def settle(self, cloud: AwsClient, found: Found, is_available: Callable[[Description], bool], *, timeout: float | None = None) -> Found:
+    def settle(
+        self, cloud: AwsClient, found: Found, is_available: Callable[[FileSystemDescription], bool], *, timeout: float | None = None
+    ) -> Found:
         """Wait until the resource is available, and return it."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 

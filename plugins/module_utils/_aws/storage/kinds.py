@@ -20,20 +20,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import tags as lustre_tags
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
 
+# The tags of each kind of storage. A node mounts a kind of storage if the node has the first tag of that kind.
 KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
-"""The tags of each kind of storage. A node mounts a kind of storage if the node has the first tag of that kind."""
 TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
+# The modules for the kinds of storage that a cluster can own.
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
-"""The modules for the kinds of storage that a cluster can own."""
+# The options that enable storage for jobs.
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
-"""The options that enable storage for jobs."""
+# The options that make a cluster use existing storage for jobs.
 ADOPTED = (efs_options.ADOPTED, lustre_options.ADOPTED)
-"""The options that make a cluster use existing storage for jobs."""
+# When options of storage have no effect.
 UNUSED_RULES = (*efs_options.UNUSED_RULES, *lustre_options.UNUSED_RULES, *bucket_options.UNUSED_RULES)
-"""When options of storage have no effect."""
+# Advice for file systems that cannot move to another network with their cluster.
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
-"""Advice for file systems that cannot move to another network with their cluster."""
 
 
 def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -26,11 +26,10 @@ class StorageTag(NamedTuple):
     variable: str = ""
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
+    # Whether the value must stay the same while nodes are running, because jobs depend on it.
+    #
+    # If `kept` is true, `variable` is also an option name.
     kept: bool = False
-    """Whether the value must stay the same while nodes are running, because jobs depend on it.
-
-    If `kept` is true, `variable` is also an option name.
-    """
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags contain the property."""

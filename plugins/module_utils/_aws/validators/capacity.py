@@ -94,7 +94,7 @@ def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterato
         yield f"{option}: {options[option]} cannot be used in a Capacity Block, which determines the placement. Remove this option."
 
 
-class Reservation(Validator):
+class CapacityReservation(Validator):
     """Checks that the reservation is active and matches the nodes. Other validators check whether instance types and zones exist."""
 
     name = "capacity_reservation"

@@ -148,7 +148,7 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
         yield f"mount_point: {error}."
 
 
-class Tags(Validator):
+class TagNames(Validator):
     name = "tags"
     components = ALL_COMPONENTS
 

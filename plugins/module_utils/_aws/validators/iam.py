@@ -36,7 +36,7 @@ OPERATOR = re.compile(rf"(?:ForAllValues:|ForAnyValue:)?(?:(?:{'|'.join(OPERATOR
 LONGEST_POLICY = 10240  # IAM's limit for the inline policies of a role, without white space
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"
-#: AWS managed policies that allow reading all parameters.
+# AWS managed policies that allow reading all parameters.
 READING_POLICIES = (
     "AdministratorAccess",
     "AmazonEC2RoleforSSM",

@@ -25,11 +25,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import quotas
 
+# The name of the Amazon VPC quota.
 GROUPS_PER_INTERFACE = "Security groups per network interface"
-"""The name of the Amazon VPC quota."""
 DEFAULT_GROUPS_PER_INTERFACE = 5
+# The number of security groups that the cluster itself assigns to a node: one for all nodes, and one for SSH.
 OWN_GROUPS = 2
-"""The number of security groups that the cluster itself assigns to a node: one for all nodes, and one for SSH."""
 
 
 class KeyPair(Validator):
@@ -154,7 +154,7 @@ def _image_option(options: Mapping[str, Any]) -> str:
     return next(name for name in images.OPTIONS if options[name])
 
 
-class RootVolume(Validator):
+class RootVolumeSize(Validator):
     name = "root_volume"
     components = frozenset({NODES_COMPONENT})
 

@@ -25,8 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import check_mount_point
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
+# The option that sets the directory where jobs are stored.
 MOUNT_POINT = "mount_point"
-"""The option that sets the directory where jobs are stored."""
 
 
 class SharedStorage(Validator):

@@ -76,7 +76,7 @@ def refuse_own_disk(destination: str, directory: str) -> None:
         )
 
 
-def examine(module: AnsibleModule, spec: stager.Spec) -> None:
+def examine(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
     """Report what is already staged and what a run would change, and exit the module."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
@@ -94,14 +94,14 @@ def examine(module: AnsibleModule, spec: stager.Spec) -> None:
     )
 
 
-def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
+def work_on(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
     """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with its progress or result."""
     what = fingerprint(name_of_set(spec), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}
     if not work.is_running():
         if known != attempt:
-            work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
+            work.start(attempt, lambda: stager.run(spec, stager.StagingProgress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0] or spec["name"]
         raise DataError(

@@ -14,8 +14,8 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, Source, parse
 
+# A function to call with the number of bytes moved so far and the total number of bytes.
 Report = Callable[[int, int], None]
-"""A function to call with the number of bytes moved so far and the total number of bytes."""
 
 # The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain these directories.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")

@@ -12,14 +12,14 @@ import heapq
 import re
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import File
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DatasetFile
 
 Item = TypeVar("Item")
 # With this many groups per host, all shares have nearly the same size.
 GROUPS_PER_SHARE = 8
 
 Patterns = List[str]
-Group = Tuple[str, List[File]]
+Group = Tuple[str, List[DatasetFile]]
 
 
 def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> list[list[Item]]:
@@ -36,12 +36,12 @@ def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> 
     return result
 
 
-def shards(files: Sequence[File], count: int) -> list[list[File]]:
+def shards(files: Sequence[DatasetFile], count: int) -> list[list[DatasetFile]]:
     """Return the files for each of `count` ranks, sorted by path."""
     return [sorted(shard) for shard in balanced(sorted(files), count, lambda file: file[1])]
 
 
-def patterns(files: Sequence[File], count: int) -> list[Patterns]:
+def patterns(files: Sequence[DatasetFile], count: int) -> list[Patterns]:
     """Divide the objects among `count` hosts, and return each host's patterns for `aws s3 sync --include`.
 
     Objects are grouped by path prefix, so that a few patterns can describe millions of objects.
@@ -66,7 +66,7 @@ def _divided(group: Group) -> list[Group]:
     files = group[1]
     first, last = files[0][0], files[-1][0]
     common = next((place for place, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))
-    parts: dict[str, list[File]] = {}
+    parts: dict[str, list[DatasetFile]] = {}
     for path, size in files:
         parts.setdefault(path[: common + 1], []).append((path, size))
     return list(parts.items())

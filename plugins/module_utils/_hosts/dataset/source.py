@@ -21,15 +21,15 @@ DESTINATIONS = (SHARED, LOCAL, DIRECT)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FOLDER = re.compile(rf"{NAME.pattern}(/{NAME.pattern}){{0,9}}")
+# The name prefix of the files that describe a data set. These files are in the top-level folder of the data set.
 DESCRIBING = ".dataset."
-"""The name prefix of the files that describe a data set. These files are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
+# Control characters, and all line breaks that `str.splitlines` recognizes.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""Control characters, and all line breaks that `str.splitlines` recognizes."""
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
-File = Tuple[str, int]
-"""The path of a file in the data set, and the size of the file in bytes."""
+# The path of a file in the data set, and the size of the file in bytes.
+DatasetFile = Tuple[str, int]
 
 
 class DataError(Exception):
@@ -222,7 +222,7 @@ def name_problem(path: str) -> str:
     return "has a name with control characters" if CONTROL.search(path) else ""
 
 
-def check_names(files: Iterable[File], source: Source) -> None:
+def check_names(files: Iterable[DatasetFile], source: Source) -> None:
     """Raise DataError if a data set cannot contain one of the files of a source."""
     for path, _size in files:
         problem = name_problem(path)

@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     S3,
     URL,
     DataError,
-    File,
+    DatasetFile,
     Source,
     all_sources,
     check_names,
@@ -51,8 +51,8 @@ WITHOUT_DESCRIPTION = ("--exclude", f"{DESCRIBING}*")
 VERSION_PATTERN = "[0-9a-f]" * 12
 WRITE_EVERY = 1.0  # seconds
 
-Spec = Dict[str, Any]
-"""The options of the module `dataset`."""
+# The options of the module `dataset`.
+DatasetSpec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
@@ -61,17 +61,17 @@ class Plan(NamedTuple):
     source: Source
     name: str
     version: str
-    files: list[File]
-    """The objects of a source on S3, or an empty list if the source is not on S3."""
+    # The objects of a source on S3, or an empty list if the source is not on S3.
+    files: list[DatasetFile]
+    # The total number of bytes to fetch, or None if the server does not report the size.
     size: int | None
-    """The total number of bytes to fetch, or None if the server does not report the size."""
     single: bool
     current: bool
+    # The contents of each source, if there are several.
     parts: list[Plan]
-    """The contents of each source, if there are several."""
 
 
-class Places(NamedTuple):
+class DatasetPaths(NamedTuple):
     """The paths of a data set and of its temporary files."""
 
     final: str
@@ -109,12 +109,12 @@ class Places(NamedTuple):
     def replaced(self) -> str:
         return os.path.join(self.partial, "replaced")
 
-    def of_part(self, number: int) -> Places:
+    def of_part(self, number: int) -> DatasetPaths:
         """Return the paths for one of several sources. `final` is the folder in which the sources are combined."""
-        return Places(self.data, os.path.join(self.partial, f"source{number}"))
+        return DatasetPaths(self.data, os.path.join(self.partial, f"source{number}"))
 
 
-class Progress:
+class StagingProgress:
     """Writes the staging progress to a file."""
 
     def __init__(self, path: str) -> None:
@@ -147,7 +147,7 @@ class Progress:
         os.replace(self._path + ".new", self._path)
 
 
-def run(spec: Spec, progress: Progress) -> None:
+def run(spec: DatasetSpec, progress: StagingProgress) -> None:
     """Fetch a share or stage the whole data set, depending on the spec, and write the outcome to the progress file."""
     try:
         progress.end(result=fetch_share(spec, progress) if spec["share"] else stage(spec, progress))
@@ -160,7 +160,7 @@ def run(spec: Spec, progress: Progress) -> None:
 # Decide what to do
 
 
-def examine(spec: Spec) -> Plan:
+def examine(spec: DatasetSpec) -> Plan:
     """Examine the sources, and check whether the current versions of the sources are already staged. Changes nothing. Raises DataError."""
     check_sources(spec)
     plan = _examine_several(spec) if spec["sources"] else _examine_source(spec)
@@ -172,19 +172,19 @@ def examine(spec: Spec) -> Plan:
     return plan._replace(current=bool(marker) and marker["version"] == plan.version)
 
 
-def _examine_several(spec: Spec) -> Plan:
+def _examine_several(spec: DatasetSpec) -> Plan:
     name, specs = name_of_set(spec), parts_of(spec)
     parts = [_examine_source(part) for part in specs]
     version = fingerprint(*((part.version, options["folder"]) for part, options in zip(parts, specs)))
     return Plan(all_sources(spec), name, version, files=[], size=None, single=False, current=False, parts=parts)
 
 
-def _examine_source(spec: Spec) -> Plan:
+def _examine_source(spec: DatasetSpec) -> Plan:
     """Examine one source. Raises DataError."""
     source = parse(spec["source"])
     check_options(spec, source)
     name = name_of(source, spec["name"])
-    files: list[File] = []
+    files: list[DatasetFile] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
     if source.kind == S3:
         objects, single = listed(s3.list_objects(_access(spec), source), source)
@@ -208,17 +208,17 @@ def _examine_source(spec: Spec) -> Plan:
     return Plan(source, name, version, files, size, single, current=False, parts=[])
 
 
-def places(spec: Spec, plan: Plan) -> Places:
+def places(spec: DatasetSpec, plan: Plan) -> DatasetPaths:
     """Return the final path of the data set and the folder in which it is prepared."""
     directory = spec["directory"]
-    return Places(os.path.join(directory, plan.name), os.path.join(directory, f".{plan.name}.{plan.version}.partial"))
+    return DatasetPaths(os.path.join(directory, plan.name), os.path.join(directory, f".{plan.name}.{plan.version}.partial"))
 
 
-def _access(spec: Spec) -> s3.Access:
+def _access(spec: DatasetSpec) -> s3.Access:
     return s3.Access(spec["region"] or "", spec["anonymous"])
 
 
-def _marker(spec: Spec, name: str) -> dict[str, Any]:
+def _marker(spec: DatasetSpec, name: str) -> dict[str, Any]:
     """Return the marker of the staged data set, or an empty dictionary if none is staged."""
     if spec["destination"].startswith("s3://"):
         # The destination requires credentials even if the source is read anonymously.
@@ -244,20 +244,20 @@ def _read(path: str) -> str | None:
 # Stage the data set
 
 
-def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
+def fetch_share(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
     """Fetch the S3 objects that match the share's patterns into a folder that all hosts share. Raises DataError."""
     source, share = parse(spec["source"]), spec["share"]
     partial = os.path.join(spec["directory"], f".{name_of(source, spec['name'])}.{share['version']}.partial")
     included = [option for pattern in share["patterns"] for option in ("--include", pattern)]
     target = os.path.join(partial, "download")
-    if included and not os.path.exists(Places("", partial).fetched):
+    if included and not os.path.exists(DatasetPaths("", partial).fetched):
         os.makedirs(target, exist_ok=True)
         options = ("--exclude", "*", *included, *WITHOUT_DESCRIPTION)
         s3.copy(_access(spec), _folder(source), target, progress.moved("fetching"), *options)
     return {"changed": True}
 
 
-def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
+def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
     """Stage the data set at its destination unless it is already there. Raises DataError."""
     progress.stage("examining")
     plan = examine(spec)
@@ -290,13 +290,13 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
     return {"changed": True, **_described(spec, plan)}
 
 
-def _goes_directly(spec: Spec, plan: Plan) -> bool:
+def _goes_directly(spec: DatasetSpec, plan: Plan) -> bool:
     """Return whether the AWS CLI copies the unchanged source directly to S3, without storing it on this host's disk."""
     as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
     return as_it_is and spec["destination"].startswith("s3://")
 
 
-def _described(spec: Spec, plan: Plan) -> dict[str, Any]:
+def _described(spec: DatasetSpec, plan: Plan) -> dict[str, Any]:
     path = spec["destination"] if spec["destination"].startswith("s3://") else places(spec, plan).final
     return {"name": plan.name, "path": path, "version": plan.version}
 
@@ -306,12 +306,12 @@ def _folder(source: Source) -> str:
     return source.text.rstrip("/") + "/"
 
 
-def _between(spec: Spec, plan: Plan) -> tuple[str, str]:
+def _between(spec: DatasetSpec, plan: Plan) -> tuple[str, str]:
     target = spec["destination"].rstrip("/") + "/"
     return (plan.source.text, target) if plan.single else (_folder(plan.source), target)
 
 
-def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
+def _fetch(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> None:
     """Fetch the source into the download folder, and check the size and checksum of the download. Raises DataError."""
     if os.path.exists(where.fetched):
         return
@@ -338,12 +338,12 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     _touch(where.fetched)
 
 
-def _missing(plan: Plan, where: Places) -> int:
+def _missing(plan: Plan, where: DatasetPaths) -> int:
     """Return the number of bytes that must still be fetched, as far as the sizes are known."""
     return 0 if os.path.exists(where.fetched) else (plan.size or 0) - _used(where.download)
 
 
-def _require_space(spec: Spec, plan: Plan, needed: int) -> None:
+def _require_space(spec: DatasetSpec, plan: Plan, needed: int) -> None:
     free = shutil.disk_usage(spec["directory"]).free
     if needed > free:
         raise DataError(
@@ -357,7 +357,7 @@ def _touch(path: str) -> None:
         pass
 
 
-def _combine(spec: Spec, plan: Plan, where: Places, progress: Progress) -> list[File]:
+def _combine(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> list[DatasetFile]:
     """Fetch and unpack each source in a separate folder, add its files to the data set, and return all files. Raises DataError.
 
     Continues where an earlier run was interrupted.
@@ -372,7 +372,7 @@ def _combine(spec: Spec, plan: Plan, where: Places, progress: Progress) -> list[
     return walk(where.data)
 
 
-def _add(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
+def _add(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> None:
     """Fetch and unpack one source, and move its files into the source's folder in the data set. Raises DataError."""
     if not os.path.exists(where.prepared):
         _fetch(spec, plan, where, progress)
@@ -385,7 +385,7 @@ def _add(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     _touch(where.added)
 
 
-def _check(spec: Spec, plan: Plan, path: str) -> None:
+def _check(spec: DatasetSpec, plan: Plan, path: str) -> None:
     """Raise DataError if the file does not match the checksum."""
     if not spec["checksum"]:
         return
@@ -402,7 +402,7 @@ def _used(folder: str) -> int:
     return sum(size for _path, size in walk(folder))
 
 
-def _compare(plan: Plan, where: Places) -> None:
+def _compare(plan: Plan, where: DatasetPaths) -> None:
     """Check that exactly the listed objects were downloaded. Raises DataError.
 
     Deletes files that are not in the list, such as the temporary files that the AWS CLI leaves behind when it is killed.
@@ -418,7 +418,7 @@ def _compare(plan: Plan, where: Places) -> None:
         )
 
 
-def walk(folder: str) -> list[File]:
+def walk(folder: str) -> list[DatasetFile]:
     """Return the paths and sizes of the files below a folder, sorted by path, excluding the files that describe a data set."""
     found = []
     for parent, folders, names in os.walk(folder):
@@ -432,12 +432,12 @@ def walk(folder: str) -> list[File]:
     return sorted(found)
 
 
-def local_files(path: str) -> list[File]:
+def local_files(path: str) -> list[DatasetFile]:
     """Return the files below a folder. If the path is not a folder, return the file at the path."""
     return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
 
 
-def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
+def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) -> list[DatasetFile]:
     """Create the data set from the download, and return the files of the data set.
 
     Continues where an earlier run was interrupted. Raises DataError.
@@ -463,7 +463,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
     return walk(where.data)
 
 
-def _unpack(source: str, where: Places, path: str) -> None:
+def _unpack(source: str, where: DatasetPaths, path: str) -> None:
     """Move the contents of an archive of the download into the data set, and delete the archive."""
     shown = source if os.path.basename(source) == path else f"{path} of {source}"
     tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
@@ -473,7 +473,7 @@ def _unpack(source: str, where: Places, path: str) -> None:
     os.unlink(os.path.join(where.download, path))
 
 
-def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
+def _describe(spec: DatasetSpec, plan: Plan, folder: str, files: list[DatasetFile]) -> None:
     """Write the files that describe the data set into its folder: the marker, the list of files and the per-rank lists."""
     with _new_file(os.path.join(folder, FILES)) as file:
         file.writelines(f"{size}\t{path}\n" for path, size in files)
@@ -491,7 +491,7 @@ def _new_file(path: str) -> TextIO:
     return open(path, "x", encoding="utf-8")  # mode x does not follow a link that another process creates in the meantime
 
 
-def missing_shards(spec: Spec, plan: Plan) -> list[int]:
+def missing_shards(spec: DatasetSpec, plan: Plan) -> list[int]:
     """Return the requested rank counts for which the staged data set has no per-rank lists yet."""
     if spec["destination"].startswith("s3://"):
         return []
@@ -499,7 +499,7 @@ def missing_shards(spec: Spec, plan: Plan) -> list[int]:
     return [count for count in spec["shards"] if not os.path.isdir(os.path.join(folder, str(count)))]
 
 
-def write_shards(spec: Spec, plan: Plan) -> bool:
+def write_shards(spec: DatasetSpec, plan: Plan) -> bool:
     """Write the per-rank lists that the data set lacks, and return whether any were missing."""
     missing = missing_shards(spec, plan)
     if missing:
@@ -510,7 +510,7 @@ def write_shards(spec: Spec, plan: Plan) -> bool:
     return bool(missing)
 
 
-def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
+def _write_shards(folder: str, files: list[DatasetFile], counts: list[int]) -> None:
     if os.path.islink(os.path.join(folder, SHARDS)):
         os.unlink(os.path.join(folder, SHARDS))
     for count in counts:
@@ -524,7 +524,7 @@ def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
         os.rename(target + ".new", target)
 
 
-def _publish(where: Places) -> None:
+def _publish(where: DatasetPaths) -> None:
     """Move any earlier version out of the way, and then move the data set into place."""
     if os.path.isdir(where.final):
         shutil.rmtree(where.replaced, ignore_errors=True)
@@ -561,7 +561,7 @@ def check_links(folder: str) -> None:
                 )
 
 
-def _upload(spec: Spec, where: Places, progress: Progress) -> None:
+def _upload(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) -> None:
     """Upload the data set to S3, and then its marker. Raises DataError."""
     access, target = s3.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
     s3.copy(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER, "--no-follow-symlinks")

@@ -23,10 +23,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
     drop_in,
 )
 
-#: The key is not in munge.key, because the package creates munge.key with different contents on each host.
+# The key is not in munge.key, because the package creates munge.key with different contents on each host.
 PATH = "/etc/munge/deeplearning.key"
 USER = "munge"
-#: Key sizes in bytes. The package creates keys of size `SIZE`. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
+# Key sizes in bytes. The package creates keys of size `SIZE`. MUNGE rejects keys with fewer than 32 bytes, and reads at most 1024 bytes.
 SIZE, MINIMUM, MAXIMUM = 128, 32, 1024
 # Running jobs hide the directory in which munged listens. If systemd replaced this directory when munged restarts, jobs would see the new
 # directory.

@@ -17,7 +17,7 @@ import time
 from typing import Callable, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude, registry, run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, Finding, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, CheckedNode, HealthFinding
 
 # The file descriptor of the socket. Source: sd_listen_fds(3).
 LISTENER = 3
@@ -27,7 +27,7 @@ IDLE = 5.0
 SENDING = 1.0
 
 
-def serve(listener: socket.socket, examine: Callable[[], list[Finding]]) -> None:
+def serve(listener: socket.socket, examine: Callable[[], list[HealthFinding]]) -> None:
     """Answer requests with the findings until there has been no request for some seconds."""
     while True:
         requests = _accept(listener, IDLE)
@@ -51,7 +51,7 @@ def _accept(listener: socket.socket, seconds: float) -> list[socket.socket]:
     return found
 
 
-def examine(instance: str, node: Node) -> list[Finding]:
+def examine(instance: str, node: CheckedNode) -> list[HealthFinding]:
     """Run the checks, exclude the host if a finding requires it, and return the findings that require it."""
     checks = registry.checks_for(AFTER_FAILURE, ())
     findings = run.run(checks, node)
@@ -61,6 +61,6 @@ def examine(instance: str, node: Node) -> list[Finding]:
 
 def main(arguments: Sequence[str]) -> int:
     instance, metadata_directory, instance_type, efa_devices = arguments
-    node = Node("root", instance_type, int(efa_devices), metadata_directory=metadata_directory)
+    node = CheckedNode("root", instance_type, int(efa_devices), metadata_directory=metadata_directory)
     serve(socket.socket(fileno=LISTENER), lambda: examine(instance, node))
     return 0

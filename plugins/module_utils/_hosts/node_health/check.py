@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
-#: The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
+# The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
-#: When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
+# When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = CONTEXTS = ("on_demand", "before_job", "between_nodes", "deep")
 
-#: After a failed attempt of a job, on all of its hosts. The table has no column for this context (see `registry.runs_after_failure`).
+# After a failed attempt of a job, on all of its hosts. The table has no column for this context (see `registry.runs_after_failure`).
 AFTER_FAILURE = "after_failure"
 
+# A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest.
 Problem = Tuple[str, str]
-"""A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest."""
 
 
-class Finding(NamedTuple):
+class HealthFinding(NamedTuple):
     """A problem, and the name of the check that found it."""
 
     check: str
@@ -30,22 +30,22 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Node:
+class CheckedNode:
     """The data about a host that the controller passes to the checks."""
 
-    #: The login user. Paths that other users can change are never used as root.
+    # The login user. Paths that other users can change are never used as root.
     user: str
     instance_type: str = ""
-    #: Number of Elastic Fabric Adapters.
+    # Number of Elastic Fabric Adapters.
     efa_devices: int = 0
-    #: Directories whose file systems must have free space. Missing directories are skipped.
+    # Directories whose file systems must have free space. Missing directories are skipped.
     disks: tuple[str, ...] = ()
     metadata_directory: str = "/opt/deeplearning"
     number: int = 0
-    #: A random string that is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
-    #: `BETWEEN_NODES`.
+    # A random string that is the same for all nodes. If `token` is set, the files that nodes write to the shared storage are kept for
+    # `BETWEEN_NODES`.
     token: str = ""
-    #: Number of the node whose files the checks read in the context `BETWEEN_NODES`.
+    # Number of the node whose files the checks read in the context `BETWEEN_NODES`.
     peer: int = 0
 
 
@@ -60,19 +60,19 @@ class Check:
     name: str
     read: Callable[..., Any] | None
     decide: Callable[..., list[Problem]]
-    #: The severities of the problems that the check can report.
+    # The severities of the problems that the check can report.
     severities: Sequence[str]
-    #: What the check reports, as one sentence.
+    # What the check reports, as one sentence.
     description: str
     contexts: Sequence[str] = (ON_DEMAND, BEFORE_JOB)
-    #: Maximum duration of the reading in seconds. If the reading takes longer, the check reports a problem with the severity `hanging`.
+    # Maximum duration of the reading in seconds. If the reading takes longer, the check reports a problem with the severity `hanging`.
     limit: float = 5.0
     hanging: str = MONITOR
-    #: Whether to read as the login user instead of root.
+    # Whether to read as the login user instead of root.
     as_user: bool = False
-    #: The subject of the message about a reading that takes too long.
+    # The subject of the message about a reading that takes too long.
     subject: str = ""
-    #: Whether the check runs once for each mount of shared storage. The mount is then the first argument of `read` and `decide`.
+    # Whether the check runs once for each mount of shared storage. The mount is then the first argument of `read` and `decide`.
     per_mount: bool = False
 
 

@@ -14,20 +14,26 @@ import tempfile
 from functools import partial
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, RESTART, Check, Node, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    ON_DEMAND,
+    RESTART,
+    Check,
+    CheckedNode,
+    Problem,
+)
 
 # Maximum number of characters to read from the output. Only the first line is reported.
 OUTPUT_LIMIT = 4096
 
 
-class Program(NamedTuple):
+class CustomCheck(NamedTuple):
     """An executable file: its name and its content."""
 
     name: str
     content: bytes
 
 
-def check(program: Program, seconds: int) -> Check:
+def check(program: CustomCheck, seconds: int) -> Check:
     """Return the check that runs a program for at most `seconds`."""
     return Check(
         name=program.name,
@@ -42,7 +48,7 @@ def check(program: Program, seconds: int) -> Check:
     )
 
 
-def execute(program: Program, seconds: int, _node: Node) -> tuple[int, str]:
+def execute(program: CustomCheck, seconds: int, _node: CheckedNode) -> tuple[int, str]:
     """Run a program as the current user, in a temporary directory. Return the exit status and the first line of the output.
 
     If the program runs too long, it is killed together with the processes that it has started.
@@ -75,7 +81,7 @@ def _execute(path: str, directory: str, seconds: int) -> tuple[int, str]:
     return status, lines[0] if lines else f"exit status {status}"
 
 
-def decide(result: tuple[int, str], _node: Node) -> list[Problem]:
+def decide(result: tuple[int, str], _node: CheckedNode) -> list[Problem]:
     """Return the first line of the output as a problem unless the exit status is 0."""
     status, line = result
     return [(RESTART, line)] if status else []

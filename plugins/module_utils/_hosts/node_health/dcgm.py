@@ -28,23 +28,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     RESTART,
     SEVERITIES,
     Check,
-    Node,
+    CheckedNode,
     Problem,
 )
 
 PROGRAM = "dcgmi"
+# The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes.
 LEVEL, SECONDS = 2, 900
-"""The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes."""
 
-#: Seconds that dcgmi has to stop the tests, which run in a different process, and seconds for everything else that the check does.
+# Seconds that dcgmi has to stop the tests, which run in a different process, and seconds for everything else that the check does.
 GRACE, MARGIN = 10, 60
-#: What dcgmi prints if it cannot reach the daemon that runs the tests.
+# What dcgmi prints if it cannot reach the daemon that runs the tests.
 NO_ENGINE = "host engine"
 
-#: Numbers of GPUs are less than this number. DCGM 3 writes larger or negative numbers if a fault belongs to no GPU.
+# Numbers of GPUs are less than this number. DCGM 3 writes larger or negative numbers if a fault belongs to no GPU.
 GPUS = 1024
 FAILED = "failed"
-#: The statuses of tests that have found something. The others are `Pass`, `Skip` and `Not Run`.
+# The statuses of tests that have found something. The others are `Pass`, `Skip` and `Not Run`.
 VERBS = {"Fail": FAILED, "Warn": "warns"}
 # DCGM's severities (dcgmErrorSeverity_t). A failed test with any other severity, or without a severity, requires `restart`.
 DCGM_MONITOR, DCGM_ISOLATE, DCGM_CONFIG, DCGM_RESET = 1, 2, 5, 6
@@ -73,7 +73,7 @@ def check(level: int, seconds: int) -> Check:
     )
 
 
-def read(level: int, seconds: int, node: Node) -> Diagnosis:
+def read(level: int, seconds: int, node: CheckedNode) -> Diagnosis:
     """Run the tests, unless a process uses a GPU, which would make tests fail."""
     program = shutil.which(PROGRAM, path=gpu.DIRECTORIES)
     if program is None or not gpu.has_gpus(node):
@@ -103,7 +103,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def decide(diagnosis: Diagnosis, _node: Node) -> list[Problem]:
+def decide(diagnosis: Diagnosis, _node: CheckedNode) -> list[Problem]:
     """Return a problem for each test that has failed on a GPU, worst first, or one problem if the tests did not run."""
     if diagnosis == Diagnosis():
         return []

@@ -10,10 +10,10 @@ import os
 import subprocess
 from typing import Callable, List, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REPLACE, RESTART, Node, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REPLACE, RESTART, CheckedNode, Problem
 
-Run = Callable[[List[str]], Tuple[int, str, str]]
-"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
+RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 
 # Patterns for the names of adapters in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")
@@ -22,7 +22,7 @@ SYSFS = "/sys/class/infiniband"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
-def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
+def missing_for_efa(run: RunCommand, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
     """Return why this host cannot use EFA and what to do, or an empty string if it can use EFA."""
     if not devices(sysfs):
         return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a Deep Learning AMI), or the driver is not loaded"
@@ -38,7 +38,7 @@ def devices(sysfs: str = SYSFS) -> list[str]:
     return sorted(path for pattern in DEVICES for path in glob.glob(os.path.join(sysfs, pattern)))
 
 
-def read(node: Node) -> tuple[int, str]:
+def read(node: CheckedNode) -> tuple[int, str]:
     """Return the number of adapters in this host and, if the host cannot use the adapters, the reason."""
     return (len(devices()), missing_for_efa(_run)) if node.efa_devices else (0, "")
 
@@ -48,7 +48,7 @@ def _run(command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
-def decide(found: tuple[int, str], node: Node) -> list[Problem]:
+def decide(found: tuple[int, str], node: CheckedNode) -> list[Problem]:
     """Return a problem if adapters are missing or cannot be used."""
     count, missing = found
     if missing:

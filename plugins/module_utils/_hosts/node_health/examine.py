@@ -15,15 +15,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     DEEP,
     ON_DEMAND,
     Check,
-    Finding,
-    Node,
+    CheckedNode,
+    HealthFinding,
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 
-#: The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
+# The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
 DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 
@@ -31,8 +31,8 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
     now, mounts = time.time(), storage.read_places()
     known = {place.path for place in mounts}
-    mounts += [storage.Place(path) for path in params["mounts"] if path not in known]
-    node = Node(
+    mounts += [storage.MountedStorage(path) for path in params["mounts"] if path not in known]
+    node = CheckedNode(
         user=params["user"],
         instance_type=params["instance_type"],
         efa_devices=params["efa_devices"],
@@ -44,7 +44,7 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     )
     checks = checks_for(params["context"], mounts)
     if params["context"] == ON_DEMAND:
-        programs = [custom.Program(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
+        programs = [custom.CustomCheck(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
         checks += [custom.check(program, params["checks_timeout"]) for program in programs]
     elif params["context"] == DEEP:
         checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
@@ -63,7 +63,7 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_exclusions(
-    params: dict[str, Any], memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[Finding], now: float
+    params: dict[str, Any], memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding], now: float
 ) -> exclusions.Memory:
     """Return the exclusions of this host after the checks, and after a person has excluded or included the host."""
     memory = exclude.with_faulty(exclude.without_passed(memory, checks, findings), findings, now)
@@ -78,7 +78,7 @@ def before_job(user: str, params: dict[str, Any]) -> Readings:
     """Start the checks that run before a job, with the parameters of the module `training_job`."""
     # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
     mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{params['directory']}/".startswith(f"{place.path}/")]
-    node = Node(
+    node = CheckedNode(
         user,
         instance_type=params["instance_type"],
         efa_devices=params["efa_devices"],
@@ -88,6 +88,6 @@ def before_job(user: str, params: dict[str, Any]) -> Readings:
     return Readings(checks_for(BEFORE_JOB, mounts), node)
 
 
-def refusal(findings: Iterable[Finding]) -> str:
+def refusal(findings: Iterable[HealthFinding]) -> str:
     """Return why a node should not run a job, or an empty string if it is healthy."""
     return " ".join(f"{finding.check}: {finding.message}" for finding in findings if is_unhealthy(finding.severity))

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     REBOOT,
     REPLACE,
     Check,
-    Finding,
+    HealthFinding,
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import is_failure
@@ -29,12 +29,12 @@ ADDRESS = re.compile(r"\b[0-9A-Fa-f]{4,8}:([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
 LISTING = 10.0
 
 
-def requires_exclusion(finding: Finding) -> bool:
+def requires_exclusion(finding: HealthFinding) -> bool:
     """Return whether jobs must not use the host until the check passes. A restart of the job does not help."""
     return finding.severity in (REBOOT, REPLACE)
 
 
-def update(instance: str, checks: Sequence[Check], findings: Sequence[Finding], now: float) -> exclusions.Memory:
+def update(instance: str, checks: Sequence[Check], findings: Sequence[HealthFinding], now: float) -> exclusions.Memory:
     """Exclude this host for each check that requires it, end the exclusions of the checks that pass, and return all exclusions.
 
     Raises OSError.
@@ -46,7 +46,7 @@ def update(instance: str, checks: Sequence[Check], findings: Sequence[Finding], 
     return memory
 
 
-def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[Finding]) -> exclusions.Memory:
+def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding]) -> exclusions.Memory:
     """Return the exclusions without those of the checks that pass.
 
     A check that could not run has not passed, nor have the checks that share its reading.
@@ -56,7 +56,7 @@ def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings:
     return exclusions.after_checks(memory, {check.name for check in checks if check.name not in failed and check.read not in readings})
 
 
-def with_faulty(memory: exclusions.Memory, findings: Sequence[Finding], now: float) -> exclusions.Memory:
+def with_faulty(memory: exclusions.Memory, findings: Sequence[HealthFinding], now: float) -> exclusions.Memory:
     """Return the exclusions with one for each check whose findings require it."""
     faulty = [finding for finding in findings if requires_exclusion(finding)]
     gpus = list_gpus() if any(ADDRESS.search(finding.message) for finding in faulty) else {}

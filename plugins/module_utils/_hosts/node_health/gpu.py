@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     REBOOT,
     REPLACE,
     RESTART,
-    Node,
+    CheckedNode,
     Problem,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
@@ -33,13 +33,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 PROGRAM = "nvidia-smi"
 # Directories that may be missing from PATH without a login shell.
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: What nvidia-smi prints about a GPU that no longer responds on the PCI Express bus.
+# What nvidia-smi prints about a GPU that no longer responds on the PCI Express bus.
 LOST = ("GPU is lost", "Unable to determine the device handle")
-#: What nvidia-smi prints about the links of a GPU that has no NVLinks, or none that are active.
+# What nvidia-smi prints about the links of a GPU that has no NVLinks, or none that are active.
 NO_LINKS = "unable to retrieve nvlink information"
-#: The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
+# The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
-#: Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
+# Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
 UNCORRECTABLE = (
     "ecc_errors/volatile/dram_uncorrectable",
     "ecc_errors/volatile/sram_uncorrectable",
@@ -49,7 +49,7 @@ UNCORRECTABLE = (
 )
 
 
-class Process(NamedTuple):
+class GpuProcess(NamedTuple):
     """A process that computes on a GPU. `unit` is the control group of the process."""
 
     pid: int
@@ -70,7 +70,7 @@ class Gpu(NamedTuple):
     reset_required: bool = False
     recovery: str = ""
     fabric_error: str = ""
-    processes: Sequence[Process] = ()
+    processes: Sequence[GpuProcess] = ()
 
 
 class Gpus(NamedTuple):
@@ -97,12 +97,12 @@ class Links(NamedTuple):
     total: int
 
 
-def has_gpus(node: Node) -> bool:
+def has_gpus(node: CheckedNode) -> bool:
     """Return whether the host should have GPUs, according to its instance type or its worker metadata."""
     return bool(gpu_count(node.instance_type) or read_configured_gpus(node))
 
 
-def read_gpus(node: Node) -> Gpus:
+def read_gpus(node: CheckedNode) -> Gpus:
     """Return the GPUs of this host and the processes on them."""
     configured = read_configured_gpus(node)
     program = shutil.which(PROGRAM, path=DIRECTORIES)
@@ -143,10 +143,12 @@ def _gpu(element: ElementTree.Element) -> Gpu:
     )
 
 
-def _process(element: ElementTree.Element) -> Process:
+def _process(element: ElementTree.Element) -> GpuProcess:
     pid = element.findtext("pid") or ""
     number = int(pid) if pid.isdigit() else 0
-    return Process(number, element.findtext("process_name") or "?", _owner(number), element.findtext("used_memory") or "?", _unit(number))
+    return GpuProcess(
+        number, element.findtext("process_name") or "?", _owner(number), element.findtext("used_memory") or "?", _unit(number)
+    )
 
 
 def _owner(pid: int) -> str:
@@ -167,7 +169,7 @@ def _unit(pid: int) -> str:
         return ""
 
 
-def decide_count(found: Gpus, node: Node) -> list[Problem]:
+def decide_count(found: Gpus, node: CheckedNode) -> list[Problem]:
     """Return a problem if GPUs are missing, or if their number differs from the number in the worker metadata."""
     offered, configured, count = gpu_count(node.instance_type), found.configured or 0, len(found.gpus)
     of_type = f"instance type {node.instance_type} has {offered}"
@@ -189,7 +191,7 @@ def decide_count(found: Gpus, node: Node) -> list[Problem]:
     return []
 
 
-def decide_errors(found: Gpus, _node: Node) -> list[Problem]:
+def decide_errors(found: Gpus, _node: CheckedNode) -> list[Problem]:
     """Return the worst memory error or other problem that each GPU reports."""
     return [problem for gpu in found.gpus for problem in _errors(gpu)[:1]]
 
@@ -209,7 +211,7 @@ def _errors(gpu: Gpu) -> list[Problem]:
     return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
 
 
-def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
+def decide_processes(found: Gpus, _node: CheckedNode) -> list[Problem]:
     """Return a problem for each process that uses a GPU but belongs to no job.
 
     The severity is only `MONITOR`, because a user may have started the process on purpose.
@@ -230,7 +232,7 @@ def decide_processes(found: Gpus, _node: Node) -> list[Problem]:
     ]
 
 
-def read_links(node: Node) -> LinkStatus:
+def read_links(node: CheckedNode) -> LinkStatus:
     """Return what nvidia-smi prints about the NVLinks. A failure of nvidia-smi is an error only on hosts with GPUs."""
     program = shutil.which(PROGRAM, path=DIRECTORIES)
     if program is None:
@@ -257,7 +259,7 @@ def parse_links(text: str) -> list[Links]:
     return found
 
 
-def decide_links(status: LinkStatus, _node: Node) -> list[Problem]:
+def decide_links(status: LinkStatus, _node: CheckedNode) -> list[Problem]:
     """Return a problem for each GPU that has fewer active NVLinks than another GPU of the same host."""
     if status.error:
         return [(MONITOR, f"{PROGRAM} nvlink: the status of the NVLinks could not be read: {status.error}")]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: Families in which the number of GPUs depends on the size. Sizes that are not listed have one GPU.
+# Families in which the number of GPUs depends on the size. Sizes that are not listed have one GPU.
 FAMILIES: dict[str, dict[str, int]] = {
     "g4dn": {"12xlarge": 4, "metal": 8},
     "g5": {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},

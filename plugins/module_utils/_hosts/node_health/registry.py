@@ -139,7 +139,7 @@ CHECKS = (
 )
 
 
-def checks_for(context: str, mounts: Sequence[storage.Place]) -> list[Check]:
+def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[Check]:
     """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
@@ -158,7 +158,7 @@ def runs_after_failure(check: Check) -> bool:
     return BEFORE_JOB in check.contexts and not check.per_mount and bool({REBOOT, REPLACE} & {*check.severities, check.hanging})
 
 
-def _of_mount(check: Check, place: storage.Place) -> Check:
+def _of_mount(check: Check, place: storage.MountedStorage) -> Check:
     if check.read is None:
         raise AssertionError(f"{check.name} reads nothing.")
     return replace(check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path)

@@ -22,8 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     MONITOR,
     SEVERITIES,
     Check,
-    Finding,
-    Node,
+    CheckedNode,
+    HealthFinding,
     Problem,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
@@ -38,7 +38,7 @@ FAILURE, NO_RESULT, NO_ANSWER = "The check failed: ", "The check ended without a
 class _Reading:
     """A child process that reads the state of the host for one or more checks."""
 
-    def __init__(self, checks: Sequence[Check], node: Node) -> None:
+    def __init__(self, checks: Sequence[Check], node: CheckedNode) -> None:
         self.checks = checks
         self.deadline = time.monotonic() + max(check.limit for check in checks)
         self.reader, writer = os.pipe()
@@ -69,11 +69,11 @@ class _Reading:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._child, os.WNOHANG)
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[HealthFinding]:
         """Yield the findings of the checks, or a single finding if the reading did not end in time."""
         if not self.is_answered:
             first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
-            yield Finding(first.name, first.hanging, f"{first.subject or first.name}{NO_ANSWER}{first.limit:g} s.")
+            yield HealthFinding(first.name, first.hanging, f"{first.subject or first.name}{NO_ANSWER}{first.limit:g} s.")
             return
         try:
             answer = json.loads(self._output)
@@ -81,13 +81,13 @@ class _Reading:
             answer = {check.name: [[MONITOR, NO_RESULT]] for check in self.checks}
         for check in self.checks:
             for severity, message in answer[check.name]:
-                yield Finding(check.name, severity, message)
+                yield HealthFinding(check.name, severity, message)
 
 
 class Readings:
     """Running checks, which all start at the same time. On exit from this context, checks that are still running are killed."""
 
-    def __init__(self, checks: Sequence[Check], node: Node) -> None:
+    def __init__(self, checks: Sequence[Check], node: CheckedNode) -> None:
         self.checks = list(checks)
         self._order = [check.name for check in checks]
         self._readings: list[_Reading] = []
@@ -108,7 +108,7 @@ class Readings:
         for reading in self._readings:
             reading.end()
 
-    def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[Finding]:
+    def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[HealthFinding]:
         """Wait for the selected checks, and return their findings in the order of the checks."""
         readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
         _wait(readings)
@@ -116,7 +116,7 @@ class Readings:
         return sorted(found, key=lambda finding: self._order.index(finding.check))
 
 
-def run(checks: Sequence[Check], node: Node) -> list[Finding]:
+def run(checks: Sequence[Check], node: CheckedNode) -> list[HealthFinding]:
     """Return the findings of the checks, in the order of the checks. Each reading runs no longer than the check's limit."""
     with Readings(checks, node) as readings:
         return readings.findings()
@@ -143,7 +143,7 @@ def _wait(readings: Sequence[_Reading]) -> None:
                 del waiting[reader]
 
 
-def _read_and_exit(checks: Sequence[Check], node: Node, writer: int) -> NoReturn:
+def _read_and_exit(checks: Sequence[Check], node: CheckedNode, writer: int) -> NoReturn:
     """Read the state of the host, write the problems from each check to the pipe, and exit."""
     try:
         os.setsid()
@@ -169,7 +169,7 @@ def _become(user: str) -> None:
         os.environ.update(HOME=account.pw_dir, USER=user, LOGNAME=user)
 
 
-def _problems(checks: Sequence[Check], node: Node) -> dict[str, list[Problem]]:
+def _problems(checks: Sequence[Check], node: CheckedNode) -> dict[str, list[Problem]]:
     """Return the problems that each check finds. If a check cannot run, the error is the only problem reported for the check."""
     try:
         if checks[0].read is None:
@@ -191,6 +191,6 @@ def _failure(error: Exception) -> Problem:
     return MONITOR, shortened(f"{FAILURE}{type(error).__name__}: {error}.")
 
 
-def is_failure(finding: Finding) -> bool:
+def is_failure(finding: HealthFinding) -> bool:
     """Return whether the check could not run, so that its finding says nothing about the host."""
     return finding.message == NO_RESULT or finding.message.startswith(FAILURE) or NO_ANSWER in finding.message

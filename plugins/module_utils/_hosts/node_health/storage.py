@@ -9,38 +9,38 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import RESTART, Node, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import RESTART, CheckedNode, Problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared
 
 FSTAB = "/etc/fstab"
 
 
-class Place(NamedTuple):
+class MountedStorage(NamedTuple):
     """The mount point of shared storage."""
 
     path: str
     read_only: bool = False
 
 
-def places(fstab: str) -> list[Place]:
+def places(fstab: str) -> list[MountedStorage]:
     """Return the shared storage that /etc/fstab lists. The argument is the text of /etc/fstab."""
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
-    return [Place(fields[1], "ro" in fields[3].split(",")) for fields in lines if len(fields) > 3 and is_shared(fields[2])]
+    return [MountedStorage(fields[1], "ro" in fields[3].split(",")) for fields in lines if len(fields) > 3 and is_shared(fields[2])]
 
 
-def read_places() -> list[Place]:
+def read_places() -> list[MountedStorage]:
     """Return the shared storage that this host mounts at boot."""
     with contextlib.suppress(FileNotFoundError), open(FSTAB, encoding="utf-8", errors="replace") as file:
         return places(file.read())
     return []
 
 
-def file_of(place: Place, token: str, number: int) -> str:
+def file_of(place: MountedStorage, token: str, number: int) -> str:
     """Return the path of the hidden file that node `number` writes."""
     return os.path.join(place.path, f".deeplearning-health-{token}-{number}")
 
 
-def write(place: Place, node: Node) -> str:
+def write(place: MountedStorage, node: CheckedNode) -> str:
     """Write a file and read it. Return a description of the problem, or an empty string. The caller must not be root."""
     try:
         if not is_mounted(place.path):
@@ -61,7 +61,7 @@ def is_mounted(path: str) -> bool:
     return os.path.ismount(path)
 
 
-def _write(path: str, node: Node) -> str:
+def _write(path: str, node: CheckedNode) -> str:
     content = f"{node.number}\n"
     try:
         # An existing file is an error, because another user may have created it.
@@ -78,7 +78,7 @@ def _write(path: str, node: Node) -> str:
     return "" if found == content else "a file had different contents when it was read just after it had been written. Check the storage."
 
 
-def read_of_peer(place: Place, node: Node) -> str:
+def read_of_peer(place: MountedStorage, node: CheckedNode) -> str:
     """Read and remove the file of another node. Return a description of the problem, or an empty string. The caller must not be root."""
     if place.read_only:
         return ""
@@ -106,6 +106,6 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def decide(place: Place, problem: str, _node: Node) -> list[Problem]:
+def decide(place: MountedStorage, problem: str, _node: CheckedNode) -> list[Problem]:
     """Return a problem if `write` or `read_of_peer` has described one."""
     return [(RESTART, f"{place.path}: {problem}")] if problem else []

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     MONITOR,
     REBOOT,
     RESTART,
-    Node,
+    CheckedNode,
     Problem,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
@@ -45,7 +45,7 @@ class Disk(NamedTuple):
     free_files: int
 
 
-def read_disks(node: Node) -> list[Disk]:
+def read_disks(node: CheckedNode) -> list[Disk]:
     """Return the file systems that contain the node's directories.
 
     Each file system is returned only once. The free space excludes blocks that are reserved for root.
@@ -59,7 +59,7 @@ def read_disks(node: Node) -> list[Disk]:
     return list(found.values())
 
 
-def decide_disks(disks: Sequence[Disk], _node: Node) -> list[Problem]:
+def decide_disks(disks: Sequence[Disk], _node: CheckedNode) -> list[Problem]:
     """Return a problem for each file system that is almost full. A file system without a limit on files reports 0 files."""
     problems = []
     for disk in disks:
@@ -70,13 +70,13 @@ def decide_disks(disks: Sequence[Disk], _node: Node) -> list[Problem]:
     return problems
 
 
-def read_mount_table(_node: Node) -> str:
+def read_mount_table(_node: CheckedNode) -> str:
     """Return the text of /proc/self/mountinfo."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
-def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
+def decide_root(mountinfo: str, _node: CheckedNode) -> list[Problem]:
     """Return a problem if the root file system is read-only. After a disk error, the kernel remounts it read-only."""
     found = mounted_at(mountinfo, "/")
     is_read_only = found is not None and "ro" in found.options.split(",")
@@ -87,14 +87,14 @@ def decide_root(mountinfo: str, _node: Node) -> list[Problem]:
     )
 
 
-def read_memory(_node: Node) -> dict[str, int]:
+def read_memory(_node: CheckedNode) -> dict[str, int]:
     """Return the numbers in /proc/meminfo, in kibibytes, keyed by name."""
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = [line.split() for line in file]
     return {words[0].rstrip(":"): int(words[1]) for words in lines if len(words) > 1}
 
 
-def decide_memory(memory: dict[str, int], _node: Node) -> list[Problem]:
+def decide_memory(memory: dict[str, int], _node: CheckedNode) -> list[Problem]:
     """Return a problem if almost no memory is available."""
     total, available = memory["MemTotal"], memory["MemAvailable"]
     if available >= total * AVAILABLE_MEMORY_SHARE:
@@ -109,7 +109,7 @@ class Names(NamedTuple):
     error: str
 
 
-def read_names(node: Node) -> Names:
+def read_names(node: CheckedNode) -> Names:
     """Resolve the names of the cluster's hosts. A name that does not resolve has an empty address."""
     path = os.path.join(node.metadata_directory, "metadata.json")
     try:
@@ -130,7 +130,7 @@ def _address(name: str) -> str:
         return ""
 
 
-def decide_names(names: Names, _node: Node) -> list[Problem]:
+def decide_names(names: Names, _node: CheckedNode) -> list[Problem]:
     """Return a problem for each name that resolves to a wrong address or to no address."""
     if names.error:
         return [(RESTART, names.error)]
@@ -141,7 +141,7 @@ def decide_names(names: Names, _node: Node) -> list[Problem]:
     ]
 
 
-def read_certificates(_node: Node) -> dict[str, str]:
+def read_certificates(_node: CheckedNode) -> dict[str, str]:
     """Return the SSH certificates of this host, keyed by path.
 
     A host that does not trust a cluster's certificate authority has no certificates.
@@ -153,7 +153,7 @@ def read_certificates(_node: Node) -> dict[str, str]:
     return found
 
 
-def decide_certificates(certificates: dict[str, str], _node: Node, now: float | None = None) -> list[Problem]:
+def decide_certificates(certificates: dict[str, str], _node: CheckedNode, now: float | None = None) -> list[Problem]:
     """Return a problem for each certificate that is not valid now or that expires within a day. `now` is in seconds since 1970."""
     moment, problems = time.time() if now is None else now, []
     for path, text in certificates.items():
@@ -169,7 +169,7 @@ def decide_certificates(certificates: dict[str, str], _node: Node, now: float | 
     return problems
 
 
-def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem]:
+def decide_clock(times: tuple[float, float, float], _node: CheckedNode) -> list[Problem]:
     """Return a problem if a host's clock is wrong.
 
     `times` contains the controller's time before the module ran, the host's time while it ran, and the controller's time after it ran, in
@@ -188,7 +188,7 @@ def decide_clock(times: tuple[float, float, float], _node: Node) -> list[Problem
     ]
 
 
-def read_configured_gpus(node: Node) -> int | None:
+def read_configured_gpus(node: CheckedNode) -> int | None:
     """Return the number of GPUs that jobs use according to the worker metadata, or None if the host is not configured."""
     try:
         with open(os.path.join(node.metadata_directory, "metadata.json"), encoding="utf-8") as file:

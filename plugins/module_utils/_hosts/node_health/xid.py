@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     REPLACE,
     RESTART,
     SEVERITIES,
-    Node,
+    CheckedNode,
     Problem,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.gpu import has_gpus
@@ -42,7 +42,7 @@ def _application(meaning: str, *codes: int) -> dict[int, Xid]:
     return {code: Xid(meaning, RESTART) for code in codes}
 
 
-#: Errors that an application causes. The GPU itself works.
+# Errors that an application causes. The GPU itself works.
 APPLICATION = {
     **_application("GPU stopped processing", 8),
     **_application("invalid command stream", 11, 25, 32, 80),
@@ -83,9 +83,9 @@ INFORMATION = {
 }
 XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
 
-#: NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
+# NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
 NVLINK5 = range(144, 151)
-#: The code of the events in which the driver recommends a recovery action for other errors, and the severity of each recovery action.
+# The code of the events in which the driver recommends a recovery action for other errors, and the severity of each recovery action.
 RECOVERY_CHANGED = 154
 RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
 
@@ -97,7 +97,7 @@ SWITCH_EVENT = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)
 PROCESS = re.compile(r"pid='?(\d+)'?, name=([^,]{1,64})")
 
 
-class Event(NamedTuple):
+class XidEvent(NamedTuple):
     """An error in the kernel log. `is_running` is true if the process that the message names is still running."""
 
     device: str
@@ -110,11 +110,11 @@ class Event(NamedTuple):
 class KernelLog(NamedTuple):
     """The errors of GPUs and NVSwitches since the host was booted, oldest first. `error` is the reason why the log could not be read."""
 
-    events: Sequence[Event]
+    events: Sequence[XidEvent]
     error: str = ""
 
 
-def read(node: Node) -> KernelLog:
+def read(node: CheckedNode) -> KernelLog:
     """Return the errors in the kernel log. A log that cannot be read is an error only on hosts with GPUs."""
     program = shutil.which(JOURNAL[0], path=DIRECTORIES)
     if program is None:
@@ -127,16 +127,16 @@ def read(node: Node) -> KernelLog:
     return KernelLog(events, said or f"{JOURNAL[0]} ended with exit status {done.returncode}")
 
 
-def parse(log: str) -> list[Event]:
+def parse(log: str) -> list[XidEvent]:
     """Return the errors in the text of a kernel log."""
     events = []
     for line in log.splitlines():
         found, switch = EVENT.search(line), SWITCH_EVENT.search(line)
         if found:
             text = found[3] or ""
-            events.append(Event(found[1], int(found[2]), text, _is_running(text)))
+            events.append(XidEvent(found[1], int(found[2]), text, _is_running(text)))
         elif switch:
-            events.append(Event(switch[1], int(switch[2]), f"{switch[3]}, {switch[4]}", is_switch=True))
+            events.append(XidEvent(switch[1], int(switch[2]), f"{switch[3]}, {switch[4]}", is_switch=True))
     return events
 
 
@@ -153,7 +153,7 @@ def _is_running(text: str) -> bool:
     return name == os.path.basename(process[2].strip())[:15]  # the kernel shortens names to 15 characters
 
 
-def severity_of(event: Event) -> str:
+def severity_of(event: XidEvent) -> str:
     """Return the severity of an event. Unknown codes have the severity `monitor`."""
     if event.is_switch:
         return REBOOT if event.text.startswith("Fatal") else MONITOR
@@ -166,13 +166,13 @@ def severity_of(event: Event) -> str:
     return MONITOR if severity == RESTART and not event.is_running else severity
 
 
-def decide(log: KernelLog, _node: Node) -> list[Problem]:
+def decide(log: KernelLog, _node: CheckedNode) -> list[Problem]:
     """Return one problem for each combination of device and code, worst first, and one problem if the log could not be read.
 
     If there are several events, the problem states their number and describes the worst one. Xid 154 is the exception: each event replaces
     the recommendation of the events before it.
     """
-    chosen: dict[tuple[str, int], Event] = {}
+    chosen: dict[tuple[str, int], XidEvent] = {}
     counts: dict[tuple[str, int], int] = {}
     for event in log.events:
         key = (event.device, event.code)
@@ -185,11 +185,11 @@ def decide(log: KernelLog, _node: Node) -> list[Problem]:
     return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))
 
 
-def _rank(event: Event) -> int:
+def _rank(event: XidEvent) -> int:
     return SEVERITIES.index(severity_of(event))
 
 
-def _message(event: Event, count: int) -> str:
+def _message(event: XidEvent, count: int) -> str:
     subject = f"{'NVSwitch' if event.is_switch else 'GPU'} {event.device}"
     kind = f"{'SXid' if event.is_switch else 'Xid'} {event.code}"
     known = "" if event.is_switch or event.code not in XIDS else f" ({XIDS[event.code].meaning})"

@@ -23,8 +23,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 
-Run = Callable[..., "tuple[int, str, str]"]
-"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
+RunCommand = Callable[..., "tuple[int, str, str]"]
 
 ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -33,8 +33,8 @@ ARGUMENTS: dict[str, Any] = {
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 FILES = ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log")
+# The journalctl options that select each log that is stored in the journal.
 JOURNALS = {"kernel.log": ("--dmesg",), "shared-storage.log": ("--boot", f"--unit={UNIT}")}
-"""The journalctl options that select each log that is stored in the journal."""
 GRANT = "Add the destination to deeplearning_export_destinations"
 
 
@@ -47,7 +47,7 @@ def prefix(destination: str, name: str) -> str:
     return f"s3://{bucket}/{start}nodes/{name}/"
 
 
-def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
+def export(run: RunCommand, destination: str, region: str, *, check_mode: bool) -> dict[str, Any]:
     """Upload all logs. Return the module's result.
 
     If `check_mode` is true, nothing is uploaded. Raises DataError, OSError or ValueError.
@@ -60,7 +60,7 @@ def export(run: Run, destination: str, region: str, *, check_mode: bool) -> dict
     return {"changed": bool(logs), "destination": destination, "logs": logs}
 
 
-def collect(run: Run, folder: str) -> list[str]:
+def collect(run: RunCommand, folder: str) -> list[str]:
     """Copy all existing logs to a folder. Return their paths relative to the folder. Raises OSError or ValueError."""
     os.mkdir(os.path.join(folder, "setup"), 0o700)
     for key, path in files():

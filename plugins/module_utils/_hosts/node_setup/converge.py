@@ -133,7 +133,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(records.record_path(step["digest"]))
     attempt, region = module.params["attempt"], module.params["region"] or ""
-    spec = runner.Spec(steps, attempt, region, records.RECORDS, records.LOGS, records.WORK, PROGRESS)
+    spec = runner.SetupSpec(steps, attempt, region, records.RECORDS, records.LOGS, records.WORK, PROGRESS)
     program, description = os.path.join(RUNTIME, "runner.py"), os.path.join(RUNTIME, "steps.json")
     with open(program, "w", encoding="utf-8") as file:
         file.write(inspect.getsource(runner))

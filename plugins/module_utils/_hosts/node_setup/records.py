@@ -9,8 +9,8 @@ import json
 import os
 from typing import Any, Mapping
 
+# The directory of the records. Users who run steps can traverse the directory, because it also contains the scripts of running steps.
 STATE = "/var/lib/deeplearning-node-setup"
-"""The directory of the records. Users who run steps can traverse the directory, because it also contains the scripts of running steps."""
 
 RECORDS, WORK = os.path.join(STATE, "records"), os.path.join(STATE, "work")
 LOGS = "/var/log/deeplearning-node-setup"

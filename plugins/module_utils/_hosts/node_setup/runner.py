@@ -84,7 +84,7 @@ echo "Checked out $commit."
 """
 GIT_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
 
-Step = Mapping[str, Any]
+SetupStep = Mapping[str, Any]
 
 
 class StepError(Exception):
@@ -99,10 +99,10 @@ class StoppedError(BaseException):
     """systemd is stopping the unit. This class is not a subclass of Exception, so that no step handles it."""
 
 
-class Spec(NamedTuple):
+class SetupSpec(NamedTuple):
     """The steps to run and the paths of the files to write."""
 
-    steps: Sequence[Step]
+    steps: Sequence[SetupStep]
     attempt: str
     region: str
     records: str
@@ -162,7 +162,7 @@ def _pieces(secret: str) -> list[bytes]:
 class Execution:
     """Runs the commands of one step, and ends them if the step times out. `folder` is an empty directory for the step's files."""
 
-    def __init__(self, step: Step, output: Output, folder: str, region: str) -> None:
+    def __init__(self, step: SetupStep, output: Output, folder: str, region: str) -> None:
         self.step, self.output, self.folder, self.region = step, output, folder, region
         self.account = account_of(step["user"])
         self._end = time.monotonic() + step["timeout"]
@@ -396,7 +396,7 @@ ACTIONS: Mapping[str, Callable[[Execution], None]] = {
 }
 
 
-def run_step(spec: Spec, step: Step) -> bool:
+def run_step(spec: SetupSpec, step: SetupStep) -> bool:
     """Run a step, write its log and its record, and return whether it has succeeded."""
     log = os.path.join(spec.logs, f"{step['digest']}.log")
     path = os.path.join(spec.records, f"{step['digest']}.json")
@@ -428,7 +428,7 @@ def write_json(path: str, content: Any) -> None:
     os.replace(temporary, path)
 
 
-def write_progress(spec: Spec, step: Step) -> None:
+def write_progress(spec: SetupSpec, step: SetupStep) -> None:
     """Write the number of the running step, and the digests of all steps of the attempt, to the progress file."""
     digests = [each["digest"] for each in spec.steps]
     write_json(spec.progress, {"attempt": spec.attempt, "digests": digests, "number": step["number"], "started": time.time()})
@@ -442,7 +442,7 @@ def main(argv: Sequence[str]) -> int:
     os.umask(0o022)
     signal.signal(signal.SIGTERM, _stop)
     with open(argv[0], encoding="utf-8") as file:
-        spec = Spec(**json.load(file))
+        spec = SetupSpec(**json.load(file))
     os.unlink(argv[0])
     for step in spec.steps:
         write_progress(spec, step)

@@ -15,8 +15,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
+    BuildLocation,
     Interpreter,
-    Place,
     Sources,
     build_steps,
     check_name,
@@ -34,14 +34,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
     without,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
-    RefusalError,
+    EnvironmentRefusalError,
     exclusive,
     parse,
     read,
 )
 
 PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
-#: The arguments that make pip report missing requirements without contacting an index.
+# The arguments that make pip report missing requirements without contacting an index.
 CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report", "-", "--no-index", "--no-deps", "--requirement"]
 
 
@@ -50,7 +50,7 @@ def from_image(name: str) -> dict[str, Any]:
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
-        raise RefusalError(
+        raise EnvironmentRefusalError(
             f"this host's image has no environment with this name (available: {there}). Choose another name, or specify requirements."
         )
     return outcome(path, "image")
@@ -88,7 +88,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     return outcome(place.path, "built", changed=changed, diff=[diff] if changed else [])
 
 
-def check_owner(directory: str, place: Place) -> None:
+def check_owner(directory: str, place: BuildLocation) -> None:
     """Raise RefusalError if other users can change the folders, because this user and other users' jobs run programs from these folders."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
@@ -98,7 +98,9 @@ def check_owner(directory: str, place: Place) -> None:
                 continue
             shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()))
             if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
-                raise RefusalError(f"other users can change {folder}. Specify a directory that only this user or root can change.")
+                raise EnvironmentRefusalError(
+                    f"other users can change {folder}. Specify a directory that only this user or root can change."
+                )
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:
@@ -106,15 +108,15 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
-        raise RefusalError(f"python {wanted!r} does not exist. Specify a Python interpreter that is installed on this host.")
+        raise EnvironmentRefusalError(f"python {wanted!r} does not exist. Specify a Python interpreter that is installed on this host.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
-        raise RefusalError(f"python {wanted!r}: cannot be run: {errors.strip()}")
+        raise EnvironmentRefusalError(f"python {wanted!r}: cannot be run: {errors.strip()}")
     machine, version = json.loads(output)
     return Interpreter(path, machine, version)
 
 
-def current_path(place: Place) -> str | None:
+def current_path(place: BuildLocation) -> str | None:
     """Return the path of the build that the link `current` points to, or None if there is no link."""
     try:
         return os.path.join(place.folder, os.readlink(place.current))
@@ -131,7 +133,7 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
     return missing(status, parse(output), errors)
 
 
-def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, sources: Sources, specification: str) -> bool:
+def provide(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter, sources: Sources, specification: str) -> bool:
     """Build the environment if it is missing and make it the current one. Return whether this host changed anything.
 
     Raises RefusalError.
@@ -143,14 +145,14 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, sourc
             # Another host has just built the environment and made it current, or has failed to do so. The other host's result also applies
             # to this host.
             if "error" in known:
-                raise RefusalError(known["error"])
+                raise EnvironmentRefusalError(known["error"])
             return False
         built = "specification" not in known
         if built:
             record.write({})
             try:
                 build(module, place, interpreter, sources, specification)
-            except RefusalError as error:
+            except EnvironmentRefusalError as error:
                 shutil.rmtree(place.path, ignore_errors=True)
                 record.write({"error": str(error)})
                 raise
@@ -158,7 +160,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, sourc
         return make_current(place) or built
 
 
-def make_current(place: Place) -> bool:
+def make_current(place: BuildLocation) -> bool:
     """Point the link `current` to the environment, and return whether the link changed."""
     if current_path(place) == place.path:
         return False
@@ -170,7 +172,7 @@ def make_current(place: Place) -> bool:
     return True
 
 
-def build(module: AnsibleModule, place: Place, interpreter: Interpreter, sources: Sources, specification: str) -> None:
+def build(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter, sources: Sources, specification: str) -> None:
     """Create the environment and install the requirements. If a command fails, raises RefusalError with the command's last output."""
     params = module.params
     shutil.rmtree(place.path, ignore_errors=True)
@@ -187,4 +189,4 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, sources
             status, output, errors = module.run_command(step.argv, environ_update=environment, path_prefix=programs)
             if status != 0:
                 # The message does not name this host, because the other hosts report the same failure.
-                raise RefusalError(describe_failure(step, output + errors))
+                raise EnvironmentRefusalError(describe_failure(step, output + errors))

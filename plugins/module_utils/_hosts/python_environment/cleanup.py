@@ -13,18 +13,21 @@ import shutil
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import Place
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import RefusalError, exclusive
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import BuildLocation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
+    EnvironmentRefusalError,
+    exclusive,
+)
 
 DAY = 86400.0
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
 
 
-def unused(directory: str, pythons: list[str], before: float) -> list[Place]:
+def unused(directory: str, pythons: list[str], before: float) -> list[BuildLocation]:
     """Return the builds in a directory that are older than `before`, are not current, and contain none of the interpreters in `pythons`."""
     folders = glob.glob(os.path.join(glob.escape(directory), "*", "*-python*"))
-    found = (Place(folder, digest) for folder in sorted(folders) for digest in _digests(folder))
+    found = (BuildLocation(folder, digest) for folder in sorted(folders) for digest in _digests(folder))
     return [place for place in found if _built(place) < before and not _is_current(place) and not _is_used(place, pythons)]
 
 
@@ -32,7 +35,7 @@ def _digests(folder: str) -> list[str]:
     return sorted({name for name, _unused in map(os.path.splitext, os.listdir(folder)) if DIGEST.fullmatch(name)})
 
 
-def _built(place: Place) -> float:
+def _built(place: BuildLocation) -> float:
     """Return the time at which a build was completed or last attempted."""
     times = []
     for path in (place.record, place.path):
@@ -41,20 +44,20 @@ def _built(place: Place) -> float:
     return max(times, default=0.0)
 
 
-def _is_current(place: Place) -> bool:
+def _is_current(place: BuildLocation) -> bool:
     try:
         return os.readlink(place.current) == place.digest
     except OSError:
         return False
 
 
-def _is_used(place: Place, pythons: list[str]) -> bool:
+def _is_used(place: BuildLocation, pythons: list[str]) -> bool:
     inside = os.path.join(os.path.realpath(place.path), "")
     # Resolve only the folders, because an environment's Python is itself a link to the system's Python.
     return any(os.path.join(os.path.realpath(os.path.dirname(python)), "").startswith(inside) for python in pythons)
 
 
-def delete(place: Place) -> bool:
+def delete(place: BuildLocation) -> bool:
     """Delete a build unless another host is building it. Return whether the build was deleted. Raises OSError."""
     try:
         with exclusive(place.record, timeout=0) as record:
@@ -63,7 +66,7 @@ def delete(place: Place) -> bool:
             if os.path.lexists(place.path):
                 shutil.rmtree(place.path)
             os.unlink(place.record)
-    except RefusalError:
+    except EnvironmentRefusalError:
         return False
     return True
 

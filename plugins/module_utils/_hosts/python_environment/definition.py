@@ -13,29 +13,29 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-#: Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
+# Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
-#: Lines of a requirements file that refer to other local files.
+# Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: The project name at the beginning of a requirement, and the separators between the words of this name.
+# The project name at the beginning of a requirement, and the separators between the words of this name.
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SEPARATORS = re.compile(r"[-_.]+")
 
-#: A line of a requirements file with its continuation lines. Comments have none.
+# A line of a requirements file with its continuation lines. Comments have none.
 LOGICAL_LINE = re.compile(r"(?:[^#\n].*\\\n)*.*\n")
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: The number of lines to show from the end of an installer's output. These lines usually name the requirement that could not be installed,
-#: and the reason.
+# The number of lines to show from the end of an installer's output. These lines usually name the requirement that could not be installed,
+# and the reason.
 LAST_LINES = 12
 
-#: The beginnings of lines that pip prints about its sources and itself. These lines do not explain a failure.
+# The beginnings of lines that pip prints about its sources and itself. These lines do not explain a failure.
 NOISE = ("Looking in ", "WARNING: Location ", "[notice] ")
 
-#: The beginning of a line in which pip repeats the previous error.
+# The beginning of a line in which pip repeats the previous error.
 REPETITION = "ERROR: No matching distribution found for "
 
 # The last step of a build, and what to do if it fails.
@@ -54,7 +54,7 @@ class Interpreter(NamedTuple):
     version: str
 
 
-class Place(NamedTuple):
+class BuildLocation(NamedTuple):
     """The location of one build of an environment.
 
     Builds for incompatible hosts are in separate folders. A build never changes once its record is complete, because a job may be
@@ -77,7 +77,7 @@ class Place(NamedTuple):
         return os.path.join(self.folder, "current")
 
 
-class Step(NamedTuple):
+class BuildStep(NamedTuple):
     """One command of a build, and a description of its purpose."""
 
     purpose: str
@@ -178,10 +178,10 @@ def specify(requirements: str, installer: str, interpreter: Interpreter, sources
     return "".join(lines) + requirements
 
 
-def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> Place:
+def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> BuildLocation:
     """Return the location where the environment is built."""
     folder = os.path.join(directory, name, f"{interpreter.machine}-python{interpreter.version}")
-    return Place(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
+    return BuildLocation(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
 
 
 def install_arguments(requirements: str, first: str, sources: Sources) -> list[list[str]]:
@@ -197,24 +197,24 @@ def install_arguments(requirements: str, first: str, sources: Sources) -> list[l
     return [*calls, [*cache, *isolation, "--requirement", requirements]]
 
 
-def build_steps(installer: str, python: str, path: str, calls: Sequence[list[str]], uv: str | None, scratch: str) -> list[Step]:
+def build_steps(installer: str, python: str, path: str, calls: Sequence[list[str]], uv: str | None, scratch: str) -> list[BuildStep]:
     """Return the commands that create the environment at `path` and call the installer once for each list of arguments in `calls`.
 
     `uv` is the path of the program uv on this host. If `uv` is None, the commands first install uv in `scratch`.
     """
     if installer == "pip":
-        steps = [Step("create a virtual environment", [python, "-m", "venv", path])]
-        return steps + [Step(REQUIREMENTS, [executable(path), "-m", "pip", "install", *arguments]) for arguments in calls]
+        steps = [BuildStep("create a virtual environment", [python, "-m", "venv", path])]
+        return steps + [BuildStep(REQUIREMENTS, [executable(path), "-m", "pip", "install", *arguments]) for arguments in calls]
     steps = []
     if uv is None:
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
-        steps.append(Step("create a virtual environment for uv", [python, "-m", "venv", own]))
-        steps.append(Step("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
-    steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
+        steps.append(BuildStep("create a virtual environment for uv", [python, "-m", "venv", own]))
+        steps.append(BuildStep("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
+    steps.append(BuildStep("create a virtual environment", [uv, "venv", "--python", python, path]))
     # The users of an environment cannot write to it. Without --compile-bytecode, Python would compile the modules again at every import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode"]
-    return steps + [Step(REQUIREMENTS, [*install, *arguments]) for arguments in calls]
+    return steps + [BuildStep(REQUIREMENTS, [*install, *arguments]) for arguments in calls]
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
@@ -230,7 +230,7 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
     return variables
 
 
-def describe_failure(step: Step, output: str) -> str:
+def describe_failure(step: BuildStep, output: str) -> str:
     """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith(NOISE)]
     lines = [line for line in lines if not (line.startswith(REPETITION) and any("Could not find a version" in other for other in lines))]

@@ -12,15 +12,15 @@ import os
 import time
 from typing import Any, Iterator, NamedTuple, TextIO
 
-#: Seconds between polls of another host's build.
+# Seconds between polls of another host's build.
 PAUSE = 1.0
 
 
-class RefusalError(Exception):
+class EnvironmentRefusalError(Exception):
     """The environment cannot be provided on this host. The message states the reason and the remedy."""
 
 
-class Record(NamedTuple):
+class BuildRecord(NamedTuple):
     """The locked record of a build. `waited` is true if this host had to wait because another host held the lock."""
 
     file: TextIO
@@ -56,7 +56,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def exclusive(path: str, timeout: float) -> Iterator[Record]:
+def exclusive(path: str, timeout: float) -> Iterator[BuildRecord]:
     """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
     The record itself is the lock file, so that all hosts see its current contents. An NFS client contacts the server when it opens or
@@ -72,10 +72,10 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise RefusalError(
+                    raise EnvironmentRefusalError(
                         f"timed out after {timeout:.0f} s waiting for another host to build the environment."
                         " Run the playbook again later, or set a longer timeout."
                     ) from None
                 waited = True
                 time.sleep(PAUSE)
-        yield Record(file, waited)
+        yield BuildRecord(file, waited)

@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 
-#: The parameters that all modules for queues have.
+# The parameters that all modules for queues have.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "component": {"type": "str", "choices": ["controller", "node"], "required": True},
     "state_directory": {"type": "path"},
@@ -22,11 +22,11 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "timeout": {"type": "int", "default": 120},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
 }
-#: The parameters of each node's entry.
+# The parameters of each node's entry.
 NODE: dict[str, dict[str, Any]] = {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 
+# For each component and state: the step to run, and the parameters that must be set for this step.
 Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence[str]]]
-"""For each component and state: the step to run, and the parameters that must be set for this step."""
 
 
 def run(module: AnsibleModule, queue: str, steps: Steps) -> None:

@@ -12,10 +12,10 @@ from typing import Iterable
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Item
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import GROUP
 
-#: Time limit of a command in seconds.
+# Time limit of a command in seconds.
 COMMAND_TIMEOUT = "60"
 
 
@@ -39,17 +39,17 @@ def is_up(module: AnsibleModule) -> bool:
     return try_command(module, "qconf", "-sh")[0] == 0
 
 
-def current(module: AnsibleModule, item: Item) -> dict[str, str] | None:
+def current(module: AnsibleModule, item: SgeObject) -> dict[str, str] | None:
     """Return the settings of an object, or None if it does not exist."""
     status, output, _error = try_command(module, "qconf", *_show(item))
     return configuration.parse(output) if status == 0 else None
 
 
-def _show(item: Item) -> list[str]:
+def _show(item: SgeObject) -> list[str]:
     return [f"-s{item.option}", *([item.name] if item.name else [])]
 
 
-def converge(module: AnsibleModule, items: Iterable[Item], up: bool) -> list[dict[str, str]]:
+def converge(module: AnsibleModule, items: Iterable[SgeObject], up: bool) -> list[dict[str, str]]:
     """Create or change the objects, except in check mode, and return the diffs. If qmaster is not up, all objects count as new."""
     differences = []
     for item in items:
@@ -96,7 +96,7 @@ def nodes(module: AnsibleModule) -> list[str]:
 
 def members(module: AnsibleModule) -> list[str]:
     """Return the names of the hosts on which jobs can start."""
-    found = current(module, Item("hgrp", GROUP, {}, None)) or {}
+    found = current(module, SgeObject("hgrp", GROUP, {}, None)) or {}
     return [name for name in found.get("hostlist", "").split() if name != configuration.NONE]
 
 

@@ -14,14 +14,14 @@ from xml.etree import ElementTree
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import ENVIRONMENT, GROUP
 
-#: Access lists: who can submit jobs, and who can submit training jobs.
+# Access lists: who can submit jobs, and who can submit training jobs.
 USERS, ROOT = "deeplearning", "deeplearning_root"
-#: Parallel environments for users' scripts, with their allocation rules. MXNet's launch.py uses `orte`.
+# Parallel environments for users' scripts, with their allocation rules. MXNet's launch.py uses `orte`.
 ENVIRONMENTS = {"orte": "$fill_up", "mpi": "$fill_up", "smp": "$pe_slots", "nodes": "1", ENVIRONMENT: "1"}
-#: Lines of the table of resources, by name.
+# Lines of the table of resources, by name.
 RESOURCES = {"exclusive": "excl BOOL EXCL YES YES 0 0", "gpu": "gpu INT <= YES YES 0 0"}
 NONE = "NONE"
-#: Settings that `parameters` may override. sge_conf(5) describes them.
+# Settings that `parameters` may override. sge_conf(5) describes them.
 DEFAULTS = {
     "max_unheard": "00:05:00",
     # Jobs on lost hosts start again on other hosts, unless the jobs were submitted with `qsub -r n`.
@@ -30,7 +30,7 @@ DEFAULTS = {
     "gid_range": "65400-65500",
     "min_gid": "0",
 }
-#: Settings for which the module has options, or on which the collection relies.
+# Settings for which the module has options, or on which the collection relies.
 OWN = frozenset(["execd_spool_dir", "min_uid", "qmaster_params", "shepherd_cmd", "user_lists"])
 # Jobs start in the order in which they were submitted, unless `qsub -p` or `qalter -p` changes this order.
 SCHEDULER = {
@@ -50,7 +50,7 @@ MASTER_PORT, EXEC_PORT = 6444, 6445
 ROOT_DIRECTORY, CELL = "/var/lib/gridengine", "default"
 HEADER = "# The role deeplearning.cluster.sge writes this file and overwrites changes.\n"
 
-#: These limits exceed the hardware of every instance type.
+# These limits exceed the hardware of every instance type.
 MOST_CPUS, MOST_GPUS = 65_534, 1024
 NAME, NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*"), "a letter, then letters, digits, dots, hyphens and underscores"
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
@@ -93,7 +93,7 @@ initial_state default
 LIMITS = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"]
 
 
-class Node(NamedTuple):
+class SgeNode(NamedTuple):
     """A node, its number of CPUs (hardware threads), and its number of GPUs."""
 
     name: str
@@ -101,7 +101,7 @@ class Node(NamedTuple):
     gpus: int
 
 
-class Settings(NamedTuple):
+class SgeSettings(NamedTuple):
     """The contents of the configuration, apart from the nodes."""
 
     state_directory: str
@@ -110,7 +110,7 @@ class Settings(NamedTuple):
     parameters: Mapping[str, str]
 
 
-class Item(NamedTuple):
+class SgeObject(NamedTuple):
     """A desired object of the configuration.
 
     `option` is the last part of qconf's options for this kind of object, such as `q` for -sq, -Aq and -Mq. `own` contains the settings that
@@ -128,7 +128,7 @@ class Item(NamedTuple):
         return f"{self.option} {self.name}".strip()
 
 
-def check(settings: Settings, nodes: Iterable[Node]) -> None:
+def check(settings: SgeSettings, nodes: Iterable[SgeNode]) -> None:
     """Raise ValueError if one of the values is not allowed in the configuration."""
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
     _match("queue", settings.queue, NAME, NAMES)
@@ -148,7 +148,7 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
         raise ValueError(f"{subject}: invalid value {value!r}. Use {accepted}.")
 
 
-def is_plausible(node: Node) -> bool:
+def is_plausible(node: SgeNode) -> bool:
     """Return whether the hardware that a host has reported is plausible. The reported values are untrusted."""
     return 0 < node.cpus <= MOST_CPUS and 0 <= node.gpus <= MOST_GPUS
 
@@ -194,7 +194,7 @@ def parse(output: str) -> dict[str, str]:
     return {words[0]: " ".join(words[1].split()) if len(words) > 1 else "" for words in found}
 
 
-def changed(item: Item, current: Mapping[str, str] | None) -> dict[str, tuple[str, str]]:
+def changed(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, tuple[str, str]]:
     """Return the current and the desired values of the settings that differ.
 
     The elements of a list may be separated by commas or spaces.
@@ -207,7 +207,7 @@ def changed(item: Item, current: Mapping[str, str] | None) -> dict[str, tuple[st
     return {name: (current.get(name, ""), value) for name, value in item.own.items() if words(current.get(name, "")) != words(value)}
 
 
-def complete(item: Item, current: Mapping[str, str] | None) -> dict[str, str]:
+def complete(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, str]:
     """Return all settings of an object for qconf."""
     current = current or {}
     if item.rest is None:
@@ -215,22 +215,22 @@ def complete(item: Item, current: Mapping[str, str] | None) -> dict[str, str]:
     return {**item.own, **{name: current.get(name, value) for name, value in item.rest.items()}, **item.own}
 
 
-def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list[Item]:
+def items(settings: SgeSettings, nodes: list[SgeNode], members: Iterable[str]) -> list[SgeObject]:
     """Return the desired objects, in the order in which they can be created. Jobs can start only on `members`, a subset of the nodes."""
     users = USERS if settings.groups else NONE
     access = {"type": "ACL", "fshare": "0", "oticket": "0"}
-    found = [Item("u", ROOT, {"name": ROOT, "entries": "root"}, access)]
+    found = [SgeObject("u", ROOT, {"name": ROOT, "entries": "root"}, access)]
     if settings.groups:
         entries = ",".join(["root", *(f"@{group}" for group in settings.groups)])
-        found.append(Item("u", USERS, {"name": USERS, "entries": entries}, access))
+        found.append(SgeObject("u", USERS, {"name": USERS, "entries": entries}, access))
     found += [node_item(node) for node in nodes]
-    found.append(Item("hgrp", GROUP, {"group_name": GROUP, "hostlist": " ".join(members) or NONE}, {}))
+    found.append(SgeObject("hgrp", GROUP, {"group_name": GROUP, "hostlist": " ".join(members) or NONE}, {}))
     found += [environment_item(name, rule) for name, rule in ENVIRONMENTS.items()]
     rest = {**parse(QUEUE), **{f"{kind}_{limit}": "INFINITY" for limit in LIMITS for kind in "sh"}}
     slots = str(max((node.cpus for node in nodes), default=1))
     own = {"qname": settings.queue, "hostlist": GROUP, "pe_list": " ".join(ENVIRONMENTS), "slots": slots}
-    found.append(Item("q", settings.queue, own, rest))
-    found.append(Item("sconf", "", SCHEDULER, None))
+    found.append(SgeObject("q", settings.queue, own, rest))
+    found.append(SgeObject("sconf", "", SCHEDULER, None))
     fixed = {
         "execd_spool_dir": SPOOL,
         "min_uid": "0",  # training jobs belong to root, and the access list excludes other users
@@ -238,23 +238,23 @@ def items(settings: Settings, nodes: list[Node], members: Iterable[str]) -> list
         "shepherd_cmd": SHEPHERD,
         "user_lists": users,
     }
-    found.append(Item("conf", "global", {**DEFAULTS, **settings.parameters, **fixed}, None))
+    found.append(SgeObject("conf", "global", {**DEFAULTS, **settings.parameters, **fixed}, None))
     return found
 
 
-def node_item(node: Node) -> Item:
+def node_item(node: SgeNode) -> SgeObject:
     """Return the configuration object for a node."""
     values = f"exclusive=true,gpu={node.gpus},slots={node.cpus}"
     lists = ("user_lists", "xuser_lists", "projects", "xprojects", "usage_scaling", "report_variables")
-    return Item("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))
+    return SgeObject("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))
 
 
-def environment_item(name: str, rule: str) -> Item:
+def environment_item(name: str, rule: str) -> SgeObject:
     """Return the object for a parallel environment. With one slot per host, a script starts tasks on all hosts, including its own."""
     own = {"pe_name": name, "allocation_rule": rule, "control_slaves": "TRUE", "user_lists": ROOT if name == ENVIRONMENT else NONE}
     own["job_is_first_task"] = "FALSE" if rule == "1" else "TRUE"
     rest = dict.fromkeys(("xuser_lists", "start_proc_args", "stop_proc_args", "qsort_args"), NONE)
-    return Item("p", name, own, {**rest, "slots": "9999999", "urgency_slots": "min", "accounting_summary": "FALSE"})
+    return SgeObject("p", name, own, {**rest, "slots": "9999999", "urgency_slots": "min", "accounting_summary": "FALSE"})
 
 
 def resources(table: str) -> str | None:

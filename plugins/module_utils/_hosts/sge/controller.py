@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component, state_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import STARTED, STOPPED, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node, Settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode, SgeSettings
 
 # Creates an empty queue, as the package's script init_cluster does for another kind of storage.
 CREATE = """\
@@ -60,25 +60,25 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, leaving=leaving)
 
 
-def settings_of(params: dict[str, Any]) -> Settings:
+def settings_of(params: dict[str, Any]) -> SgeSettings:
     """Return the settings in the module's parameters. Raises ValueError."""
     component.check_controller(params)
     parameters = {name: str(value) for name, value in params["parameters"].items()}
-    return Settings(params["state_directory"], params["queue"], tuple(params["groups"]), parameters)
+    return SgeSettings(params["state_directory"], params["queue"], tuple(params["groups"]), parameters)
 
 
-def members(module: AnsibleModule, described: list[dict[str, Any]], up: bool) -> list[Node]:
+def members(module: AnsibleModule, described: list[dict[str, Any]], up: bool) -> list[SgeNode]:
     """Return the nodes whose hardware is known, either from the parameters or, if it is missing there, from the current configuration."""
     found = []
     for node in described:
         name = node["name"]
         if node["cpus"]:
-            found.append(Node(name, node["cpus"], node["gpus"] or 0))
+            found.append(SgeNode(name, node["cpus"], node["gpus"] or 0))
             continue
-        current = commands.current(module, configuration.node_item(Node(name, 0, 0))) if up else None
+        current = commands.current(module, configuration.node_item(SgeNode(name, 0, 0))) if up else None
         values = dict(re.findall(r"(\w+)=(\d+)", (current or {}).get("complex_values", "")))
         if "slots" in values:
-            found.append(Node(name, int(values["slots"]), int(values.get("gpu", 0))))
+            found.append(SgeNode(name, int(values["slots"]), int(values.get("gpu", 0))))
         else:
             component.warn_of_missing_hardware(module, name)
     return found

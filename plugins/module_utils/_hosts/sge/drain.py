@@ -9,7 +9,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Item
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import GROUP
 
 
@@ -20,6 +20,8 @@ def drain(module: AnsibleModule) -> None:
     members, going = commands.members(module), set(module.params["nodes"])
     drained = [name for name in members if name in going]
     remaining = " ".join(name for name in members if name not in going) or configuration.NONE
-    diff = commands.converge(module, [Item("hgrp", GROUP, {"group_name": GROUP, "hostlist": remaining}, {})] if drained else [], up=True)
+    diff = commands.converge(
+        module, [SgeObject("hgrp", GROUP, {"group_name": GROUP, "hostlist": remaining}, {})] if drained else [], up=True
+    )
     jobs = {job for host, ids in commands.jobs_by_host(module).items() if host in going for job in ids}
     module.exit_json(changed=bool(drained), drained=drained, jobs=sorted(jobs, key=int), diff=diff)

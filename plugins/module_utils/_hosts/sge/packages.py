@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-#: Packages for Debian and Ubuntu, with one program of each. The packages depend on a mail server. Without esmtp-run, which has no daemon,
-#: the distribution would install a mail server that runs as a daemon.
+# Packages for Debian and Ubuntu, with one program of each. The packages depend on a mail server. Without esmtp-run, which has no daemon,
+# the distribution would install a mail server that runs as a daemon.
 PROGRAMS = {
     "/usr/sbin/munged": "munge",
     "/usr/sbin/sendmail": "esmtp-run",

@@ -18,8 +18,8 @@ import subprocess
 import syslog
 
 SHEPHERD = "/usr/lib/gridengine/sge_shepherd"
+# The directory that contains a file for each GPU. Each file contains the path of the directory of the job that uses the GPU.
 ASSIGNED = "/run/deeplearning-sge"
-"""The directory that contains a file for each GPU. Each file contains the path of the directory of the job that uses the GPU."""
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 

@@ -10,22 +10,22 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, Mount
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, FstabMount
 
-#: Seconds for which the boot service retries. DNS names of new mount targets take up to 90 s to appear.
+# Seconds for which the boot service retries. DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
 
 SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
 UNIT = "deeplearning-shared-storage.service"
 
-#: A host that was launched without the preferred client keeps its fstab entry when the client is installed later.
+# A host that was launched without the preferred client keeps its fstab entry when the client is installed later.
 ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper}, entry that does not, mount point
   if command -v {TYPES["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
 }}
 """
 
 
-def boot_script(storages: Sequence[Mount], user: str) -> str:
+def boot_script(storages: Sequence[FstabMount], user: str) -> str:
     """Return the shell script that mounts shared storage at boot. For BOOT_TIMEOUT seconds, the script retries, with increasing pauses.
 
     If a client is missing and the distribution does not provide it, the script skips that storage without retrying.
@@ -85,7 +85,7 @@ done
 """
 
 
-def _attempt(storage: Mount) -> str:
+def _attempt(storage: FstabMount) -> str:
     client = storage.client
     amazon = client.packages.get("Amazon") or client.packages.get("RedHat", "")
     owner = "adopted" if storage.adopted else ""
@@ -114,7 +114,7 @@ WantedBy=multi-user.target
 """
 
 
-def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
+def cloud_config(storages: Sequence[FstabMount], user: str) -> dict[str, Any]:
     """Return the part of a cloud-config that mounts shared storage in the background at boot, with the role's fstab entries."""
     if not storages:
         return {}
@@ -131,7 +131,7 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
     }
 
 
-def replace_in_script(script: str, storage: Mount, alternative: Mount) -> str:
+def replace_in_script(script: str, storage: FstabMount, alternative: FstabMount) -> str:
     """Return the boot script with the fstab entry of `alternative` in place of the existing entry for the mount point.
 
     A host keeps the script that it was launched with. Without the replacement, that script would add the old entry again at the next boot.
@@ -145,6 +145,6 @@ def replace_in_script(script: str, storage: Mount, alternative: Mount) -> str:
     return re.sub(pattern, lambda _match: line, script)
 
 
-def _addition(storage: Mount) -> str:
+def _addition(storage: FstabMount) -> str:
     function = ["add_preferred", storage.preferred.entry] if storage.preferred else ["add"]
     return shlex.join([*function, storage.entry, storage.mount_point])

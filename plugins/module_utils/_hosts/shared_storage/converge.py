@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
     DNS_SUFFIX,
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
     SAFE_OPTIONS,
     SOURCE_OPTIONS,
     TUNNELS,
-    Mount,
+    FstabMount,
     MountTableEntry,
     explain,
     is_shared,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FSTAB = "/etc/fstab"
 MOUNTS = "/proc/self/mountinfo"
-#: The paths that find_right() reads, in addition to the mount point.
+# The paths that find_right() reads, in addition to the mount point.
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
-#: The command that lists the tunnel files, which find_right() also needs.
+# The command that lists the tunnel files, which find_right() also needs.
 LIST_TUNNELS = f"ls {TUNNELS}"
-#: Maximum duration of one mount attempt in seconds. Without a limit, a mount target that drops packets would block an attempt for minutes.
+# Maximum duration of one mount attempt in seconds. Without a limit, a mount target that drops packets would block an attempt for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
@@ -67,7 +67,7 @@ SPECIFICATION: dict[str, Any] = {
 }
 
 
-def described(params: dict[str, Any]) -> Mount:
+def described(params: dict[str, Any]) -> FstabMount:
     """Return the shared storage that the parameters describe."""
     named = [(kind, params[option]) for option, kind in SOURCE_OPTIONS.items() if params[option]]
     kind, source = next(iter(named), (params["kind"], params["source"]))
@@ -105,17 +105,17 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
 
-def has_client(module: AnsibleModule, storage: Mount) -> bool:
+def has_client(module: AnsibleModule, storage: FstabMount) -> bool:
     """Return whether this host has the client that the storage needs."""
     return module.get_bin_path(storage.client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is not None
 
 
-def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
+def mountable_way(module: AnsibleModule, wanted: FstabMount) -> FstabMount:
     """Return the best alternative whose client is installed on this host, or the simplest one if no client is installed."""
     return next((alternative for alternative in wanted.alternatives if has_client(module, alternative)), wanted.alternatives[-1])
 
 
-def files(wanted: Mount, alternative: Mount, host: Host) -> list[HostFile]:
+def files(wanted: FstabMount, alternative: FstabMount, host: HostFiles) -> list[HostFile]:
     """Return /etc/fstab with the entry for `alternative`, and the boot script if the host has one.
 
     Raises ValueError if another kind of file system uses the mount point.
@@ -125,12 +125,12 @@ def files(wanted: Mount, alternative: Mount, host: Host) -> list[HostFile]:
     return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, alternative), mode=0o755)]
 
 
-def facts(storage: Mount) -> dict[str, Any]:
+def facts(storage: FstabMount) -> dict[str, Any]:
     """Return the module's return values for a host that has mounted the storage."""
     return {"source": storage.source, "client_missing": False}
 
 
-def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Mount | None:
+def find_right(params: dict[str, Any], host: HostFiles, tunnels: Collection[str]) -> FstabMount | None:
     """Return the mounted storage if the host is in its desired state, otherwise None. Raises ValueError in the same cases as the module."""
     wanted = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
@@ -176,7 +176,7 @@ def current_mount(path: str) -> MountTableEntry | None:
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
-def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
+def check_mount(mount: MountTableEntry, wanted: FstabMount) -> FstabMount:
     """Return the alternative that matches the mounted storage. Raises ValueError if something else is mounted.
 
     If different storage is mounted at the mount point, it is never unmounted, because it may be in use.
@@ -199,7 +199,7 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
     return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
 
 
-def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
+def mount_in_time(module: AnsibleModule, storage: FstabMount) -> None:
     """Mount the storage as fstab specifies, and retry with increasing pauses until the timeout.
 
     The boot service may mount the storage before this function does.

@@ -10,44 +10,44 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-#: Root on one host can write anything to shared storage, so hosts ignore setuid bits and device files there.
+# Root on one host can write anything to shared storage, so hosts ignore setuid bits and device files there.
 SAFE = ("nosuid", "nodev")
 SAFE_OPTIONS = ",".join(SAFE)
-#: Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html
+# Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html
 NFS_OPTIONS = f"nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,{SAFE_OPTIONS}"
-#: From https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html
+# From https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html
 TLS_OPTIONS = f"tls,noresvport,{SAFE_OPTIONS}"
-#: From https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
+# From https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
 LUSTRE_OPTIONS = f"noatime,flock,{SAFE_OPTIONS}"
-#: From https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
+# From https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
 MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
-#: With these options, a host boots even if the storage is not available.
+# With these options, a host boots even if the storage is not available.
 BOOT_OPTIONS = "_netdev,nofail"
 
-#: The DNS suffix in most regions. Partitions such as `aws-cn` have their own DNS suffixes.
+# The DNS suffix in most regions. Partitions such as `aws-cn` have their own DNS suffixes.
 DNS_SUFFIX = "amazonaws.com"
 
-#: No part of the path may begin with a dot. This excludes `..` and `.ssh` directories.
+# No part of the path may begin with a dot. This excludes `..` and `.ssh` directories.
 MOUNT_POINT = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
-#: Storage is mounted neither on these directories nor below them.
+# Storage is mounted neither on these directories nor below them.
 SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys", "usr")
-#: Storage is mounted only below these directories.
+# Storage is mounted only below these directories.
 PARENT_DIRECTORIES = ("home", "opt", "tmp", "var")
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
 ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
-#: One or more servers (name or address, and network), then the file system and optionally a directory in it.
+# One or more servers (name or address, and network), then the file system and optionally a directory in it.
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
 BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-#: A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
+# A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
-#: The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
+# The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
-#: The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
+# The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
 TUNNEL = "127.0.0.1:/"
-#: The directory where the EFS mount helper records the file system of each tunnel.
+# The directory where the EFS mount helper records the file system of each tunnel.
 TUNNELS = "/var/run/efs"
 
 
@@ -64,7 +64,7 @@ class FileSystemType(NamedTuple):
     mounted_as: tuple[str, ...]
 
 
-#: All file system types of shared storage, keyed by their names in /etc/fstab.
+# All file system types of shared storage, keyed by their names in /etc/fstab.
 TYPES = {
     "nfs4": FileSystemType(
         "mount.nfs4",
@@ -100,7 +100,7 @@ TYPES = {
 }
 
 
-class Mount(NamedTuple):
+class FstabMount(NamedTuple):
     """Shared storage in fstab terms: the source for mount(8), the file system type, the options and the mount point.
 
     `adopted` storage is not managed by this collection, which changes neither the storage nor its owner. `read_only` storage is never
@@ -112,7 +112,7 @@ class Mount(NamedTuple):
     options: str
     mount_point: str
     adopted: bool = False
-    preferred: Mount | None = None
+    preferred: FstabMount | None = None
     read_only: bool = False
 
     @property
@@ -130,7 +130,7 @@ class Mount(NamedTuple):
         return _access_point(self.options)
 
     @property
-    def alternatives(self) -> list[Mount]:
+    def alternatives(self) -> list[FstabMount]:
         """The alternatives that hosts may mount, best first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
@@ -206,7 +206,7 @@ def efs(
     dns_suffix: str = DNS_SUFFIX,
     adopted: bool = False,
     access_point: str | None = None,
-) -> Mount:
+) -> FstabMount:
     """Return the mount of an EFS file system.
 
     If `encrypted` is true, all hosts use TLS. If `encrypted` is None, only hosts that have the TLS client use TLS.
@@ -225,18 +225,18 @@ def efs(
         if encrypted is False:
             raise ValueError(f"access point {access_point}: EFS requires TLS for access points. Do not set encrypt_in_transit to false.")
         target = f"{target},accesspoint={access_point}"
-    through_tls = Mount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
+    through_tls = FstabMount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
         return through_tls
     preferred = through_tls if encrypted is None else None
-    return Mount(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
+    return FstabMount(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
 
 
-def lustre(source: str, mount_point: str) -> Mount:
+def lustre(source: str, mount_point: str) -> FstabMount:
     """Return the mount of an FSx for Lustre file system. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_lustre_source(source)
-    return Mount(source, "lustre", LUSTRE_OPTIONS, mount_point)
+    return FstabMount(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
 def check_bucket_source(text: str) -> None:
@@ -252,12 +252,12 @@ def bucket_and_prefix(source: str) -> tuple[str, str]:
     return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 
 
-def bucket(source: str, mount_point: str) -> Mount:
+def bucket(source: str, mount_point: str) -> FstabMount:
     """Return the mount of a bucket. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_bucket_source(source)
     name, prefix = bucket_and_prefix(source)
-    return Mount(f"s3://{name}/{prefix}", "mount-s3", MOUNTPOINT_OPTIONS, mount_point, adopted=True, read_only=True)
+    return FstabMount(f"s3://{name}/{prefix}", "mount-s3", MOUNTPOINT_OPTIONS, mount_point, adopted=True, read_only=True)
 
 
 def lustre_source(server: str, mount_name: str) -> str:
@@ -265,7 +265,7 @@ def lustre_source(server: str, mount_name: str) -> str:
     return f"{server}@tcp:/{mount_name}"
 
 
-def _efs(source: str, params: Mapping[str, Any]) -> Mount:
+def _efs(source: str, params: Mapping[str, Any]) -> FstabMount:
     return efs(
         source,
         params["region"],
@@ -278,17 +278,17 @@ def _efs(source: str, params: Mapping[str, Any]) -> Mount:
     )
 
 
-def _lustre(source: str, params: Mapping[str, Any]) -> Mount:
+def _lustre(source: str, params: Mapping[str, Any]) -> FstabMount:
     return lustre(source, params["path"])._replace(adopted=params["adopted"])
 
 
-def _bucket(source: str, params: Mapping[str, Any]) -> Mount:
+def _bucket(source: str, params: Mapping[str, Any]) -> FstabMount:
     return bucket(source, params["path"])
 
 
-#: For each kind of storage, the function that creates a mount from a source and from the parameters of the `shared_storage` module.
-KINDS: dict[str, Callable[[str, Mapping[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
-#: Module options that specify both the kind of storage and its source.
+# For each kind of storage, the function that creates a mount from a source and from the parameters of the `shared_storage` module.
+KINDS: dict[str, Callable[[str, Mapping[str, Any]], FstabMount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
+# Module options that specify both the kind of storage and its source.
 SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
@@ -340,7 +340,7 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
+def is_mount_of(mount: MountTableEntry, storage: FstabMount, tunnels: Iterable[str]) -> bool:
     """Return whether `mount` is a mount of `storage`. `tunnels` contains the names of the files in `TUNNELS`.
 
     The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Users create bind mounts
@@ -357,12 +357,12 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
     return mount.root != "/"
 
 
-def _tunnel_file(storage: Mount) -> str:
+def _tunnel_file(storage: FstabMount) -> str:
     """Return the name pattern of the files in which the EFS mount helper describes tunnels to the storage, regardless of their ports."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
-def mounted_alternative(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
+def mounted_alternative(mount: MountTableEntry, storage: FstabMount, fstab: str, tunnels: Iterable[str]) -> FstabMount | None:
     """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
     The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. In this case, the entry
@@ -390,14 +390,14 @@ def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
     return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
 
 
-def _fits_entry(mount: MountTableEntry, alternative: Mount, entry: FstabEntry | None) -> bool:
+def _fits_entry(mount: MountTableEntry, alternative: FstabMount, entry: FstabEntry | None) -> bool:
     """Return whether the entry in /etc/fstab is consistent with this alternative. If there is no entry, return True."""
     if entry is None:
         return True
     return _access_point(entry.options) == alternative.access_point and (mount.source != MOUNTPOINT or entry.source == alternative.source)
 
 
-def explain(output: str, storage: Mount) -> str:
+def explain(output: str, storage: FstabMount) -> str:
     """Return why a mount command failed with `output`, and what to do about it."""
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
         return (

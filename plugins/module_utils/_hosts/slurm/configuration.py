@@ -11,10 +11,10 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
-#: slurm.conf describes 95 % of a node's memory, because Slurm drains a node that has less memory than described. A kernel update or a
-#: replacement of the node can change its memory by a few megabytes.
+# slurm.conf describes 95 % of a node's memory, because Slurm drains a node that has less memory than described. A kernel update or a
+# replacement of the node can change its memory by a few megabytes.
 MEMORY_SHARE = 0.95
-#: Parameters that `parameters` may override. slurm.conf(5) describes them.
+# Parameters that `parameters` may override. slurm.conf(5) describes them.
 DEFAULTS = {
     # With this value, a node that registers with a valid configuration returns to service, even after a reboot.
     "ReturnToService": "2",
@@ -29,8 +29,8 @@ DEFAULTS = {
 }
 WITH_CGROUPS = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup,task/affinity"}
 WITHOUT_CGROUPS = {"ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none"}
-#: Parameters for which the module has options, or on which the configuration relies. The names are in lower case, because Slurm ignores
-#: case.
+# Parameters for which the module has options, or on which the configuration relies. The names are in lower case, because Slurm ignores
+# case.
 OWN = frozenset(
     (
         "authtype clustername include grestypes nodename partitionname slurmctldhost slurmctldparameters slurmctldport slurmduser "
@@ -39,7 +39,7 @@ OWN = frozenset(
     .lower()
     .split()
 )
-#: These limits exceed the hardware of every instance type. Slurm stores the number of CPUs in 16 bits.
+# These limits exceed the hardware of every instance type. Slurm stores the number of CPUs in 16 bits.
 MOST_CPUS, MOST_MEMORY, MOST_GPUS = 65_534, 1 << 30, 1024
 SPOOL = "/var/lib/slurm/slurmd"
 PORT = 6817
@@ -68,7 +68,7 @@ class Hardware(NamedTuple):
     gpus: int
 
 
-class Node(NamedTuple):
+class SlurmNode(NamedTuple):
     """A node: its host name, its private address and its hardware."""
 
     name: str
@@ -76,7 +76,7 @@ class Node(NamedTuple):
     hardware: Hardware
 
 
-class Settings(NamedTuple):
+class SlurmSettings(NamedTuple):
     """The contents of slurm.conf, apart from the nodes. `controller` is the name of the host that runs slurmctld."""
 
     cluster: str
@@ -88,7 +88,7 @@ class Settings(NamedTuple):
     parameters: Mapping[str, str]
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: SlurmSettings) -> None:
     """Raise ValueError if one of the values is not allowed in slurm.conf."""
     _match("state_directory", settings.state_directory, PATH, "an absolute path of letters, digits and ._/+-")
     _match("partition", settings.partition, NAME, NAMES)
@@ -112,7 +112,7 @@ def _match(subject: str, value: str, pattern: re.Pattern[str], accepted: str) ->
         raise ValueError(f"{subject}: invalid value {value!r}. Use {accepted}.")
 
 
-def settings_lines(settings: Settings) -> str:
+def settings_lines(settings: SlurmSettings) -> str:
     """Return the part of slurm.conf that does not depend on the nodes. Raises ValueError for settings that are not allowed."""
     check_settings(settings)
     _match("nodes: name", settings.controller, NAME, NAMES)
@@ -141,18 +141,18 @@ def settings_lines(settings: Settings) -> str:
     return "\n".join([*lines, partition]) + "\n"
 
 
-def settings_digest(settings: Settings) -> str:
+def settings_digest(settings: SlurmSettings) -> str:
     """Return a digest of the settings, as twelve hexadecimal digits."""
     return hashlib.sha256(settings_lines(settings).encode()).hexdigest()[:12]
 
 
-def slurm_conf(settings: Settings, nodes: Iterable[Node]) -> str:
+def slurm_conf(settings: SlurmSettings, nodes: Iterable[SlurmNode]) -> str:
     """Return the contents of slurm.conf. Raises ValueError for values that are not allowed in this file."""
     # slurmctld reads all nodes in the file before it reads partitions, so their order does not matter.
     return HEADER + settings_lines(settings) + "".join(node_line(node) + "\n" for node in nodes)
 
 
-def node_line(node: Node) -> str:
+def node_line(node: SlurmNode) -> str:
     """Return the line of slurm.conf that describes a node. Raises ValueError."""
     check_node(node.name, node.address)
     hardware = node.hardware
@@ -165,24 +165,24 @@ def node_line(node: Node) -> str:
     return " ".join(f"{key}={value}" for key, value in words.items())
 
 
-def gres_conf(nodes: Iterable[Node]) -> str:
+def gres_conf(nodes: Iterable[SlurmNode]) -> str:
     """Return gres.conf, which lists the GPUs of each node. Raises ValueError."""
     return HEADER + "AutoDetect=off\n" + "".join(gres_line(node) + "\n" for node in nodes if node.hardware.gpus)
 
 
-def gres_line(node: Node) -> str:
+def gres_line(node: SlurmNode) -> str:
     """Return the line of gres.conf that describes the GPUs of a node. Raises ValueError."""
     check_node(node.name, node.address)
     gpus = node.hardware.gpus
     return f"NodeName={node.name} Name=gpu File=/dev/nvidia" + ("0" if gpus == 1 else f"[0-{gpus - 1}]")
 
 
-def cgroup_conf(settings: Settings) -> str:
+def cgroup_conf(settings: SlurmSettings) -> str:
     """Return cgroup.conf. With cgroups, a job can use only the cores and GPUs that are allocated to it."""
     return HEADER + ("ConstrainCores=yes\nConstrainDevices=yes\n" if settings.cgroups else "")
 
 
-def parse_nodes(slurm: str) -> dict[str, Node]:
+def parse_nodes(slurm: str) -> dict[str, SlurmNode]:
     """Return the nodes that an existing slurm.conf describes, keyed by name. Lines that this package has not written are ignored."""
     nodes = {}
     for line in slurm.splitlines():
@@ -190,7 +190,7 @@ def parse_nodes(slurm: str) -> dict[str, Node]:
         if not line.startswith("NodeName=") or not {"NodeAddr", "CPUs", "RealMemory"} <= words.keys():
             continue
         name = words["NodeName"]
-        nodes[name] = Node(name, words["NodeAddr"], _hardware(words))
+        nodes[name] = SlurmNode(name, words["NodeAddr"], _hardware(words))
     return nodes
 
 

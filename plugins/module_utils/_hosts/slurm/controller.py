@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
     find_service,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Node, Settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import SlurmNode, SlurmSettings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
     REASON,
     NodeState,
@@ -101,10 +101,10 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
     return diff
 
 
-def settings_of(params: dict[str, Any]) -> Settings:
+def settings_of(params: dict[str, Any]) -> SlurmSettings:
     """Return the settings in the module's parameters. The first node runs slurmctld. Raises ValueError."""
     check_controller(params)
-    return Settings(
+    return SlurmSettings(
         params["cluster"],
         params["nodes"][0]["name"],
         params["state_directory"],
@@ -115,7 +115,7 @@ def settings_of(params: dict[str, Any]) -> Settings:
     )
 
 
-def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, Node]) -> list[Node]:
+def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[str, SlurmNode]) -> list[SlurmNode]:
     """Return the nodes whose hardware is known, either from the parameters or, if it is missing there, from the current configuration
     files.
     """
@@ -123,7 +123,7 @@ def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[
     for node in nodes:
         name, address, hardware = node["name"], node["address"], node["hardware"]
         if hardware:
-            found.append(Node(name, address, configuration.hardware_of(hardware)))
+            found.append(SlurmNode(name, address, configuration.hardware_of(hardware)))
         elif name in described:
             found.append(described[name]._replace(address=address))
         else:
@@ -131,7 +131,7 @@ def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[
     return found
 
 
-def files_of(settings: Settings, nodes: list[Node]) -> list[HostFile]:
+def files_of(settings: SlurmSettings, nodes: list[SlurmNode]) -> list[HostFile]:
     """Return the desired files. Raises ValueError."""
     return [
         HostFile(GRES, configuration.gres_conf(nodes)),

@@ -13,13 +13,13 @@ from typing import Any, Callable, Iterable, List, Tuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import MEMORY_SHARE, Hardware
 
-Run = Callable[[List[str]], Tuple[int, str, str]]
-"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
+RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 
 CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
-#: Packages for Debian and Ubuntu, each with a program that the package contains.
+# Packages for Debian and Ubuntu, each with a program that the package contains.
 PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
@@ -74,7 +74,7 @@ def parse_memory(meminfo: str) -> int:
     return int(int(found[1]) / 1024 * MEMORY_SHARE)
 
 
-def has_cgroups(run: Run) -> bool:
+def has_cgroups(run: RunCommand) -> bool:
     """Return whether Slurm can use cgroups on this host.
 
     The host needs cgroup v2 and Slurm's plugin for it (Slurm 22.05 or later). Hosts that are containers are not supported.

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Collection, Mapping, NamedTuple
 
-#: The reason that this collection sets when it drains a node. The collection resumes only nodes that it has drained.
+# The reason that this collection sets when it drains a node. The collection resumes only nodes that it has drained.
 REASON = "deeplearning.cluster: leaves the cluster"
-#: States of nodes on which a job may be running.
+# States of nodes on which a job may be running.
 BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
-#: States of nodes that cannot run jobs because they have not registered with slurmctld.
+# States of nodes that cannot run jobs because they have not registered with slurmctld.
 ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
 
 
@@ -33,7 +33,7 @@ class NodeState(NamedTuple):
         return "DRAIN" in self.flags and self.reason == REASON
 
 
-class Decision(NamedTuple):
+class NodeStates(NamedTuple):
     """The names of the nodes to `keep`, the nodes to set to `down`, and the nodes to `drain`.
 
     Nodes in `down` no longer respond. The jobs on these nodes are requeued before the nodes are removed.
@@ -58,7 +58,7 @@ def parse_states(listing: str) -> dict[str, NodeState]:
     return states
 
 
-def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> Decision:
+def decide(described: Collection[str], members: Collection[str], states: Mapping[str, NodeState]) -> NodeStates:
     """Return the changes after which the cluster consists of `members`. `described` contains the nodes in slurm.conf.
 
     A node that leaves the cluster while a job is running on the node is drained. A later playbook run removes the node. A node that no
@@ -67,7 +67,7 @@ def decide(described: Collection[str], members: Collection[str], states: Mapping
     busy = {name for name in described if name not in members and name in states and states[name].flags & BUSY}
     down = {name for name in busy if states[name].flags & ABSENT}
     keep = busy - down
-    return Decision(
+    return NodeStates(
         keep=sorted(keep),
         down=sorted(name for name in down if "DOWN" not in states[name].flags),
         drain=sorted(name for name in keep if "DRAIN" not in states[name].flags),

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
     wait_until,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, SlurmNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
     NODE,
@@ -72,7 +72,7 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff)
 
 
-def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
+def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> SlurmNode:
     """Return the only node in the parameters. The node's name must be `host_name`, unless `host_name` is None. Raises ValueError."""
     if len(nodes) != 1 or not nodes[0]["hardware"]:
         raise ValueError(
@@ -81,7 +81,7 @@ def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> Node:
     name = nodes[0]["name"]
     if host_name is not None:
         check_host_name(name, host_name)
-    return Node(name, nodes[0]["address"], configuration.hardware_of(nodes[0]["hardware"]))
+    return SlurmNode(name, nodes[0]["address"], configuration.hardware_of(nodes[0]["hardware"]))
 
 
 def current_state(module: AnsibleModule, name: str) -> NodeState | None:

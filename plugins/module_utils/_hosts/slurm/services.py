@@ -11,10 +11,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.servic
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState, parse_states
 
 CONTROLLER, NODE = "slurmctld.service", "slurmd.service"
-#: Time limit of a command in seconds. A command retries while slurmctld does not respond.
+# Time limit of a command in seconds. A command retries while slurmctld does not respond.
 COMMAND_TIMEOUT = "60"
 
-#: A command or service of Slurm has failed.
+# A command or service of Slurm has failed.
 SlurmError = services.ServiceError
 
 

@@ -18,9 +18,9 @@ KINDS = {1: USER, 2: HOST}  # SSH_CERT_TYPE_USER and SSH_CERT_TYPE_HOST in OpenS
 
 DAY = 86400
 
-#: Critical option: the addresses from which a user certificate may be used.
+# Critical option: the addresses from which a user certificate may be used.
 SOURCE_ADDRESS = "source-address"
-#: A user certificate permits only a terminal: no port, agent or X11 forwarding, and no `~/.ssh/rc`.
+# A user certificate permits only a terminal: no port, agent or X11 forwarding, and no `~/.ssh/rc`.
 PERMISSIONS = ("permit-pty",)
 
 # Values allowed in SSH certificates and configuration files. A value must match its pattern in full.

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, agree, converge, difference
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFiles, agree, converge, difference
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     ADDRESS_PATTERN,
     CLUSTER_NAME,
@@ -84,7 +84,7 @@ def run(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, unsigned={})
 
 
-def is_right(params: dict[str, Any], host: Host) -> bool:
+def is_right(params: dict[str, Any], host: HostFiles) -> bool:
     """Return whether the certificates and files are in their desired state. Raises ValueError in the same cases as the module."""
     check(params)
     if not has_user_key(params, host) or unsigned_certificates(params, host):
@@ -97,7 +97,7 @@ def key_comment(params: dict[str, Any]) -> str:
     return f"{params['user']}@{params['principals'][0]}"
 
 
-def has_user_key(params: dict[str, Any], host: Host) -> bool:
+def has_user_key(params: dict[str, Any], host: HostFiles) -> bool:
     """Return whether the login user has a key that was created on this host and that no other user can read."""
     key, public_key, account = host.find(USER_KEY), host.read(USER_KEY + ".pub"), host.account(params["user"])
     if key is None or public_key is None or (key.mode, key.uid) != (0o600, account.uid):
@@ -121,7 +121,7 @@ def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
     return [{"before_header": USER_KEY, "after_header": USER_KEY, "before": "", "after": "(a new key, generated on the host)\n"}]
 
 
-def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[str, Any]]:
+def unsigned_certificates(params: dict[str, Any], host: HostFiles) -> dict[str, dict[str, Any]]:
     """Return the certificates that the host needs, with the public keys to sign.
 
     A certificate is needed if neither the parameters nor the host has a valid certificate of this kind.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Host, HostFile
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile, HostFiles
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     bare_key,
     client_configuration,
@@ -18,19 +18,19 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: Only root can change this directory, so root cannot follow a link that another user has created in it.
+# Only root can change this directory, so root cannot follow a link that another user has created in it.
 DIRECTORY = "/etc/ssh/deeplearning"
 AUTHORITY = DIRECTORY + "/authority.pub"
 HOST_CERTIFICATE = DIRECTORY + "/ssh_host_ed25519_key-cert.pub"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
-#: The login user's key. ssh derives the name of the certificate from the name of the key.
+# The login user's key. ssh derives the name of the certificate from the name of the key.
 USER_KEY = DIRECTORY + "/user_ed25519"
 USER_CERTIFICATE = USER_KEY + "-cert.pub"
 REVOKED = DIRECTORY + "/revoked_keys"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 DAEMON_DROP_IN = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
 CLIENT_DROP_IN = "/etc/ssh/ssh_config.d/40-deeplearning.conf"
-#: All paths that is_right() inspects. A trailing `=` means that only the file's attributes are read, which keeps the private key secret.
+# All paths that is_right() inspects. A trailing `=` means that only the file's attributes are read, which keeps the private key secret.
 PATHS = (
     *(HOST_KEY + ".pub", HOST_CERTIFICATE, AUTHORITY, REVOKED, DAEMON_DROP_IN, KNOWN_HOSTS, CLIENT_DROP_IN),
     *(USER_KEY + "=", USER_KEY + ".pub", USER_CERTIFICATE),
@@ -47,7 +47,7 @@ def daemon_files(params: dict[str, Any]) -> list[HostFile]:
     return [*files, HostFile(DAEMON_DROP_IN, daemon_configuration(params["user"], AUTHORITY, HOST_CERTIFICATE, REVOKED))]
 
 
-def client_files(params: dict[str, Any], host: Host) -> list[HostFile]:
+def client_files(params: dict[str, Any], host: HostFiles) -> list[HostFile]:
     """Return the files that ssh reads."""
     addresses = params["address_patterns"]
     patterns = name_patterns(params["cluster"]) + addresses

@@ -23,7 +23,13 @@ from typing import Callable, NamedTuple, Sequence, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, exclusions, recovery, tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Cause, Following, Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    CauseRecord,
+    Following,
+    ProcessRecord,
+    ProcessSpec,
+    Verdict,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Budget,
     Paths,
@@ -64,7 +70,7 @@ USAGE_STATUS = 2
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
-def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int | None) -> Cause:
+def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
     """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
 
     `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
@@ -85,17 +91,17 @@ def find_cause(spec: Spec, record: Record, kind: str, oom_kills: int | None) -> 
     return result
 
 
-def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> Cause:
+def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
     """Return the cause of a process that a signal has ended."""
     where = tracebacks.crash_place(lines, folder) if name in recovery.OWN_SIGNALS else ""
     what = f"signal {name} at {where}" if where else f"signal {name}"
-    result: Cause = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
+    result: CauseRecord = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
     if name == "SIGKILL" and oom_kills == 0:
         result["message"] = recovery.NOT_BY_OOM_KILLER
     return result
 
 
-def _script_cause(code: int | None, lines: Sequence[str], folder: str) -> Cause:
+def _script_cause(code: int | None, lines: Sequence[str], folder: str) -> CauseRecord:
     """Return the cause of a process that has ended by itself: the script's error if its log contains one, or its exit status."""
     error = tracebacks.script_error(lines, folder)
     if error:
@@ -214,28 +220,28 @@ def descendants() -> list[int]:
     return sorted(found - {os.getpid()})
 
 
-class Known(NamedTuple):
+class TrainingState(NamedTuple):
     """The state of the training at the start or the end of an attempt: the complete checkpoints and the last step."""
 
     checkpoints: Sequence[Saved]
     step: float | None
 
 
-def known(spec: Spec) -> Known:
+def known(spec: ProcessSpec) -> TrainingState:
     """Return the complete checkpoints of a job, and the last step that its script has reported."""
     step = progress.last_progress(Paths(spec["directory"]).progress).get("step")
     if not isinstance(step, (int, float)) or isinstance(step, bool):
         step = None
-    return Known(checkpoints(spec), step)
+    return TrainingState(checkpoints(spec), step)
 
 
-def checkpoints(spec: Spec) -> list[Saved]:
+def checkpoints(spec: ProcessSpec) -> list[Saved]:
     """Return the job's complete checkpoints, newest first. Only a directory on this host's file systems is read, not a location on S3."""
     place = spec["environment"].get(CHECKPOINTS, "")
     return checkpoint_files.complete(place) if os.path.isabs(place) else []
 
 
-def has_progressed(before: Known, after: Known, spec: Spec) -> bool:
+def has_progressed(before: TrainingState, after: TrainingState, spec: ProcessSpec) -> bool:
     """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, return whether an attempt has completed new
     steps.
     """
@@ -252,7 +258,9 @@ class Recovery:
     returns whether this supervisor must end.
     """
 
-    def __init__(self, spec: Spec, before: Known, silent: Callable[[Record], bool], stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, spec: ProcessSpec, before: TrainingState, silent: Callable[[ProcessRecord], bool], stopped: Callable[[], bool]
+    ) -> None:
         self._spec = spec
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._before = before
@@ -305,7 +313,7 @@ class Recovery:
         # ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
-    def _decision(self, processes: Sequence[Record], silent: set[str], verdict: Verdict) -> Following:
+    def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt that these records describe."""
         spec = self._spec
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
@@ -313,7 +321,7 @@ class Recovery:
         failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
         progressed = has_progressed(self._before, known(spec), spec)
         saved = checkpoints(spec)
-        situation = self._situation(seen, recovery.Attempt(recovery_cause(why, failure["host"]), progressed), saved)
+        situation = self._situation(seen, recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed), saved)
         decision = recovery.decide(situation)
         refusal = self._refusal(decision)
         if refusal:
@@ -324,7 +332,7 @@ class Recovery:
             "decided": time.time(),
             "started": min(process["started"] for process in participants(processes) or processes),
             "ran_on": len({process["host"] for process in participants(processes)}) or 1,
-            "failure": cast(Record, {**failure, "ranks": failure["ranks"][:1]}),
+            "failure": cast(ProcessRecord, {**failure, "ranks": failure["ranks"][:1]}),
             "cause": why,
             "progress": progressed,
             "hosts": list(decision.hosts),
@@ -340,7 +348,9 @@ class Recovery:
             found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
         return found
 
-    def _situation(self, seen: Sequence[Record], attempt: recovery.Attempt, saved: Sequence[checkpoint_files.Saved]) -> recovery.Situation:
+    def _situation(
+        self, seen: Sequence[ProcessRecord], attempt: recovery.FailedAttempt, saved: Sequence[checkpoint_files.Saved]
+    ) -> recovery.Situation:
         """Return what the decision depends on. `saved` are the complete checkpoints, newest first."""
         parameters = self._spec["parameters"]
         unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
@@ -356,7 +366,7 @@ class Recovery:
             excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
         )
 
-    def _earlier(self) -> list[recovery.Attempt]:
+    def _earlier(self) -> list[recovery.FailedAttempt]:
         """Return the attempts before this one.
 
         If the decision about an attempt is invalid or exceeds the budget, the attempt counts as an attempt without progress.
@@ -369,9 +379,9 @@ class Recovery:
             why = recovery_cause((each and each.get("cause")) or {}, host)
             if each and each["rule"] == recovery.CONTINUED:
                 # The operator has started the job again, so earlier failures do not count.
-                found.append(recovery.Attempt(recovery.Cause(recovery.OPERATOR, "an operator"), progress=True))
+                found.append(recovery.FailedAttempt(recovery.Cause(recovery.OPERATOR, "an operator"), progress=True))
                 continue
-            found.append(recovery.Attempt(why, bool(each and each.get("progress")), name))
+            found.append(recovery.FailedAttempt(why, bool(each and each.get("progress")), name))
         return found[::-1]
 
     def _refusal(self, decision: recovery.Decision) -> str:
@@ -388,7 +398,7 @@ class Recovery:
         return ""
 
 
-def blame_unhealthy(failure: Record, why: Cause, processes: Sequence[Record]) -> tuple[Record, Cause]:
+def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequence[ProcessRecord]) -> tuple[ProcessRecord, CauseRecord]:
     """Return the process that ended an attempt, and the cause. If a host of the attempt is unhealthy, its health finding is the cause.
 
     A health finding does not explain why an operator, the time limit or AWS ended the attempt, or why the script is not valid.
@@ -408,7 +418,7 @@ def blame_unhealthy(failure: Record, why: Cause, processes: Sequence[Record]) ->
     return found, {"kind": recovery.HEALTH, "what": finding["what"], "name": finding["why"]}
 
 
-def record_failure(spec: Spec, decision: Following) -> None:
+def record_failure(spec: ProcessSpec, decision: Following) -> None:
     """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures."""
     failure = decision["failure"]
     if exclusions.is_recorded(decision["cause"]["kind"]):
@@ -416,27 +426,27 @@ def record_failure(spec: Spec, decision: Following) -> None:
         exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
 
 
-def as_lost(process: Record) -> Record:
+def as_lost(process: ProcessRecord) -> ProcessRecord:
     """Return the record of a silent process. If the process has already ended, its state does not change, but its host cannot be used."""
     if is_over(process["state"]):
         return {**process, "available": False}
     return {**process, "state": LOST, "available": False}
 
 
-def available_hosts(hosts: Sequence[str], planned: Sequence[Spec], processes: Sequence[Record]) -> list[str]:
+def available_hosts(hosts: Sequence[str], planned: Sequence[ProcessSpec], processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the hosts on which every supervisor is ready for another attempt. A host for which no process is planned is ready too."""
     ready = {process["name"] for process in processes if process.get("available")}
     missing = {spec["host"] for spec in planned if spec["name"] not in ready}
     return [host for host in hosts if host not in missing]
 
 
-def policy(spec: Spec) -> recovery.Policy:
+def policy(spec: ProcessSpec) -> recovery.RestartPolicy:
     """Return the job options that the decision about a restart depends on."""
     params = spec["parameters"]
-    return recovery.Policy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
+    return recovery.RestartPolicy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
 
 
-def cause_of(failure: Record) -> Cause:
+def cause_of(failure: ProcessRecord) -> CauseRecord:
     """Return why an attempt ended, from the record of the process that ended it."""
     if failure["state"] == LOST:
         return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}
@@ -445,14 +455,14 @@ def cause_of(failure: Record) -> Cause:
     return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)[: recovery.WHAT_LIMIT]}
 
 
-def _per_host(planned: Sequence[Spec]) -> dict[str, int]:
+def _per_host(planned: Sequence[ProcessSpec]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for spec in planned:
         counts[spec["host"]] = counts.get(spec["host"], 0) + 1
     return counts
 
 
-def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
+def plan(spec: ProcessSpec, hosts: Sequence[str]) -> list[ProcessSpec]:
     """Return the specs of the next attempt on these hosts. Spares take the place of missing hosts. Raises LaunchError."""
     params, paths = spec["parameters"], Paths(spec["directory"], spec["attempt"] + 1)
     chosen = [host for host in params["hosts"] if host["name"] in hosts]
@@ -462,7 +472,7 @@ def plan(spec: Spec, hosts: Sequence[str]) -> list[Spec]:
     return specs.plan_specs({**params, "hosts": chosen, "spares": spares}, paths)
 
 
-def next_spec(spec: Spec, hosts: Sequence[str], directory: str) -> Spec | None:
+def next_spec(spec: ProcessSpec, hosts: Sequence[str], directory: str) -> ProcessSpec | None:
     """Return the spec with which this unit takes part in the next attempt, or None if it takes no part. Raises LaunchError.
 
     `directory` is the unit's runtime directory. Launchers derive the path of the runtime directory from the name of the process, which may

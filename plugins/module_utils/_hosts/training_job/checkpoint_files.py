@@ -14,7 +14,7 @@ import os
 import stat
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, Entry, Saved
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
 
 # Maximum number of directory entries to read when searching for a change or for a checkpoint.
@@ -73,9 +73,9 @@ def _find(place: str, limit: int | None = None) -> list[Saved]:
     return checkpoint_layouts.find_checkpoints(_entries(place, limit), _pointers(place))
 
 
-def _entries(place: str, limit: int | None = None) -> list[Entry]:
+def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
     """Return the entries of a directory. The list is empty if the directory cannot be read."""
-    found: list[Entry] = []
+    found: list[CheckpointEntry] = []
     try:
         with os.scandir(place) as entries:
             for entry in itertools.islice(entries, limit):
@@ -83,7 +83,7 @@ def _entries(place: str, limit: int | None = None) -> list[Entry]:
                     target = os.readlink(entry.path) if entry.is_symlink() else ""
                     is_beside = target not in ("", ".", "..") and "/" not in target
                     changed = entry.stat(follow_symlinks=False).st_mtime
-                    found.append(Entry(entry.name, changed, entry.is_dir(follow_symlinks=False), target if is_beside else ""))
+                    found.append(CheckpointEntry(entry.name, changed, entry.is_dir(follow_symlinks=False), target if is_beside else ""))
     except OSError:
         return []
     return found
@@ -103,7 +103,7 @@ def _pointers(place: str) -> dict[str, str]:
     return found
 
 
-def _change_pointers(place: str, entries: list[Entry], name: str, found: list[Saved]) -> None:
+def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, found: list[Saved]) -> None:
     """Make the files and links that name a checkpoint name the newest other checkpoint. Raises OSError."""
     pointers = _pointers(place)
     layout = checkpoint_layouts.find_layout(entries, pointers)

@@ -24,7 +24,7 @@ class CleanupError(Exception):
     """The named job cannot be deleted. The message states the reason and the remedy."""
 
 
-class Job(NamedTuple):
+class CleanupCandidate(NamedTuple):
     """The properties that determine whether a job is deleted.
 
     `last` is the time of the job's last heartbeat in any attempt, or of its creation if it has sent no heartbeat, in seconds since 1970.
@@ -41,11 +41,13 @@ class Job(NamedTuple):
 class Choice(NamedTuple):
     """The jobs to delete and the jobs to keep, both newest first."""
 
-    delete: list[Job]
-    keep: list[Job]
+    delete: list[CleanupCandidate]
+    keep: list[CleanupCandidate]
 
 
-def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Collection[str] = ()) -> tuple[list[Job], list[str]]:
+def read_jobs(
+    directory: str, heartbeat_timeout: float, now: float, running: Collection[str] = ()
+) -> tuple[list[CleanupCandidate], list[str]]:
     """Return the jobs in a directory, newest first, and messages about those that cannot be read.
 
     The jobs in `running` have active units, so they count as running, regardless of what their files say.
@@ -65,14 +67,14 @@ def read_jobs(directory: str, heartbeat_timeout: float, now: float, running: Col
     return sorted(jobs, key=lambda job: job.created, reverse=True), problems
 
 
-def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> Job:
+def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> CleanupCandidate:
     """Return one job. Raises OSError or ValueError."""
     description = records.read_description(paths)
     newest = records.newest_attempt(paths)
     verdict = records.read_verdict(newest)
     processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
     state, queued = records.attempt_state(newest, processes, heartbeat_timeout, verdict), records.read_queued(paths)
-    return Job(
+    return CleanupCandidate(
         name,
         records.queued_state(state, queued) if queued else state,
         description["created"],
@@ -82,12 +84,12 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
     )
 
 
-def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
+def choose(jobs: list[CleanupCandidate], directory: str, keep: int, before: float) -> Choice:
     """Select the jobs without a heartbeat since `before`, except the newest `keep` jobs and the jobs whose files other jobs need."""
     return _choice(jobs, directory, {job.name for job in jobs[keep:] if job.state not in (RUNNING, QUEUED) and job.last < before})
 
 
-def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:
+def choose_named(jobs: list[CleanupCandidate], directory: str, name: str, before: float) -> Choice:
     """Select the named job, regardless of its age.
 
     Raises CleanupError if the job does not exist, has not ended, or is needed by another job.
@@ -107,7 +109,7 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
     return choice
 
 
-def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
+def _choice(jobs: list[CleanupCandidate], directory: str, chosen: set[str]) -> Choice:
     """Divide the jobs into those to delete and those to keep.
 
     A job that is selected for deletion is kept if its directory contains the checkpoints of a job that is kept.
@@ -119,7 +121,7 @@ def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
     return Choice([job for job in jobs if job.name in chosen], [job for job in jobs if job.name not in chosen])
 
 
-def _owner(job: Job, directory: str) -> str:
+def _owner(job: CleanupCandidate, directory: str) -> str:
     """Return the name of the job whose directory holds this job's checkpoints, or an empty string if they are stored elsewhere."""
     inside = os.path.relpath(job.checkpoints, directory) if os.path.isabs(job.checkpoints) else os.curdir
     return "" if inside.startswith(os.pardir) else inside.split(os.sep)[0]

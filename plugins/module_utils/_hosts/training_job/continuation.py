@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Mapping, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, checkpoints
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, Following, Record, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, JobDescription, ProcessRecord, Verdict
 
 # Rules after which a job can be continued, whatever the cause of its last failure.
 RULES = ("operator", "time_limit", "too_few_hosts")
@@ -30,7 +30,7 @@ KEPT = ("arguments", "command", "launcher", "launcher_options", "python")
 CHUNK = 1 << 20
 
 
-def last_failure(processes: Sequence[Record], verdict: Verdict | None) -> Record | None:
+def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
     """Return the process that ended the last attempt of a job, or None if no process has started.
 
     The records are results of with_state().
@@ -38,7 +38,7 @@ def last_failure(processes: Sequence[Record], verdict: Verdict | None) -> Record
     return records.cause(processes, verdict["failure"] if verdict else None) or records.first_failure(processes)
 
 
-def can_continue(newest: records.Paths, processes: Sequence[Record], verdict: Verdict | None) -> bool:
+def can_continue(newest: records.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:
     """Return whether a job that has ended without success can be continued: whether something other than its script has ended it."""
     following, failure = records.read_following(newest), last_failure(processes, verdict)
     if newest.attempt >= recovery.ATTEMPTS_LIMIT:
@@ -67,7 +67,7 @@ def check_unchanged(params: Mapping[str, Any], paths: records.Paths, digest: str
         )
 
 
-def changes(params: Mapping[str, Any], paths: records.Paths, found: Description, digest: str) -> list[str]:
+def changes(params: Mapping[str, Any], paths: records.Paths, found: JobDescription, digest: str) -> list[str]:
     """Return the names of what has changed since the job's start."""
     values: Mapping[str, Any] = {"arguments": [], "command": [], "launcher_options": {}, **found}
     result = [option for option in KEPT if values.get(option) != params[option]]

@@ -18,8 +18,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     Export,
     Goodput,
     JobStatus,
+    ProcessRecord,
     Queued,
-    Record,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
@@ -38,7 +38,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
-#: The names of the goodput buckets in the output.
+# The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
 
 # Maximum number of slow hosts to name in the output.
@@ -221,7 +221,7 @@ def job_span(found: JobStatus) -> tuple[float, float]:
     return min([begun, *starts]), ended
 
 
-def process_table(processes: Sequence[Record]) -> list[str]:
+def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the processes of a job as lines of a table, with the host, the state and the times (UTC) of each process."""
     rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
     for process in processes:
@@ -235,7 +235,7 @@ def process_table(processes: Sequence[Record]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def span(processes: Sequence[Record]) -> tuple[float, float]:
+def span(processes: Sequence[ProcessRecord]) -> tuple[float, float]:
     """Return when a job's first process started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
     ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
     starts = [float(process["started"]) for process in processes]

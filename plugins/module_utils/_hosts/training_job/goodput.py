@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import progress_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records, recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, Record, StepTime
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import Attempt, Meter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.step_times import StepTimes, hosts_of_ranks
@@ -28,11 +28,11 @@ class Measured(NamedTuple):
     step_times: list[StepTime]
 
 
-class Known(NamedTuple):
+class AttemptRecords(NamedTuple):
     """The recorded data about one attempt: its records, the process that ended it, and what follows it."""
 
-    processes: Sequence[Record]
-    failure: Record | None
+    processes: Sequence[ProcessRecord]
+    failure: ProcessRecord | None
     following: Following | None
 
 
@@ -47,7 +47,7 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     following = records.read_following(newest)
     judged = (following and following.get("failure")) or (verdict and verdict["failure"])
     failure = records.cause(processes, judged) if judged else records.first_failure(processes)
-    last = Known(processes, None if state == states.SUCCEEDED else failure, following)
+    last = AttemptRecords(processes, None if state == states.SUCCEEDED else failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
     found = attempts(known)
@@ -60,7 +60,7 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     return Measured(meter.result(), times.result(hosts_of_ranks(processes)))
 
 
-def older_attempts(newest: records.Paths) -> list[Known]:
+def older_attempts(newest: records.Paths) -> list[AttemptRecords]:
     """Return the recorded data about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
 
     If the records exceed the size limit, the records of the oldest attempts are left out.
@@ -74,22 +74,22 @@ def older_attempts(newest: records.Paths) -> list[Known]:
         processes = records.read_records(paths, budget=budget) if budget.left > 0 else []
         # These attempts are over, so a process that is running according to its record was lost.
         ended = [records.with_state(record, math.inf, 0) for record in processes if budget.left >= 0]
-        found.append(Known(ended, following.get("failure"), following))
+        found.append(AttemptRecords(ended, following.get("failure"), following))
     return found[::-1]
 
 
-def job_end(created: float, last: Known) -> float:
+def job_end(created: float, last: AttemptRecords) -> float:
     """Return the time at which a finished job ended."""
     decided = last.following["decided"] if last.following else created
     return max([created, decided, *map(last_moment, last.processes)])
 
 
-def last_moment(process: Record) -> float:
+def last_moment(process: ProcessRecord) -> float:
     """Return the time at which a process ended or sent its last heartbeat."""
     return process["heartbeat"] if process["state"] in (states.LOST, states.RUNNING) else process["finished"]
 
 
-def attempts(known: Sequence[Known]) -> list[Attempt]:
+def attempts(known: Sequence[AttemptRecords]) -> list[Attempt]:
     """Return the attempts of a job.
 
     If the hosts have decided to start another attempt but that attempt has not begun, the attempt counts as begun at the end of the job.
@@ -105,7 +105,7 @@ def attempts(known: Sequence[Known]) -> list[Attempt]:
     return found
 
 
-def other_hosts(known: Sequence[Known]) -> list[str]:
+def other_hosts(known: Sequence[AttemptRecords]) -> list[str]:
     """Return the hosts that may be missing from the attempts: hosts on standby, and hosts that a decision names.
 
     A decision names a host because it has processes that cannot be restarted, or because a process failed there.
@@ -115,7 +115,7 @@ def other_hosts(known: Sequence[Known]) -> list[str]:
     return found + [one.failure["host"] for one in known if one.failure]
 
 
-def attempt(one: Known, planned: set[str]) -> Attempt:
+def attempt(one: AttemptRecords, planned: set[str]) -> Attempt:
     """Return an attempt, derived from its records and from the hosts on which it was to run.
 
     Hosts on standby do not belong to the attempt.
@@ -143,7 +143,7 @@ def attempt(one: Known, planned: set[str]) -> Attempt:
     )
 
 
-def failed_at(one: Known) -> float | None:
+def failed_at(one: AttemptRecords) -> float | None:
     """Return the time at which the first process of an attempt failed, or None.
 
     An attempt that hung counts as failed from the time of its last activity.
@@ -157,7 +157,7 @@ def failed_at(one: Known) -> float | None:
     return max(process.get("active", 0.0) for process in (one.failure, *one.processes))
 
 
-def is_hang(failure: Record | None) -> bool:
+def is_hang(failure: ProcessRecord | None) -> bool:
     """Return whether an attempt ended because it hung."""
     return failure is not None and failure.get("cause", {}).get("kind") == recovery.HANG
 

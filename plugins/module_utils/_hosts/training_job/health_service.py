@@ -16,7 +16,7 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
 
 UNIT = "deeplearning-health"
 DIRECTORY = "/run/deeplearning/health"
@@ -33,7 +33,7 @@ def program_modules() -> list[ModuleType]:
     return [sys.modules[name] for name in names if not hasattr(sys.modules[name], "__path__")]
 
 
-def install(run: Run, params: Mapping[str, Any]) -> None:
+def install(run: RunCommand, params: Mapping[str, Any]) -> None:
     """Install the service with the parameters of the module `training_job`, unless this service is already installed. Raises UnitError."""
     arguments = [params["instance_id"] or "", params["metadata_directory"], params["instance_type"], str(params["efa_devices"])]
     content = systemd.program(program_modules(), after_failure)

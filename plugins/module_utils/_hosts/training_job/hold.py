@@ -37,11 +37,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
+# The directory that contains a directory for each job that was submitted to a queue from this cluster.
+#
+# Only root can read the directory.
 HELD = "/var/lib/deeplearning-queue"
-"""The directory that contains a directory for each job that was submitted to a queue from this cluster.
-
-Only root can read the directory.
-"""
 
 PARAMETERS = "parameters.json"
 
@@ -69,7 +68,7 @@ ERRORS = (*EXPECTED, LaunchError, systemd.UnitError, users.UserError, users.Fail
 GUARD = 'tail --pid="$1" --follow /dev/null; systemctl stop "$2"'
 
 
-class Job(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job that was submitted to a queue: its directory on this host, the name of the queue, and the parameters of the job.
 
     `nonce` proves to the job's hosts that an entry in the queue belongs to the job. It is empty for queues to which only root can submit
@@ -95,10 +94,10 @@ def directory(job: str) -> str:
     return os.path.join(HELD, job)
 
 
-def read_job(place: str) -> Job | None:
+def read_job(place: str) -> QueuedJob | None:
     """Return the job whose parameters are in the directory, or None if the directory contains no job."""
     found = records.read_json(os.path.join(place, PARAMETERS))
-    return Job(place, found["queue"], found["parameters"], found.get("nonce", "")) if found else None
+    return QueuedJob(place, found["queue"], found["parameters"], found.get("nonce", "")) if found else None
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
@@ -110,7 +109,7 @@ def run(command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def ask(queue: Queue, command: Sequence[str], run: users.Run = run) -> tuple[int, str, str]:
+def ask(queue: Queue, command: Sequence[str], run: users.RunCommand = run) -> tuple[int, str, str]:
     """Run a command of a queue, or send it to the queue's API. Return its exit status, output and errors."""
     if queue.is_http:
         return resource_manager.send(*command)
@@ -135,7 +134,7 @@ def warn(text: str) -> None:
 class Holder:
     """Runs a job on this host for as long as the queue allows it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: QueuedJob) -> None:
         self.job = job
         self.cancelled = threading.Event()
         self.alone_since: float | None = None
@@ -245,7 +244,7 @@ def command(job: str, action: str) -> list[str]:
     return ["systemd-cat", f"--identifier=deeplearning_queue-{job}", "/bin/sh", f"{directory(job)}/hold", action]
 
 
-def states_of(job: Job, host: str) -> list[str]:
+def states_of(job: QueuedJob, host: str) -> list[str]:
     """Return the states of the job's processes on a host, in the last attempt that ran there. Raises one of ERRORS."""
     timeout = job.parameters["heartbeat_timeout"]
 
@@ -272,7 +271,7 @@ def start_guard(job: str) -> None:
         raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
 
 
-def allocated_hosts(job: Job) -> list[dict[str, Any]]:
+def allocated_hosts(job: QueuedJob) -> list[dict[str, Any]]:
     """Return the descriptions of the hosts that the queue has allocated, in the order that the queue reports. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
     status, output, error = run(command)
@@ -310,7 +309,7 @@ def has_processes(job: str) -> bool:
     return bool(records.runtime_directories(job) or systemd.processes(job))
 
 
-def report(job: Job, failure: str, only_if: Any = None) -> None:
+def report(job: QueuedJob, failure: str, only_if: Any = None) -> None:
     """Record, as the job's user, why the job did not start.
 
     If the function `only_if` is given, record the reason only if `only_if` returns true.
@@ -328,7 +327,7 @@ def report(job: Job, failure: str, only_if: Any = None) -> None:
         warn(f"cannot write {paths.queue}: {error}")
 
 
-def finish(job: Job, status: str) -> int:
+def finish(job: QueuedJob, status: str) -> int:
     """Delete the job's parameters. If the queue failed to start the job and no host has recorded the reason, record the failure."""
     if status not in ("0", CANCELLED):
         text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the journals of the job's hosts."

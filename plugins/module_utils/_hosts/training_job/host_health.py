@@ -10,10 +10,10 @@ import time
 from typing import Callable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, recovery, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, Unfit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, Unfit
 
+# The socket of the service that runs the health checks as root (see health_service.py).
 SOCKET = "/run/deeplearning/health.sock"
-"""The socket of the service that runs the health checks as root (see health_service.py)."""
 
 # Maximum time in seconds for the checks. Each check has a shorter limit, and a check that exceeds its limit is a finding.
 PATIENCE = 45.0
@@ -29,7 +29,7 @@ FINDING: schema.Schema = {
 }
 
 
-def find_unfit(spec: Spec, is_ending: Callable[[], bool]) -> Unfit | None:
+def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None:
     """Return why this host must not run the next attempt, or None if it may: the worst finding of the health checks, or an exclusion."""
     checks = bool(spec["parameters"].get("health_check"))
     if checks:

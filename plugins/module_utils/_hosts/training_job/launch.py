@@ -13,14 +13,20 @@ from typing import Any, Callable, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 
+# A function, such as AnsibleModule.warn, that shows a warning.
 Warn = Callable[[str], None]
-"""A function, such as AnsibleModule.warn, that shows a warning."""
 
 
 def start_processes(
-    run: users.Run, warn: Warn, params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd, specs: Sequence[Spec], gpu_count: int
+    run: users.RunCommand,
+    warn: Warn,
+    params: dict[str, Any],
+    paths: records.Paths,
+    user: pwd.struct_passwd,
+    specs: Sequence[ProcessSpec],
+    gpu_count: int,
 ) -> None:
     """Start the processes that the specs describe. The caller holds systemd.exclusive(), and the job has no active units on this host.
 
@@ -36,7 +42,7 @@ def start_processes(
             f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. Therefore, these "
             "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
-    place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+    place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
     systemd.start(run, params["name"], place, specs)
 
 
@@ -51,7 +57,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
     return local_code.open_directory(params["sync_directory"], user)
 
 
-def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Spec], code: int | None) -> None:
+def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[ProcessSpec], code: int | None) -> None:
     """As the job's user, check that the processes can start on this host, and copy the code to sync_directory.
 
     Raises RefusalError or DirectoryError.
@@ -79,7 +85,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
     )
 
 
-def check_place(name: str, specs: Sequence[Spec]) -> None:
+def check_place(name: str, specs: Sequence[ProcessSpec]) -> None:
     """Raise RefusalError if another job uses the GPUs or the directory of one of the processes."""
     for spec in specs:
         for other in systemd.other_jobs(name):

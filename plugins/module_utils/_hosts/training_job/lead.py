@@ -38,7 +38,7 @@ PATIENCE = 30.0
 class Lead:
     """Runs a job on all of its hosts."""
 
-    def __init__(self, job: hold.Job, program: OneProgram) -> None:
+    def __init__(self, job: hold.QueuedJob, program: OneProgram) -> None:
         self.job, self.queue, self.program = job, QUEUES[job.queue], program
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.cancelled = False
@@ -131,7 +131,7 @@ def start(command: list[str], stdin: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(patient, stdin=stdin, start_new_session=True)
 
 
-def attach(job: hold.Job, program: OneProgram) -> int:
+def attach(job: hold.QueuedJob, program: OneProgram) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
     unit = unit_name(job.name)
     options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Log, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Log, ProcessRecord
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
@@ -53,7 +53,7 @@ def log_line(line: str) -> str:
     return clean(line).replace("\n", " ")
 
 
-def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
+def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the log lines from a result of training_job_info, each with the name of its process, such as `rank 3 | loss 0.2`."""
     width = max((len(title(process["name"])) for process in processes), default=0)
     shown = []

@@ -13,7 +13,7 @@ from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import before_job, refusal
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings
@@ -36,7 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessRecord
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING, SUCCEEDED
 
 
@@ -134,7 +134,7 @@ def install_checks(module: AnsibleModule) -> None:
         module.warn(f"After a failure, the health of this node is not checked, because the checks could not be installed: {error}.")
 
 
-def refuse_unhealthy(module: AnsibleModule, findings: list[Finding]) -> None:
+def refuse_unhealthy(module: AnsibleModule, findings: list[HealthFinding]) -> None:
     """Raise RefusalError if the checks show that this node is unhealthy. A job that is already running here is not affected."""
     reason = refusal(findings)
     if reason and not systemd.active_units(module.run_command, module.params["name"]):
@@ -202,7 +202,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: st
     )
 
 
-def may_run(started: Sequence[Record], state: str) -> bool:
+def may_run(started: Sequence[ProcessRecord], state: str) -> bool:
     """Return whether processes of an attempt without a verdict may run. `state` is the state of the job.
 
     If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.

@@ -11,10 +11,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import find_launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 
 
-def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[Spec]:
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[ProcessSpec]:
     """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError or RefusalError."""
     hosts = sorted(params["hosts"], key=lambda host: int(host["number"]))
     own = [host["name"] for host in hosts if own_number in (None, host["number"])]

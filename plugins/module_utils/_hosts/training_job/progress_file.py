@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Dict, Iterator, Sequence, Tuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress import progress_entry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
 
-Entry = Dict[str, Any]
+ProgressEntry = Dict[str, Any]
 
 # Maximum number of bytes to read from the end of the progress file, of bytes in one line, and of characters in a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
@@ -33,8 +33,8 @@ TIME = "time"
 # began.
 SINCE_1970 = 1e9
 
+# The sizes of a growing file at different times: pairs (seconds since 1970, bytes) in increasing order.
 Notes = Sequence[Tuple[float, int]]
-"""The sizes of a growing file at different times: pairs (seconds since 1970, bytes) in increasing order."""
 
 
 class Clock:
@@ -68,13 +68,13 @@ def number(value: Any) -> float | None:
         return math.inf
 
 
-def told_time(entry: Entry) -> float | None:
+def told_time(entry: ProgressEntry) -> float | None:
     """Return the time in an entry, in seconds since 1970, or None."""
     told = number(entry.get(TIME))
     return told if told is not None and SINCE_1970 <= told < math.inf else None
 
 
-def entries(path: str) -> Iterator[tuple[int, Entry]]:
+def entries(path: str) -> Iterator[tuple[int, ProgressEntry]]:
     """Yield each complete line that is a JSON object, with the offset of its end. Other lines are skipped."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
@@ -82,7 +82,7 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
             yield offset, {name[:NAME_LIMIT]: value for name, value in entry.items()}
 
 
-def sample(path: str) -> Iterator[tuple[int, Entry]]:
+def sample(path: str) -> Iterator[tuple[int, ProgressEntry]]:
     """Yield the same values as entries(), but from a long file only as many entries as can be read in a few seconds.
 
     Toward the end of the file, more entries are left out. Entries about checkpoints are not left out.

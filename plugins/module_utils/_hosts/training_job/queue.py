@@ -43,7 +43,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm, yarn
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, WAITING, Entry, Queue, QueueError, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+    CANCELLED,
+    WAITING,
+    Queue,
+    QueueEntry,
+    QueueError,
+    QueueRequest,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
 # The modules that run on hosts without Ansible.
@@ -69,7 +76,7 @@ SUBMISSION_TIMEOUT = 3600
 CANCEL_SECONDS = 60.0
 
 
-def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
+def ask(run: users.RunCommand, queue: Queue, command: Sequence[str]) -> str:
     """Return the output of a queueing system's command. Raises QueueError."""
     status, output, error = hold.ask(queue, command, run)
     if status:
@@ -79,7 +86,7 @@ def ask(run: users.Run, queue: Queue, command: Sequence[str]) -> str:
     return output
 
 
-def hosts_of(run: users.Run, queue: Queue, metadata_directory: str) -> list[str]:
+def hosts_of(run: users.RunCommand, queue: Queue, metadata_directory: str) -> list[str]:
     """Return the names of the hosts that belong to the queue. Raises QueueError or RefusalError."""
     names = queue.read_hosts(ask(run, queue, queue.show_hosts))
     if not queue.is_http:
@@ -95,7 +102,7 @@ def is_installed(queue: Queue) -> bool:
     return all(shutil.which(program, path=SEARCH) for program in queue.programs)
 
 
-def check(run: users.Run, name: str, hosts: Sequence[str], metadata_directory: str) -> None:
+def check(run: users.RunCommand, name: str, hosts: Sequence[str], metadata_directory: str) -> None:
     """Raise RefusalError unless the queue responds and all hosts belong to the queue."""
     queue = QUEUES[name]
     configure = f"{queue.setup}, or remove training_job_queue."
@@ -110,7 +117,7 @@ def check(run: users.Run, name: str, hosts: Sequence[str], metadata_directory: s
         raise RefusalError(f"queue: {', '.join(missing)} cannot be used, because {queue.title} does not know them. {configure}")
 
 
-def queues_of_host(run: users.Run, name: str) -> list[str]:
+def queues_of_host(run: users.RunCommand, name: str) -> list[str]:
     """Return the names of the queues that can start jobs on this host. The argument `name` is the name of this host.
 
     Queues that do not respond, or whose response is not valid, are left out.
@@ -125,12 +132,12 @@ def queues_of_host(run: users.Run, name: str) -> list[str]:
     return found
 
 
-def entries(run: users.Run, queue: Queue) -> dict[str, Entry]:
+def entries(run: users.RunCommand, queue: Queue) -> dict[str, QueueEntry]:
     """Return the training jobs in the queue, keyed by name. Raises QueueError."""
     return queue.read_entries(ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting))
 
 
-def entries_of(run: users.Run, queue: Queue, jobs: Sequence[hold.Job]) -> dict[str, Entry]:
+def entries_of(run: users.RunCommand, queue: Queue, jobs: Sequence[hold.QueuedJob]) -> dict[str, QueueEntry]:
     """Return the entries of these jobs in the queue, keyed by name. Raises QueueError.
 
     In queues to which other users can submit jobs, only the jobs' hosts can determine which entries belong to the jobs.
@@ -186,7 +193,7 @@ def host_count(params: Mapping[str, Any]) -> int:
     return int(count)
 
 
-def prune(run: users.Run, queue: Queue) -> None:
+def prune(run: users.RunCommand, queue: Queue) -> None:
     """Delete the parameters of jobs that have left the queue without starting on this host. Raises QueueError."""
     before = time.time() - SUBMISSION_TIMEOUT
     held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else [])}
@@ -227,12 +234,12 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     return {"changed": True, "queue_id": identity}
 
 
-def request(run: users.Run, params: Mapping[str, Any], queue: Queue, nonce: str = "") -> Request:
+def request(run: users.RunCommand, params: Mapping[str, Any], queue: Queue, nonce: str = "") -> QueueRequest:
     """Return what the job requests from the queue. Raises RefusalError or QueueError."""
     hosts = [each["name"] for each in sorted(params["hosts"], key=lambda each: int(each["number"]))]
     known = sorted(set(hosts_of(run, queue, params["metadata_directory"])))
     limit = params["time_limit"] and sum(params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")) + EXTRA_SECONDS
-    return Request(
+    return QueueRequest(
         job=params["name"],
         hosts=hosts,
         excluded=[each for each in known if each not in hosts],
@@ -246,7 +253,7 @@ def request(run: users.Run, params: Mapping[str, Any], queue: Queue, nonce: str 
     )
 
 
-def leave(run: users.Run, job: hold.Job) -> None:
+def leave(run: users.RunCommand, job: hold.QueuedJob) -> None:
     """Cancel a job on behalf of one of its hosts, and end the unit that waits for the queue on this host. Raises QueueError.
 
     The unit also ends if the queue does not respond, because it would start the job later.
@@ -258,7 +265,7 @@ def leave(run: users.Run, job: hold.Job) -> None:
             reservation.stop(run, job.name)
 
 
-def cancel(run: users.Run, job: hold.Job) -> None:
+def cancel(run: users.RunCommand, job: hold.QueuedJob) -> None:
     """Cancel a job on behalf of one of its hosts, and wait until it has left the queue. Raises QueueError."""
     queue = QUEUES[job.queue]
     end = time.monotonic() + job.parameters["stop_timeout"] + CANCEL_SECONDS
@@ -274,7 +281,7 @@ def cancel(run: users.Run, job: hold.Job) -> None:
         time.sleep(hold.INTERVAL)
 
 
-def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
+def complete(run: users.RunCommand, jobs: Sequence[JobStatus]) -> None:
     """Extend the status of each queued job with the information from the queue."""
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
@@ -289,7 +296,7 @@ def complete(run: users.Run, jobs: Sequence[JobStatus]) -> None:
                 complete_job(job, found.get(job["name"]))
 
 
-def recorded_entries(run: users.Run, queue: Queue, jobs: Sequence[JobStatus]) -> dict[str, Entry]:
+def recorded_entries(run: users.RunCommand, queue: Queue, jobs: Sequence[JobStatus]) -> dict[str, QueueEntry]:
     """Return the entries that were recorded for these jobs, keyed by name. Raises QueueError."""
     if not queue.has_id:
         return entries(run, queue)
@@ -297,7 +304,7 @@ def recorded_entries(run: users.Run, queue: Queue, jobs: Sequence[JobStatus]) ->
     return queue.read_entries(own, waiting, queue.has_id({job["name"]: job["queue"]["id"] for job in jobs}))
 
 
-def complete_job(job: JobStatus, entry: Entry | None) -> None:
+def complete_job(job: JobStatus, entry: QueueEntry | None) -> None:
     """Complete the state of a job that has no records, based on the job's entry in the queue.
 
     A job whose hosts have been allocated is about to start. The job's first records become visible on this host after a while.

@@ -25,7 +25,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 
 # Seconds to wait for the other host's unit. All units are started at the same time.
 PATIENCE = 60.0
@@ -42,12 +42,12 @@ KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_
 OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
-def main(action: str, spec: Spec, words: list[str]) -> int:
+def main(action: str, spec: ProcessSpec, words: list[str]) -> int:
     """Run the action `serve` or `rsh`, and return its exit status."""
     return serve(spec) if action == "serve" else rsh(spec, words)
 
 
-def serve(spec: Spec) -> int:
+def serve(spec: ProcessSpec) -> int:
     """Run the commands that rsh() sends. On SIGTERM, terminate the processes that these commands started, and then this process."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
     own = spec["daemons"][spec["host"]]
@@ -126,7 +126,7 @@ def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
     connection.send_bytes(STATUS + str(status if status >= 0 else 128 - status).encode())
 
 
-def rsh(spec: Spec, words: list[str]) -> int:
+def rsh(spec: ProcessSpec, words: list[str]) -> int:
     """Run a command on another host of the job, in the same way as ssh.
 
     `words` contains the host's name and the words of a shell command.

@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     CANCELLED,
     HOSTS,
     Command,
-    Entry,
+    QueueEntry,
     QueueError,
     unit_name,
 )
@@ -50,7 +50,7 @@ AGAIN = "Submit the job again with another name."
 class Reservation(hold.Holder):
     """Waits for a job's hosts, and then runs the job on this host."""
 
-    def __init__(self, job: hold.Job) -> None:
+    def __init__(self, job: hold.QueuedJob) -> None:
         super().__init__(job)
         self.last_request = self.last_container = time.monotonic()
         self.own = self.identity = ""
@@ -77,7 +77,7 @@ class Reservation(hold.Holder):
     def wait_for_hosts(self) -> tuple[str, list[str]] | None:
         """Return the ID of the entry and the allocated hosts, or None if the job does not run on this host. Raises one of ERRORS."""
         end = time.monotonic() + SUBMISSION_TIMEOUT
-        last: Entry | None = None
+        last: QueueEntry | None = None
         while not self.cancelled.wait(INTERVAL):
             try:
                 entry = self.read_entry()
@@ -94,7 +94,7 @@ class Reservation(hold.Holder):
             last = entry
         return None
 
-    def allocated(self, entry: Entry | None, last: Entry | None) -> list[str]:
+    def allocated(self, entry: QueueEntry | None, last: QueueEntry | None) -> list[str]:
         """Return the allocated hosts, sorted by number, or [] if YARN has not started a container on each of them.
 
         A container that finds no unit on its host ends immediately. Therefore, all containers must exist in two consecutive checks. Raises
@@ -137,7 +137,7 @@ class Reservation(hold.Holder):
             self.own = own[0]
         return self.own
 
-    def check_end(self, entry: Entry) -> None:
+    def check_end(self, entry: QueueEntry) -> None:
         """Raise RefusalError with YARN's reason if the application has ended but was not cancelled. Raises QueueError.
 
         If the job has started on other hosts, run() does not record the reason.
@@ -168,7 +168,7 @@ class Reservation(hold.Holder):
     def release(self) -> None:
         """Do nothing, because the container on each host ends with this unit."""
 
-    def read_entry(self) -> Entry | None:
+    def read_entry(self) -> QueueEntry | None:
         """Return the job's entry in the queue, or None if it has none.
 
         Once an entry has been found, only that entry counts. Raises QueueError.
@@ -200,12 +200,12 @@ class Reservation(hold.Holder):
             hold.warn(str(error))
 
 
-def stop(run: users.Run, job: str) -> None:
+def stop(run: users.RunCommand, job: str) -> None:
     """Stop the unit of a job that has not been submitted, or has left the queue. The unit deletes the job's directory."""
     run(["systemctl", "stop", unit_name(job)])
 
 
-def start(run: users.Run, job: str, stop_timeout: int) -> None:
+def start(run: users.RunCommand, job: str, stop_timeout: int) -> None:
     """Start the unit that waits for the job's hosts. Raises UnitError."""
     unit = unit_name(job)
     options = ["--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job} waits for this host"]

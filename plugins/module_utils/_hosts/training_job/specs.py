@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, Spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, ProcessSpec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import STANDBY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
@@ -68,7 +68,7 @@ PARAMETERS = (
 )
 
 
-def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[Spec]:
+def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[ProcessSpec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
 
     `paths` determines the attempt number. The options of the launcher must be complete. The last `spares` hosts only wait.
@@ -194,7 +194,9 @@ def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, s
     return {name: value for names, value in settings if own.keys().isdisjoint(names) for name in names}
 
 
-def make_spec(job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]) -> Spec:
+def make_spec(
+    job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]
+) -> ProcessSpec:
     """Return the spec that the supervisor of a process reads."""
     return {
         **job,

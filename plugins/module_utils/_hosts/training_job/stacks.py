@@ -21,7 +21,7 @@ from typing import NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, connections
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import tracebacks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, Stuck
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, Stuck
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RANKS_PER_HOST_LIMIT, Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
@@ -40,7 +40,7 @@ RECORDING_TIMEOUT, RECORDING_INTERVAL = 2.0, 0.1
 # together.
 PY_SPY_TIMEOUT, BEGIN_TIMEOUT, PAUSE, TIMEOUT = 10.0, 1.0, 0.3, 20.0
 
-#: The signal for which scripts register faulthandler. The signal is sent only to Python processes that have a handler for it.
+# The signal for which scripts register faulthandler. The signal is sent only to Python processes that have a handler for it.
 DUMP_SIGNAL = signal.SIGUSR1
 
 # The environment variables in which launchers tell a process its rank.
@@ -50,7 +50,7 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 COMMUNICATION = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/deepspeed/comm/")
 
 
-class Program(NamedTuple):
+class RunningProgram(NamedTuple):
     """A running process. `state` is one of the letters for process states in proc(5). `rank` is -1 if the process's environment contains no
     rank.
     """
@@ -63,7 +63,7 @@ class Program(NamedTuple):
     command: str
 
 
-def collect(spec: Spec, since: float) -> list[Stuck]:
+def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
     """Write the stacks of the process's descendants to the attempt's folder, and return where in the code the ranks of this host are.
 
     Also copies the files of torch's flight recorder that were written after `since` (seconds since 1970). Files that cannot be read are
@@ -90,7 +90,7 @@ def collect(spec: Spec, since: float) -> list[Stuck]:
     ]
 
 
-def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]:
+def ranks(own: Sequence[int], programs: Sequence[RunningProgram]) -> dict[int, RunningProgram]:
     """Return the program of each rank: its first Python process or, if it has none, its first process. `own` contains the ranks of the
     supervised process.
 
@@ -104,18 +104,18 @@ def ranks(own: Sequence[int], programs: Sequence[Program]) -> dict[int, Program]
     return found
 
 
-def _first_of_each(programs: Sequence[tuple[int, Program]]) -> dict[int, Program]:
-    found: dict[int, Program] = {}
+def _first_of_each(programs: Sequence[tuple[int, RunningProgram]]) -> dict[int, RunningProgram]:
+    found: dict[int, RunningProgram] = {}
     for rank, program in programs:
         if rank not in found or (program.is_python and not found[rank].is_python):
             found[rank] = program
     return found
 
 
-def _parents_first(programs: Sequence[Program]) -> list[Program]:
+def _parents_first(programs: Sequence[RunningProgram]) -> list[RunningProgram]:
     by_pid = {program.pid: program for program in programs}
 
-    def depth(program: Program) -> int:
+    def depth(program: RunningProgram) -> int:
         seen = {program.pid}
         while program.parent in by_pid and program.parent not in seen:
             program = by_pid[program.parent]
@@ -125,7 +125,7 @@ def _parents_first(programs: Sequence[Program]) -> list[Program]:
     return sorted(programs, key=lambda program: (depth(program), program.pid))
 
 
-def _read(pid: int) -> Program | None:
+def _read(pid: int) -> RunningProgram | None:
     text = _proc(pid, "stat").rpartition(")")[2].split()
     if len(text) < 2:
         return None  # the process has ended
@@ -133,7 +133,9 @@ def _read(pid: int) -> Program | None:
     rank = next((variables[name] for name in RANKS if re.fullmatch(r"\d{1,6}", variables.get(name, ""))), "-1")
     with contextlib.suppress(OSError):
         name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
-        return Program(pid, int(text[1]), text[0], int(rank), name.startswith("python"), _proc(pid, "cmdline").replace("\0", " ")[:1000])
+        return RunningProgram(
+            pid, int(text[1]), text[0], int(rank), name.startswith("python"), _proc(pid, "cmdline").replace("\0", " ")[:1000]
+        )
     return None
 
 
@@ -146,7 +148,7 @@ def _proc(pid: int, name: str) -> str:
         return ""
 
 
-def _describe(program: Program, python: str) -> str:
+def _describe(program: RunningProgram, python: str) -> str:
     """Return a description of a process, its threads and their stacks."""
     rank = f", rank {program.rank}" if program.rank >= 0 else ""
     lines = [f"process {program.pid} (parent {program.parent}{rank}), state {program.state}: {clean_line(program.command)}"]
@@ -172,7 +174,7 @@ def _kernel_function(pid: int, thread: int) -> str:
     return "" if found == "0" else found[:PLACE_LIMIT]
 
 
-def _python_stack(spec: Spec, paths: Paths, program: Program) -> str:
+def _python_stack(spec: ProcessSpec, paths: Paths, program: RunningProgram) -> str:
     """Return the Python stack of a process: from py-spy if it is installed, otherwise from faulthandler if the script has registered it.
 
     A suspended process cannot respond to a signal.
@@ -219,7 +221,7 @@ def _new_output(log: str, pid: int) -> str:
         return ""
 
 
-def _stuck(rank: int, program: Program, python: str, directory: str) -> Stuck:
+def _stuck(rank: int, program: RunningProgram, python: str, directory: str) -> Stuck:
     where, waits = place(python, directory)
     found: Stuck = {
         "rank": rank,
@@ -244,13 +246,13 @@ def place(python: str, directory: str) -> tuple[str, bool]:
     return tracebacks.place(frames, directory), waits
 
 
-def _setting(spec: Spec, *names: str) -> str:
+def _setting(spec: ProcessSpec, *names: str) -> str:
     """Return the value of the first of these job variables that is set, or an empty string if the value is not an absolute path."""
     value = next((spec["environment"][name] for name in names if spec["environment"].get(name)), "")
     return value if os.path.isabs(value) else ""
 
 
-def ask_flight_recorder(spec: Spec, programs: Sequence[Program]) -> list[int]:
+def ask_flight_recorder(spec: ProcessSpec, programs: Sequence[RunningProgram]) -> list[int]:
     """Make torch write the files of its flight recorder, and return the ranks that read the request.
 
     Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump.
@@ -269,12 +271,12 @@ def ask_flight_recorder(spec: Spec, programs: Sequence[Program]) -> list[int]:
     return asked
 
 
-def _recordings(spec: Spec) -> str:
+def _recordings(spec: ProcessSpec) -> str:
     """Return the path of the files of torch's flight recorder without the rank at its end."""
     return _setting(spec, "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
-def _wait_for_recordings(spec: Spec, asked: Sequence[int], since: float) -> None:
+def _wait_for_recordings(spec: ProcessSpec, asked: Sequence[int], since: float) -> None:
     """Wait until these ranks have written the files of the flight recorder, because they will then be killed."""
     missing, deadline = {f"{_recordings(spec)}{rank}" for rank in asked}, time.monotonic() + RECORDING_TIMEOUT
     sizes: dict[str, int] = {}
@@ -289,7 +291,7 @@ def _wait_for_recordings(spec: Spec, asked: Sequence[int], since: float) -> None
                 sizes[path] = found.st_size
 
 
-def _copy_recordings(spec: Spec, folder: str, since: float) -> None:
+def _copy_recordings(spec: ProcessSpec, folder: str, since: float) -> None:
     """Copy the files that torch's flight recorder has written after `since`. torch appends the rank to the name."""
     stem = _recordings(spec)
     if os.path.dirname(stem) == folder:

@@ -16,8 +16,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     Failure,
     JobStatus,
     LastWords,
+    ProcessRecord,
     ProcessStatus,
-    Record,
     Verdict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
@@ -84,14 +84,16 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     return result
 
 
-def _read_attempt(paths: Paths, heartbeat_timeout: int, problems: list[str], budget: records.Budget) -> tuple[Verdict | None, list[Record]]:
+def _read_attempt(
+    paths: Paths, heartbeat_timeout: int, problems: list[str], budget: records.Budget
+) -> tuple[Verdict | None, list[ProcessRecord]]:
     """Return the verdict of an attempt, and its records with the states of the processes."""
     # Read the verdict before the records, so that the records of a finished job are complete.
     verdict, now = records.read_verdict(paths, problems), time.time()
     return verdict, [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
 
 
-def _first_failure(paths: Paths, processes: Sequence[Record], verdict: Verdict | None) -> Record | None:
+def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
     """Return the process that caused an attempt to end without success."""
     if verdict is None:
         return records.first_failure(processes)
@@ -99,7 +101,7 @@ def _first_failure(paths: Paths, processes: Sequence[Record], verdict: Verdict |
     return records.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
-def read_attempts(newest: Paths, processes: Sequence[Record], state: str, budget: records.Budget) -> list[AttemptStatus]:
+def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:
     """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
 
     `processes` contains the records of the newest attempt, and `state` is the state of the job.
@@ -133,7 +135,7 @@ def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failu
     return cast(Failure, {**process, **last_words(process, process["log"], launcher)})
 
 
-def tag(record: Record, launcher: Launcher | None) -> str:
+def tag(record: ProcessRecord, launcher: Launcher | None) -> str:
     """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines have no tag."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
@@ -159,7 +161,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 
-def failing_lines(process: Record, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
+def failing_lines(process: ProcessRecord, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
     """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only the lines from this rank.
 
     `mark` is the tag of the lines (see tag()).
@@ -174,6 +176,6 @@ def failing_lines(process: Record, log: str, launcher: Launcher | None, mark: st
     return found, lines
 
 
-def describe(record: Record, paths: Paths, launcher: Launcher | None) -> ProcessStatus:
+def describe(record: ProcessRecord, paths: Paths, launcher: Launcher | None) -> ProcessStatus:
     """Return a process's record with the path of its log and the tag of its lines."""
     return {**record, "log": paths.log(record["name"]), "tag": tag(record, launcher)}

@@ -37,7 +37,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint, Notice, Outcome, Record, Spec, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    Checkpoint,
+    Notice,
+    Outcome,
+    ProcessRecord,
+    ProcessSpec,
+    Verdict,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
@@ -114,7 +121,7 @@ class Watch:
     Runs in a thread, so that the supervisor can stop its process even while shared storage hangs.
     """
 
-    def __init__(self, spec: Spec, record: Record) -> None:
+    def __init__(self, spec: ProcessSpec, record: ProcessRecord) -> None:
         self.record = record
         self.verdict: Verdict | None = None
         self.notice: Notice | None = None
@@ -147,7 +154,7 @@ class Watch:
     def write(self, **changes: Any) -> None:
         """Write the record with the current time. If the storage is full, training continues, and the next heartbeat retries."""
         with self._lock:
-            self.record = cast(Record, {**self.record, **changes, "heartbeat": time.time()})
+            self.record = cast(ProcessRecord, {**self.record, **changes, "heartbeat": time.time()})
             path = self._paths.record(self.record["name"])
             try:
                 write_json(path, self.record)
@@ -172,7 +179,7 @@ class Watch:
             sys.stderr.write(f"cannot read the job's records: {error}\n")
             return None
 
-    def is_silent(self, record: Record) -> bool:
+    def is_silent(self, record: ProcessRecord) -> bool:
         """Return whether another process has sent no heartbeat for too long. The process of this supervisor is never silent."""
         self._tick()
         return record["name"] != self.record["name"] and self._is_silent(record)
@@ -237,11 +244,11 @@ class Watch:
     def _announce(self, notice: Notice) -> Verdict | None:
         """End the attempt because AWS will terminate this host, and return the verdict."""
         now, reason = time.time(), notices.reason(notice)
-        failure: Record = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
+        failure: ProcessRecord = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
         failure["cause"] = {"kind": notice["kind"], "what": reason}
         return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
 
-    def _judge_missing(self, processes: list[Record]) -> Verdict | None:
+    def _judge_missing(self, processes: list[ProcessRecord]) -> Verdict | None:
         """Return a verdict if, in an attempt after the first, a process has not started in time."""
         if len(processes) == self._spec["processes"] or not self._is_overdue():
             return None
@@ -260,7 +267,7 @@ class Watch:
             with self._lock:
                 self.record["active"] = time.time()
 
-    def _judge_hang(self, processes: list[Record]) -> Verdict | None:
+    def _judge_hang(self, processes: list[ProcessRecord]) -> Verdict | None:
         """Return a verdict if the job makes no progress and all supervisors have collected the stacks of their processes."""
         if not self._detects_hangs:
             return None
@@ -289,7 +296,7 @@ class Watch:
         entries, self._progress_offset = progress.read_progress(self._paths.progress, self._progress_offset)
         self._activity.add(entries, self._watched)
 
-    def _note_activity(self, processes: list[Record]) -> None:
+    def _note_activity(self, processes: list[ProcessRecord]) -> None:
         self._note_steps()
         if not self._activity.needs_signs(self._watched):
             return  # checkpoints can consist of many files, so their folder is read only if it matters
@@ -310,7 +317,7 @@ class Watch:
         """
         return self._paths.attempt > 1 and self._watched > self._timeout
 
-    def _judge(self, verdict: Verdict, processes: list[Record]) -> Verdict | None:
+    def _judge(self, verdict: Verdict, processes: list[ProcessRecord]) -> Verdict | None:
         """Write the verdict unless another process has done so, and return what was written.
 
         Before there is a verdict, only an operator stops processes. If a process was stopped, the job is therefore not restarted. A job at
@@ -341,7 +348,7 @@ class Watch:
         answering = [process for process in read_records(self._paths) if not self.is_silent(process)]
         return self._decide() if answering and answering[0]["name"] == self.record["name"] else None
 
-    def _is_silent(self, record: Record) -> bool:
+    def _is_silent(self, record: ProcessRecord) -> bool:
         """Return whether the time since a process's last new heartbeat exceeds the timeout. Only this host's clock is used."""
         heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
         if heartbeat != record["heartbeat"]:
@@ -356,16 +363,16 @@ class Supervisor:
     If the spec has no `argv`, the process runs the commands that other hosts send (see remote.py).
     """
 
-    def __init__(self, spec: Spec, path: str) -> None:
+    def __init__(self, spec: ProcessSpec, path: str) -> None:
         self.directory = os.path.dirname(path)
         self.path = path
         self.leaving: End | None = None
         self.notice: Notice | None = None
         self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
-        self.before = attempts.known(spec) if spec["restarts"] else attempts.Known([], None)
+        self.before = attempts.known(spec) if spec["restarts"] else attempts.TrainingState([], None)
         self.begin(spec)
 
-    def begin(self, spec: Spec) -> None:
+    def begin(self, spec: ProcessSpec) -> None:
         """Prepare an attempt."""
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
@@ -428,7 +435,7 @@ class Supervisor:
         self.heed_notice()
         return bool(self.leaving) or self.is_late()
 
-    def recover(self) -> Spec | None:
+    def recover(self) -> ProcessSpec | None:
         """Return the spec of the next attempt, or None if the job is over or continues without this process."""
         verdict = self.watch.verdict
         try:
@@ -479,7 +486,7 @@ class Supervisor:
         except (OSError, ValueError) as error:
             sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
 
-    def next_spec(self, hosts: list[str]) -> Spec | None:
+    def next_spec(self, hosts: list[str]) -> ProcessSpec | None:
         """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
         try:
             spec = attempts.next_spec(self.spec, hosts, self.directory)
@@ -583,7 +590,7 @@ class Supervisor:
         """
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:
-            found = cast(Record, {**self.watch.record, "state": state, **how})
+            found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
             how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
@@ -662,10 +669,10 @@ def delete_old(directory: str, before: float) -> None:
         delete([path for path in paths if os.lstat(path).st_mtime < before])
 
 
-def first_record(spec: Spec) -> Record:
+def first_record(spec: ProcessSpec) -> ProcessRecord:
     """Return the record of a process that is starting."""
     now = time.time()
-    record: Record = {
+    record: ProcessRecord = {
         "name": spec["name"],
         "rank": spec["rank"],
         "ranks": spec["ranks"],
@@ -716,7 +723,7 @@ def login_environment(own_profile: bool) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name not in ("_", "SHLVL", "PWD", "OLDPWD")}
 
 
-def finish(spec: Spec, result: str, status: str) -> None:
+def finish(spec: ProcessSpec, result: str, status: str) -> None:
     """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS."""
     paths = Paths(spec["directory"], spec["attempt"])
     record = read_record(paths.record(spec["name"])) or first_record(spec)
@@ -737,7 +744,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
         write_new_json(paths.verdict, verdict)
 
 
-def empty_shared_memory(spec: Spec, path: str) -> None:
+def empty_shared_memory(spec: ProcessSpec, path: str) -> None:
     """Empty the job's shared memory on this host if all units of the job on this host have ended."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass

@@ -42,7 +42,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     status as job_status,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     checkpoint_layouts,
     documents,
@@ -54,7 +54,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     states,
     tracebacks,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, StartedProcess
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
     JOBS_SLICE,
@@ -170,8 +170,8 @@ add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049
 # The directories that the unit property ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
 
+# The directory in which root describes the processes that it has started. The processes' other files belong to the job's user.
 STARTED = "/run/deeplearning/started"
-"""The directory in which root describes the processes that it has started. The processes' other files belong to the job's user."""
 
 # Seconds to wait while another playbook run starts units.
 PATIENCE = 120.0
@@ -184,7 +184,7 @@ class Visible(NamedTuple):
     write: Sequence[str]
 
 
-class Place(NamedTuple):
+class SupervisorAccount(NamedTuple):
     """The user who runs a job's processes, and the Python interpreter that runs the supervisors.
 
     If `visible` is None, the processes are not sandboxed.
@@ -237,13 +237,13 @@ def sandbox(visible: Visible) -> list[str]:
     return found
 
 
-def make_devices(run: Run, gpu_count: int) -> None:
+def make_devices(run: RunCommand, gpu_count: int) -> None:
     """Create the device files of GPUs, because NoNewPrivileges prevents CUDA from creating them with a setuid program."""
     if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
         run(["nvidia-modprobe", "-u", "-c=0"])
 
 
-def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
+def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:
     """Block NFS connections of the user's processes until this host restarts. Return the error, or an empty string on success."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
@@ -252,7 +252,7 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
     return error.strip() if status else ""
 
 
-def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
+def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
     """Start the job's processes on this host as the specs describe. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
@@ -272,7 +272,7 @@ def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
         raise
 
 
-def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> None:
+def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: ProcessSpec, memory: str) -> None:
     name = spec["name"]
     directory = runtime_directory(job, name)
     program = os.path.join(directory, "supervisor")
@@ -294,14 +294,14 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
         raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
 
 
-def longest_runtime(spec: Spec) -> str:
+def longest_runtime(spec: ProcessSpec) -> str:
     """Return the time, in systemd's format, after which systemd stops a unit of the job. See `Supervisor.attend`."""
     if not spec["time_limit"]:
         return "infinity"
     return str(spec["time_limit"] + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
 
 
-def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
+def _shared_memory(run: RunCommand, job: str, user: pwd.struct_passwd) -> str:
     """Create the job's /dev/shm directory on this host and return its path. Delete the directories of jobs that have ended.
 
     The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC), even
@@ -328,7 +328,7 @@ def _delete(directory: str) -> None:
         records.delete([directory])
 
 
-def _install(directory: str, place: Place, spec: Spec) -> None:
+def _install(directory: str, place: SupervisorAccount, spec: ProcessSpec) -> None:
     """Write the supervisor and its spec to files that only the user can read, because the environment may contain secrets."""
     user = place.user
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
@@ -391,7 +391,7 @@ def other_jobs(job: str) -> list[StartedProcess]:
     return found
 
 
-def active_units(run: Run, job: str) -> list[str]:
+def active_units(run: RunCommand, job: str) -> list[str]:
     """Return the names of the job's services that are still active on this host. Raises UnitError."""
     pattern = re.compile(re.escape(f"deeplearning-{job}-") + PROCESS_NAME.pattern + r"\.service")
     command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
@@ -402,7 +402,7 @@ def active_units(run: Run, job: str) -> list[str]:
     return sorted(name for name in names if pattern.fullmatch(name))
 
 
-def running_jobs(run: Run) -> list[str]:
+def running_jobs(run: RunCommand) -> list[str]:
     """Return the jobs that have an active service on this host. Raises UnitError."""
     # Check the services instead of slices, because a slice stays active after its last service has ended. Derive the job names from the
     # slice names, because the names of services also contain the names of processes.
@@ -418,7 +418,7 @@ def running_jobs(run: Run) -> list[str]:
     return sorted(job for job in jobs if JOB_NAME.fullmatch(job))
 
 
-def stop(run: Run, job: str) -> None:
+def stop(run: RunCommand, job: str) -> None:
     """Stop all processes of the job on this host and check that none remains. Raises UnitError."""
     status, _unused, error = run(["systemctl", "stop", slice_name(job)])
     left = processes(job)

@@ -19,11 +19,11 @@ import time
 import traceback
 from typing import Any, Callable, List, NoReturn, Tuple
 
-Run = Callable[[List[str]], Tuple[int, str, str]]
-"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
+# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
+RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 
+# The default user of jobs.
 NAME = "deeplearning"
-"""The default user of jobs."""
 
 # Shared storage identifies the owner of a file by a numeric ID, so the default user needs the same ID on all hosts. According to the
 # lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the IDs that useradd
@@ -48,7 +48,7 @@ class FailedWorkError(Exception):
     """A function that ran as a different user failed. The message contains the reason."""
 
 
-def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
+def ensure(run: RunCommand, name: str, make: bool) -> pwd.struct_passwd:
     """Return the account with the given name. Raises UserError.
 
     If the default user is missing, it is created. If `make` is false, the account that would be created is returned instead.
@@ -69,7 +69,7 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     return account
 
 
-def create(run: Run) -> pwd.struct_passwd:
+def create(run: RunCommand) -> pwd.struct_passwd:
     """Create the default user, which has no password, cannot log in, and belongs only to its own group. Raises UserError."""
     for kind, find in (("uid", pwd.getpwuid), ("gid", grp.getgrgid)):
         try:

@@ -44,7 +44,7 @@ def waiting(module: AnsibleModule) -> list[str]:
     return sorted(job for job, entry in entries.items() if entry.stage == WAITING)
 
 
-def held(queue_name: str, names: Iterable[str]) -> list[hold.Job]:
+def held(queue_name: str, names: Iterable[str]) -> list[hold.QueuedJob]:
     """Return the jobs with these names whose parameters this host has. Raises ValueError if a name is not valid."""
     for name in names:
         records.check_name(name)

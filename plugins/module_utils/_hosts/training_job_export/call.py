@@ -14,7 +14,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import PLAN_FILES, Spec, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import (
+    PLAN_FILES,
+    ExportSpec,
+    is_over,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import KEY_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
@@ -101,7 +105,7 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
     return user
 
 
-def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> Spec:
+def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> ExportSpec:
     """Return what to export. By default, a job is exported to the same destination as last time. Raises ExportError."""
     params = module.params
     destination = params["destination"]
@@ -169,7 +173,7 @@ def request(paths: records.Paths) -> None:
     os.close(os.open(paths.export + ".request", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
 
 
-def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str, Any]:
+def plan(module: AnsibleModule, spec: ExportSpec, user: pwd.struct_passwd) -> dict[str, Any]:
     """Return what an export would upload. This is the module's result in check mode. Raises ExportError or UnitError."""
     output = unit.plan(module.run_command, module.params["name"], spec, user)
     try:
@@ -190,7 +194,7 @@ def plan(module: AnsibleModule, spec: Spec, user: pwd.struct_passwd) -> dict[str
     return {"changed": bool(keys), "diff": diff, **found}
 
 
-def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: Spec, since: float) -> dict[str, Any]:
+def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: ExportSpec, since: float) -> dict[str, Any]:
     """Wait at most `wait` seconds for the end of an export pass that began after `since`. Return the result of this pass, or the progress
     if the pass has not ended.
 

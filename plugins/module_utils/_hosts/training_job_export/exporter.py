@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
     GONE,
     KEY_LIMIT,
-    File,
+    ExportFile,
     Root,
     Selection,
     SelectionError,
@@ -70,11 +70,11 @@ PLAN_FILES = 1000
 
 ERRORS = (DataError, SelectionError, OSError)
 
-Known = Dict[str, Tuple[int, int]]
-"""The size in bytes and the modification time in nanoseconds of files, by key."""
+# The size in bytes and the modification time in nanoseconds of files, by key.
+KnownFiles = Dict[str, Tuple[int, int]]
 
 
-class Spec(TypedDict):
+class ExportSpec(TypedDict):
     """What to export. `destination` is the job's own prefix, with a trailing slash.
 
     If `follow` is true, the job has just started: the export ends when the job is over. Until then, the export uploads files every
@@ -100,7 +100,7 @@ class Spec(TypedDict):
 class Batch(NamedTuple):
     """A batch of open files: each file and its descriptor, keyed by S3 key, and the total size of the files in bytes."""
 
-    files: dict[str, tuple[File, int]]
+    files: dict[str, tuple[ExportFile, int]]
     size: int
 
 
@@ -149,7 +149,7 @@ def first_state(destination: str) -> Export:
 class Exporter:
     """Exports the files of one job."""
 
-    def __init__(self, spec: Spec, links: str) -> None:
+    def __init__(self, spec: ExportSpec, links: str) -> None:
         self.spec, self.paths = spec, Paths(spec["directory"])
         self._links, self._passed = links, 0.0
         self._access = s3.Access(spec["region"], grant=GRANT)
@@ -280,7 +280,7 @@ class Exporter:
         return {("checkpoints", entry) for each in saved for entry in each.entries}
 
     @staticmethod
-    def _differing(selection: Selection, known: Known) -> list[File]:
+    def _differing(selection: Selection, known: KnownFiles) -> list[ExportFile]:
         return [file for key, file in selection.files.items() if known.get(key) != (file.size, file.modified)]
 
     def _objects(self) -> dict[str, int]:
@@ -289,9 +289,9 @@ class Exporter:
         objects, _single = listed(s3.list_objects(self._access, destination), destination)
         return {key: size for key, size, _tag in objects}
 
-    def _read_known(self) -> Known:
+    def _read_known(self) -> KnownFiles:
         """Return the files that were exported to this destination. Invalid lines are ignored."""
-        known: Known = {}
+        known: KnownFiles = {}
         with contextlib.suppress(FileNotFoundError), schema.open_regular(self._record) as file:
             lines = (line.decode("utf-8", "replace").rstrip("\n") for line in file)
             if next(lines, "") == self.spec["destination"]:
@@ -302,13 +302,13 @@ class Exporter:
                         known[key] = int(size), int(modified)
         return known
 
-    def _write_known(self, known: Known) -> None:
+    def _write_known(self, known: KnownFiles) -> None:
         with open(self._record + ".new", "w", encoding="utf-8") as file:
             file.write(self.spec["destination"] + "\n")
             file.writelines(f"{size}\t{modified}\t{key}\n" for key, (size, modified) in known.items())
         os.replace(self._record + ".new", self._record)
 
-    def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[Known, DataError | None]:
+    def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[KnownFiles, DataError | None]:
         """Upload open files, close them, and return those that did not change. `before` is the number of bytes that the pass has already
         uploaded.
 
@@ -355,12 +355,12 @@ def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
     return states.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))
 
 
-def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
+def batches(files: Iterable[ExportFile], problems: list[str]) -> Iterator[Batch]:
     """Open the files and yield them in batches.
 
     Files that were removed in the meantime are left out. If an existing file cannot be opened, a message is added to `problems`.
     """
-    opened: dict[str, tuple[File, int]] = {}
+    opened: dict[str, tuple[ExportFile, int]] = {}
     size = 0
     for file in files:
         try:
@@ -378,7 +378,7 @@ def batches(files: Iterable[File], problems: list[str]) -> Iterator[Batch]:
         yield Batch(opened, size)
 
 
-def is_same(file: File, descriptor: int) -> bool:
+def is_same(file: ExportFile, descriptor: int) -> bool:
     """Return whether an open file still has the size and the modification time that it had when it was selected."""
     status = os.fstat(descriptor)
     return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
@@ -401,7 +401,7 @@ def describe(problems: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     action, path = arguments
     with open(path, encoding="utf-8") as file:
-        spec: Spec = json.load(file)
+        spec: ExportSpec = json.load(file)
     exporter = Exporter(spec, os.path.join(os.path.dirname(path), "links"))
     if action == "run":
         return exporter.run()

@@ -38,7 +38,7 @@ class Root(NamedTuple):
     prefix: str
 
 
-class File(NamedTuple):
+class ExportFile(NamedTuple):
     """A file to export: its root, its path in the root, its size in bytes and its modification time in nanoseconds."""
 
     root: Root
@@ -54,7 +54,7 @@ class File(NamedTuple):
 class Selection(NamedTuple):
     """The files to export, keyed by S3 key, and messages about files that cannot be exported."""
 
-    files: dict[str, File]
+    files: dict[str, ExportFile]
     problems: list[str]
 
 
@@ -80,7 +80,7 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
             if problem:
                 found.problems.append(f"{os.path.join(root.directory, path)!a} {problem}")
             else:
-                found.files[key] = File(root, path, status.st_size, status.st_mtime_ns)
+                found.files[key] = ExportFile(root, path, status.st_size, status.st_mtime_ns)
             if len(found.files) + len(found.problems) > FILES_LIMIT:
                 raise SelectionError(
                     f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some files with training_job_export_exclude, "
@@ -143,7 +143,7 @@ def is_included(key: str, include: Sequence[str]) -> bool:
     return not include or any(matches("/".join(parts[:count]), include) for count in range(1, len(parts) + 1))
 
 
-def open_file(file: File) -> int:
+def open_file(file: ExportFile) -> int:
     """Open a selected file, and return its descriptor.
 
     Raises OSError if the file, or a part of its path, is no longer the one that was selected.

@@ -15,7 +15,7 @@ import sys
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, source
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, local_code, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, selection
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     checkpoint_layouts,
@@ -55,7 +55,7 @@ def name(job: str, action: str) -> str:
     return f"deeplearning_{action}-{job}.service"
 
 
-def state(run: Run, job: str) -> str:
+def state(run: RunCommand, job: str) -> str:
     """Return the state of the unit that exports a job: `active`, `failed` or `inactive`. Raises UnitError."""
     status, output, error = run(["systemctl", "show", "--property=ActiveState", "--value", name(job, "export")])
     if status:
@@ -64,7 +64,7 @@ def state(run: Run, job: str) -> str:
     return "active" if found in ACTIVE else found
 
 
-def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> None:
+def start(run: RunCommand, job: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> None:
     """Start the export of a job. Raises UnitError."""
     run(["systemctl", "reset-failed", name(job, "export")])  # this command fails unless an earlier export was killed
     command, program = _command(job, "export", spec, user)
@@ -73,7 +73,7 @@ def start(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> N
         raise systemd.UnitError(f"systemd-run could not start {name(job, 'export')}: {error.strip()}")
 
 
-def plan(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> str:
+def plan(run: RunCommand, job: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> str:
     """Return what the export program prints about the files that it would upload. Raises UnitError."""
     command, program = _command(job, "export_plan", spec, user)
     options = ["--collect", "--wait", "--pipe", f"--property=RuntimeMaxSec={PLAN_TIMEOUT}"]
@@ -83,14 +83,14 @@ def plan(run: Run, job: str, spec: exporter.Spec, user: pwd.struct_passwd) -> st
     return output
 
 
-def stop(run: Run, job: str) -> None:
+def stop(run: RunCommand, job: str) -> None:
     """Stop the export of a job. Raises UnitError."""
     status, _unused, error = run(["systemctl", "stop", name(job, "export")])
     if status:
         raise systemd.UnitError(f"systemctl stop {name(job, 'export')} failed: {error.strip()}")
 
 
-def _command(job: str, action: str, spec: exporter.Spec, user: pwd.struct_passwd) -> tuple[list[str], list[str]]:
+def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> tuple[list[str], list[str]]:
     """Write the program to the unit's runtime directory. Return the systemd-run command, and the command that runs the program."""
     directory = _directory(job, action)
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import TIME_LIMIT, open_regular
 
-File = Dict[str, Any]
+ReportFile = Dict[str, Any]
 Listing = Dict[str, Any]
 
 # The maximum number of files to list in a directory, and the maximum number to count.
@@ -50,13 +50,13 @@ def code(directory: str) -> Listing:
     return {**_listing(directory, found), "digest": total.hexdigest()[:12]}
 
 
-def _listing(directory: str, found: list[File]) -> Listing:
+def _listing(directory: str, found: list[ReportFile]) -> Listing:
     # JSON cannot represent a name that is not valid UTF-8.
     named = [{**file, "name": os.fsencode(file["name"]).decode("utf-8", "replace")} for file in found[:NAMED]]
     return {"directory": directory, "count": len(found), "size": sum(file["size"] for file in found), "files": named}
 
 
-def _files(directory: str) -> Iterator[File]:
+def _files(directory: str) -> Iterator[ReportFile]:
     for path in itertools.islice(_paths(directory), COUNTED):
         try:
             status = os.lstat(path)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress_file import (
     TIME,
     Clock,
-    Entry,
     Notes,
+    ProgressEntry,
     entries,
     number,
     told_time,
@@ -104,7 +104,7 @@ class Curve:
         }
 
 
-class Progress:
+class JobProgress:
     """The progress of a job for its report. Entries must be added in order."""
 
     def __init__(self, start: float) -> None:
@@ -118,7 +118,7 @@ class Progress:
         self._count = 0
         self._restarts: list[dict[str, float]] = []
 
-    def add(self, time: float, entry: Entry) -> None:
+    def add(self, time: float, entry: ProgressEntry) -> None:
         """Add an entry. `time` (seconds since 1970) is the time of the entry unless the entry contains its own time."""
         told = told_time(entry)
         time = (time if told is None else told) - self._start
@@ -180,7 +180,7 @@ def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
 
 def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
     """Return the progress of a job that started at `start` and ended, or sent its last heartbeat, at `end`."""
-    progress, clock = Progress(start), Clock(start, end, notes)
+    progress, clock = JobProgress(start), Clock(start, end, notes)
     for offset, entry in entries(path):
         progress.add(clock.time(offset), entry)
     return progress.result()

@@ -10,7 +10,7 @@ import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
     address_file,
     count_gpus,
@@ -29,11 +29,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 HOSTS = "/etc/hosts"
 HOST_NAME = "/etc/hostname"
 PROFILE = "/etc/profile.d/deeplearning.sh"
-#: PAM sets these variables for all sessions of sshd and sudo, including `ssh host command` and programs that are not shells.
+# PAM sets these variables for all sessions of sshd and sudo, including `ssh host command` and programs that are not shells.
 ENVIRONMENT = "/etc/environment"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
-#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. cloud-init may also reset the host name.
+# In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. cloud-init may also reset the host name.
 CLOUD_INIT_CONTENT = (
     "# Without these settings, cloud-init would overwrite the host name and the cluster's block in /etc/hosts on reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
@@ -81,7 +81,7 @@ def set_host_name(module: AnsibleModule, name: str) -> None:
         module.warn(f"The host name {name!r} cannot be set now: {error}. The new name takes effect at the next boot.")
 
 
-def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
+def described(params: dict[str, Any], gpu_count: int, host: HostFiles) -> list[HostFile]:
     """Return the desired files of the host, derived from the parameters of the module. Raises ValueError."""
     workers = ordered(params["workers"])
     content = address_file if params["workers_content"] == "addresses" else workers_file
@@ -101,7 +101,7 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
     ]
 
 
-def environment_file(host: Host, block: str) -> HostFile:
+def environment_file(host: HostFiles, block: str) -> HostFile:
     """Return the desired /etc/environment with this block. The file's other lines and its mode stay the same."""
     found = host.find(ENVIRONMENT)
     content, mode = (found.content, found.mode) if found else ("", 0o644)
@@ -132,7 +132,7 @@ def paths(params: dict[str, Any]) -> list[str]:
     return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME]
 
 
-def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
+def is_right(params: dict[str, Any], gpu_count: int, host: HostFiles) -> bool:
     """Return whether all files are in their desired state. Raises ValueError if the module would reject the parameters."""
     return agree(described(params, gpu_count, host), host)
 

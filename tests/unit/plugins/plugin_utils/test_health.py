@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
 
-LOST = Finding("xid", "replace", "GPU 0000:64:00: Xid 79.")
-STUCK = Finding("storage", "restart", "/efs: no answer within 5 s.")
-HALTED = Finding("xid", "reboot", "GPU 0000:64:00: Xid 62.")
-REMAPPED = Finding("xid", "monitor", "GPU 0000:64:00: Xid 63.")
+LOST = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79.")
+STUCK = HealthFinding("storage", "restart", "/efs: no answer within 5 s.")
+HALTED = HealthFinding("xid", "reboot", "GPU 0000:64:00: Xid 62.")
+REMAPPED = HealthFinding("xid", "monitor", "GPU 0000:64:00: Xid 63.")
 NODES = {f"c-{number}": {"instance_id": f"i-{number}"} for number in range(1, 5)}
 
 

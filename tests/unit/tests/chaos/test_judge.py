@@ -18,7 +18,7 @@ BUG = JobFault(
 SMALLER = JobFault("smaller", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3)
 SPARE = JobFault("spare", "host", "", "", causes=("no heartbeat",), noticed="host", ranks=3, replaced=True, options={"spares": 1})
 
-#: The addresses of the hosts on which a job with 4 ranks or with 3 ranks runs. The fault is aimed at the third host.
+# The addresses of the hosts on which a job with 4 ranks or with 3 ranks runs. The fault is aimed at the third host.
 HOSTS = {4: ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"], 3: ["10.0.0.1", "10.0.0.2", "10.0.0.4"]}
 
 
@@ -85,7 +85,7 @@ def test_a_correct_result_is_accepted():
     assert judge.judge(BUG, stopped(), UNDISTURBED) == []
 
 
-#: Goodput buckets of the job: the first step after 2 s, the fault at second 101, the decision at 105, and the next step at 109.
+# Goodput buckets of the job: the first step after 2 s, the fault at second 101, the decision at 105, and the next step at 109.
 TIMES = {"start": 12.0, "restart": 12.0, "training": 40.0, "detection": 16.0}
 
 WRONG_LOSS = [{**entry, "loss": 0.27} if entry.get("step") == 37 else entry for entry in evidence().curve]

@@ -23,14 +23,14 @@ class Identity:
     user_id: str = ""
     token: str = ""
     expired: bool = False
+    # Name of the IAM user.
     user: str = ""
-    """Name of the IAM user."""
+    # Name of the role, for a role session.
     role: str = ""
-    """Name of the role, for a role session."""
+    # ARN of the role with its path, which the ARN of the session lacks.
     role_arn: str = ""
-    """ARN of the role with its path, which the ARN of the session lacks."""
+    # Whether the caller has all permissions in its account: true for the root user, and for roles that belong to other accounts.
     administrator: bool = False
-    """Whether the caller has all permissions in its account: true for the root user, and for roles that belong to other accounts."""
 
 
 def identify(access_key_id: str) -> Identity | None:

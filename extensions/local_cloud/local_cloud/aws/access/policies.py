@@ -53,8 +53,8 @@ class Permission:
     action: str
     resource: str
     context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    # The key policy of a KMS key. IAM policies are effective only if the key policy allows the action.
     key_policy: str = ""
-    """The key policy of a KMS key. IAM policies are effective only if the key policy allows the action."""
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,14 @@ class Claim:
     """The unverified signature of a request, and the parameters of the signature."""
 
     access_key_id: str
+    # Date, region, service, and "aws4_request".
     scope: tuple[str, ...]
-    """Date, region, service, and "aws4_request"."""
     signed_headers: tuple[str, ...]
     signature: str
     timestamp: str
     token: str
+    # Lifetime of a presigned URL in seconds.
     expires: int | None
-    """Lifetime of a presigned URL in seconds."""
 
     @property
     def service(self) -> str:

@@ -12,10 +12,10 @@ from moto.core.utils import utcnow
 
 from ..context import CLOUD
 
+# An activity in the format of the API.
 Activity = dict[str, Any]
-"""An activity in the format of the API."""
+# The maximum number of activities that are kept per account and region.
 KEPT = 2000
-"""The maximum number of activities that are kept per account and region."""
 
 
 def activities(backend: AutoScalingBackend) -> list[Activity]:

@@ -12,8 +12,8 @@ from moto.ec2.models.subnets import Subnet
 from ..context import CLOUD, ec2_regions
 from ..override import override
 
+# Number of reserved addresses at the start of a subnet: network, router, name server, future use. The last address is also reserved.
 RESERVED_BY_AWS = 4
-"""Number of reserved addresses at the start of a subnet: network, router, name server, future use. The last address is also reserved."""
 
 moto_create_network_interface = EC2Backend.create_network_interface
 moto_delete_network_interface = EC2Backend.delete_network_interface

@@ -25,8 +25,8 @@ from .instance_type_offerings import check_room, check_usage, offered, unsupport
 utils.EC2_RESOURCE_TO_PREFIX["capacity-reservation"] = "cr"
 utils.EC2_PREFIX_TO_RESOURCE["cr"] = "capacity-reservation"
 
+# The minimum time from the offer of a Capacity Block to the start of the block.
 NOTICE = timedelta(minutes=30)
-"""The minimum time from the offer of a Capacity Block to the start of the block."""
 IDENTIFIER = re.compile(r"cr-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 

@@ -16,25 +16,26 @@ from moto.ec2.models.amis import Ami
 
 from ..override import override
 
+# The account that owns Deep Learning AMIs.
 AMAZON = "898082745236"
-"""The account that owns Deep Learning AMIs."""
 FIRST_RELEASE = "20261001"
 RELEASE_NAME = re.compile(r"(.+) (\d{8})")
 SYSTEMS = {"ubuntu-22.04": "Ubuntu 22.04", "ubuntu-24.04": "Ubuntu 24.04", "amazon-linux-2023": "Amazon Linux 2023"}
+# For each framework: its part of the parameter name, its title, its operating systems, and its architectures.
 FRAMEWORKS = (
     ("pytorch-2.7", "PyTorch 2.7", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("pytorch-2.8", "PyTorch 2.8", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
-"""For each framework: its part of the parameter name, its title, its operating systems, and its architectures."""
+# The prefixes of image names, by architecture: for images without and with a framework.
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
-"""The prefixes of image names, by architecture: for images without and with a framework."""
+# A kind of image: its part of the parameter name, and its architecture.
 Kind = tuple[str, str]
-"""A kind of image: its part of the parameter name, and its architecture."""
+# Kinds of images, by image name without the date at the end.
 KINDS: dict[str, Kind] = {
     **{
         f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
@@ -48,7 +49,6 @@ KINDS: dict[str, Kind] = {
         for architecture in architectures
     },
 }
-"""Kinds of images, by image name without the date at the end."""
 
 moto_register_image = EC2Backend.register_image
 moto_copy_image = EC2Backend.copy_image

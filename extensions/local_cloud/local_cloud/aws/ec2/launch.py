@@ -25,8 +25,8 @@ from .network_interfaces import check_interfaces, is_addressless, position
 from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
+# Launch data in the format of a RunInstances request. The data of a launch template has a subset of the request's members.
 Data = dict[str, Any]
-"""Launch data in the format of a RunInstances request. The data of a launch template has a subset of the request's members."""
 NO_ADDRESS = "0.0.0.0"
 PROVISIONED_IOPS = ("io1", "io2")
 

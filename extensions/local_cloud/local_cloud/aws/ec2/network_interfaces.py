@@ -16,8 +16,8 @@ from ..override import override
 moto_modify_network_interface_attribute = EC2Response.modify_network_interface_attribute
 moto_attachment = Attachment.__init__
 
+# A network interface in the format of a RunInstances request.
 Interface = dict[str, Any]
-"""A network interface in the format of a RunInstances request."""
 EFA = ("efa", "efa-only")
 
 

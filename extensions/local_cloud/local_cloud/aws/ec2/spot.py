@@ -18,8 +18,8 @@ from ..context import CLOUD
 from ..override import override
 from .instances import ENDING
 
+# Fictitious prices in dollars per hour, similar to those of AWS. Larger types cost more.
 PER_VCPU, PER_GPU = 0.02, 1.0
-"""Fictitious prices in dollars per hour, similar to those of AWS. Larger types cost more."""
 PAGE = 1000
 PRODUCT = "Linux/UNIX"
 PRODUCTS = (PRODUCT, f"{PRODUCT} (Amazon VPC)")

@@ -8,8 +8,8 @@ from moto.ec2.models.tags import TagBackend
 from ..override import override
 from ..tags import RESERVED
 
+# The maximum number of user-defined tags per resource.
 LIMIT = 50
-"""The maximum number of user-defined tags per resource."""
 
 
 @override(TagBackend)

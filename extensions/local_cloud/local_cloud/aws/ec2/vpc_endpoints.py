@@ -20,8 +20,8 @@ from ..context import CLOUD
 from ..override import override
 from .availability_zones import is_availability_zone
 
+# Services that also have endpoints of type Gateway.
 WITH_GATEWAY = ("s3", "dynamodb")
-"""Services that also have endpoints of type Gateway."""
 
 moto_filter_services = VPCBackend._filter_endpoint_services
 

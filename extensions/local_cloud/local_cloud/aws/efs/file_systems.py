@@ -19,10 +19,10 @@ from ..lifecycle import LifeCycle
 from ..override import override
 
 JSON = {"Content-Type": "application/json"}
+# The quota for provisioned throughput in MiB/s. This is the value in the regions with the highest quota.
 MOST_THROUGHPUT = 3414
-"""The quota for provisioned throughput in MiB/s. This is the value in the regions with the highest quota."""
+# The minimum time between changes of the throughput mode or decreases of the provisioned throughput.
 THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
-"""The minimum time between changes of the throughput mode or decreases of the provisioned throughput."""
 
 # The first generation of the API for tags, which older clients still use.
 for call in ("create-tags", "delete-tags", "tags"):

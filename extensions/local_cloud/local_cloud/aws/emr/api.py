@@ -19,11 +19,11 @@ from .clusters import ENDING, STARTED, Cluster, clusters
 from .errors import invalid, unknown
 from .nodes import CORE, MASTER, TASK, InstanceGroup
 
+# The number of results per page.
 PAGE = 50
-"""The number of results per page."""
 MOST_TASK_GROUPS = 48
+# The creation time of the configurations that each account has from the start.
 CREATION = datetime(2019, 7, 1)
-"""The creation time of the configurations that each account has from the start."""
 
 Response.PROTOCOL_PARSER_MAP_TYPE = dict
 

@@ -12,16 +12,17 @@ from .steps import MOST_ACTIVE
 
 RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
+# The first release whose master connects to the service through the service access security group.
 FIRST_WITH_SERVICE_RULE = (5, 30, 0)
-"""The first release whose master connects to the service through the service access security group."""
 MOST_BOOTSTRAP_ACTIONS = 16
 MOST_ADDITIONAL_GROUPS = 4
 MOST_CHARACTERS_OF_STEP = 10240
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+# Minimum sizes in GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI".
 SMALLEST_ROOT_VOLUMES = (10, 15)
-"""Minimum sizes in GiB, before and since `FIRST_WITH_LARGER_ROOT`. Source: Amazon EMR Management Guide, "Using a custom AMI"."""
+# GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume".
 LARGEST_ROOT_VOLUME = 100
-"""GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume"."""
+# Parameters of RunJobFlow that the local cloud implements.
 IMPLEMENTED = {
     "Applications",
     "BootstrapActions",
@@ -37,7 +38,6 @@ IMPLEMENTED = {
     "Tags",
     "VisibleToAllUsers",
 }
-"""Parameters of RunJobFlow that the local cloud implements."""
 INSTANCES = {
     "AdditionalMasterSecurityGroups",
     "AdditionalSlaveSecurityGroups",

@@ -7,8 +7,8 @@ import hashlib
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami
 
+# The account that owns the images of EMR releases and of Amazon Linux.
 EMR = "137112412989"
-"""The account that owns the images of EMR releases and of Amazon Linux."""
 
 
 def image_of_release(backend: EC2Backend, label: str) -> str:

@@ -24,10 +24,10 @@ USER = "hadoop"
 INFO, LOGS = Path("/mnt/var/lib/info"), Path("/mnt/var/log/bootstrap-actions")
 CONTROLLER = Path("/emr/instance-controller")
 ACTIONS = CONTROLLER / "lib/bootstrap-actions"
+# The longest duration of a bootstrap action in seconds.
 LIMIT = 3600
-"""The longest duration of a bootstrap action in seconds."""
+# Folders of the user `hadoop`.
 OWN_FOLDERS = ("/mnt/s3", "/mnt/var/log/hadoop", "/mnt/yarn", "/mnt/hdfs")
-"""Folders of the user `hadoop`."""
 APPLICATION_FOLDERS = ("/etc/{}/conf", "/usr/lib/{}")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 S3 = ["--s3-provider=Other", "--s3-env-auth", "--s3-endpoint=http://127.0.0.2", "--s3-force-path-style", "--s3-no-check-bucket"]

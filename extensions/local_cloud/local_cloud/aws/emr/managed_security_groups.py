@@ -16,14 +16,14 @@ from moto.ec2.models.subnets import Subnet
 
 from .roles import SCOPED_TAG
 
+# The names of the groups for the master and for the other nodes, in public (True) and in private subnets.
 NAMES = {
     True: ("ElasticMapReduce-master", "ElasticMapReduce-slave"),
     False: ("ElasticMapReduce-Master-Private", "ElasticMapReduce-Slave-Private"),
 }
-"""The names of the groups for the master and for the other nodes, in public (True) and in private subnets."""
 SERVICE_NAME = "ElasticMapReduce-ServiceAccess"
+# The port on which nodes accept connections from the service, and the port on which the service accepts connections from the master.
 CONTROL_PORT, SECURE_CONTROL_PORT = 8443, 9443
-"""The port on which nodes accept connections from the service, and the port on which the service accepts connections from the master."""
 EVERYTHING = (("tcp", 0, 65535), ("udp", 0, 65535), ("icmp", -1, -1))
 ANYWHERE = "0.0.0.0/0"
 

@@ -10,11 +10,10 @@ from moto.iam.models import iam_backends
 from .errors import invalid
 
 SERVICE = "elasticmapreduce.amazonaws.com"
+# The AWS managed policy for service roles that allows EMR to use only resources with this tag, whose value is `true`.
+#
+# Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
 SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-emr-managed-policies"
-"""The AWS managed policy for service roles that allows EMR to use only resources with this tag, whose value is `true`.
-
-Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
-"""
 
 
 def check_service_role(account: str, name: str, error: type[Exception]) -> None:

@@ -14,8 +14,8 @@ from moto.emr.utils import random_id
 
 from .objects import is_missing
 
+# The maximum number of steps that are pending or running.
 MOST_ACTIVE = 256
-"""The maximum number of steps that are pending or running."""
 ACTIVE = ("PENDING", "RUNNING")
 
 

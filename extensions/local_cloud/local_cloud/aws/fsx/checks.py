@@ -11,6 +11,7 @@ from moto.fsx.models import FSxBackend
 from ..kms.keys import usable_key
 from .lookup import bucket_exists, bucket_name, fsx_error
 
+# Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type.
 THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
     ("SCRATCH_1", "SSD"): (None,),
     ("SCRATCH_2", "SSD"): (None,),
@@ -18,11 +19,10 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
     ("PERSISTENT_1", "HDD"): (12, 40),
     ("PERSISTENT_2", "SSD"): (125, 250, 500, 1000),
 }
-"""Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
+# Increment of StorageCapacity in GiB for HDD, by throughput. For SSD, the increment is 2400.
 CAPACITY_STEPS = {12: 6000, 40: 1800}
-"""Increment of StorageCapacity in GiB for HDD, by throughput. For SSD, the increment is 2400."""
+# The TCP port on which Lustre servers and clients connect to each other.
 LNET_PORT = 988
-"""The TCP port on which Lustre servers and clients connect to each other."""
 
 
 def deployment_type(request: dict[str, Any]) -> str:

@@ -17,8 +17,8 @@ from ..lifecycle import LifeCycle
 from ..override import override
 from .lookup import bucket_exists, find_lustre_file_system, find_repeated, fsx_error
 
+# Lustre versions with support for data repository associations.
 LINKABLE = ("2.12", "2.15")
-"""Lustre versions with support for data repository associations."""
 MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATION_MODEL["describe_file_systems"], "limit_default": 5}}
 
 

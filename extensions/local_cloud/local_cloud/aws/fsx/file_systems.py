@@ -22,8 +22,8 @@ from .checks import check_creation, check_growth, check_throughput, deployment_t
 from .data_repository_associations import associations
 from .lookup import find_file_system, find_lustre_file_system, find_repeated, fsx_error
 
+# Members of LustreConfiguration in requests that are members of DataRepositoryConfiguration in descriptions.
 REPOSITORY = ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")
-"""Members of LustreConfiguration in requests that are members of DataRepositoryConfiguration in descriptions."""
 
 moto_create_file_system = FSxResponse.create_file_system
 

@@ -22,6 +22,7 @@ from moto.core.routing import get_service_router
 from moto.core.utils import get_service_model
 
 CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/,]+)/")
+# botocore's names for services that have a different name in signatures.
 MODEL_NAMES = {
     "elasticfilesystem": "efs",
     "elasticloadbalancing": "elbv2",
@@ -31,7 +32,6 @@ MODEL_NAMES = {
     "servicequotas": "service-quotas",
     "tagging": "resourcegroupstaggingapi",
 }
-"""botocore's names for services that have a different name in signatures."""
 READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]

@@ -18,29 +18,29 @@ STAGES = ("", "before", "after")
 class Rule:
     """A rule that injects one kind of fault. A rule with an error code makes calls fail. Any rule can delay or hold calls."""
 
+    # The service's name in signatures (for example ec2, autoscaling or elasticfilesystem), or `*` for any service.
     service: str = "*"
-    """The service's name in signatures (for example ec2, autoscaling or elasticfilesystem), or `*` for any service."""
+    # A regular expression that matches the whole name of the action.
     action: str = ".*"
-    """A regular expression that matches the whole name of the action."""
+    # Restricts the rule to calls that only read (true) or to calls that write (false).
     read_only: bool | None = None
-    """Restricts the rule to calls that only read (true) or to calls that write (false)."""
+    # The error code, such as RequestLimitExceeded or Throttling.
     code: str = ""
-    """The error code, such as RequestLimitExceeded or Throttling."""
     message: str = "Rate exceeded"
     status: int = 503
+    # Whether the call is executed, and only its response is lost.
     after: bool = False
-    """Whether the call is executed, and only its response is lost."""
+    # The delay of a call in seconds.
     latency: float = 0.0
-    """The delay of a call in seconds."""
+    # `before` holds a call before its execution; `after` holds its response. See `held_calls.HeldCalls`.
     pause: str = ""
-    """`before` holds a call before its execution; `after` holds its response. See `held_calls.HeldCalls`."""
+    # The maximum number of calls to which the rule applies, or None for no limit.
     times: int | None = None
-    """The maximum number of calls to which the rule applies, or None for no limit."""
+    # Restricts the rule to the n-th matching call, counted from 1.
     nth: int | None = None
-    """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0
+    # Whether the rule applies at most once to each action of a service.
     each_call_once: bool = False
-    """Whether the rule applies at most once to each action of a service."""
     hits: int = 0
 
     def __post_init__(self) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from .calls import Call, Environ, read_body
 
+# Seconds between two checks of whether the client is still connected.
 POLL = 0.05
-"""Seconds between two checks of whether the client is still connected."""
 
 
 class HeldCall:

@@ -12,8 +12,8 @@ from typing import Any
 from .calls import Application
 
 NAMES = ("127.0.0.1", "localhost")
+# Paths that moto serves in addition to the AWS API, such as a dashboard and an endpoint for a reset.
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
-"""Paths that moto serves in addition to the AWS API, such as a dashboard and an endpoint for a reset."""
 
 
 def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:

@@ -16,8 +16,8 @@ from ..capacity import ON_DEMAND, SPOT
 from ..context import CLOUD
 from ..override import override
 
+# The value of quotas that nobody has changed. This value is so high that no test reaches it by accident.
 UNLIMITED = 1_000_000.0
-"""The value of quotas that nobody has changed. This value is so high that no test reaches it by accident."""
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 
@@ -57,11 +57,11 @@ VCPUS = (
     Quota("L-85EED4F7", "All DL Spot Instance Requests", families=("dl",), market=SPOT),
 )
 QUOTAS = {quota.code: quota for quota in (*VCPUS, ADDRESSES, VPCS, NAT_GATEWAYS)}
+# The quotas of a new account. On AWS, the quota for standard instances in a new account is between 5 and 64 vCPUs.
 NEW_ACCOUNT: dict[str, float | None] = {
     **{quota.code: 32.0 if quota.families == STANDARD else 0.0 for quota in VCPUS},
     **{quota.code: 5.0 for quota in (ADDRESSES, VPCS, NAT_GATEWAYS)},
 }
-"""The quotas of a new account. On AWS, the quota for standard instances in a new account is between 5 and 64 vCPUs."""
 
 
 def values() -> dict[str, float]:

@@ -13,10 +13,10 @@ from typing import Any
 
 from botocore.model import OperationModel
 
+# Shapes to which AWS adds values before SDKs know the new values. `instance_type_offerings` checks instance types.
 OPEN_ENUMERATIONS = {"InstanceType"}
-"""Shapes to which AWS adds values before SDKs know the new values. `instance_type_offerings` checks instance types."""
+# The error code for each protocol. JSON protocols use USUAL_CODE.
 CODES = {"ec2": "InvalidParameterValue", "query": "ValidationError"}
-"""The error code for each protocol. JSON protocols use USUAL_CODE."""
 USUAL_CODE = "ValidationException"
 # Notations in the models, and their Python equivalents: characters outside of the Basic Multilingual Plane, and Unicode classes.
 SPELLINGS = (

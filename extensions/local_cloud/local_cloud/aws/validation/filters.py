@@ -17,11 +17,11 @@ TAG = "tag:"
 ALIAS = re.compile(r"also use <code>([\w.-]+)</code> as the filter name")
 IN_A_SENTENCE = re.compile(r"use the <code>([\w.-]+)</code> filter\b|supported names are (.+)")
 CODE = re.compile(r"<code>([\w.-]+)</code>")
+# Filters that AWS accepts although the API reference lists them only for other operations, by service and operation. The module
+# ec2_vpc_net of amazon.aws uses them.
 UNLISTED = {("ec2", "DescribeVpcs"): frozenset({"cidr-block"})}
-"""Filters that AWS accepts although the API reference lists them only for other operations, by service and operation. The module
-ec2_vpc_net of amazon.aws uses them."""
+# Results of `documented` by service and operation.
 DOCUMENTED: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
-"""Results of `documented` by service and operation."""
 
 
 def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str | None:

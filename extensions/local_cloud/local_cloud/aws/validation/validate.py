@@ -13,6 +13,7 @@ from ..requests.parameter_usage import RECORD
 from ..requests.refusal import Refusal
 from . import constraints, filters
 
+# The error code for an invalid parameter, for each service.
 CODES = {
     "autoscaling": "ValidationError",
     "ec2": "InvalidParameterValue",
@@ -21,7 +22,6 @@ CODES = {
     "iam": "InvalidInput",
     "sts": "ValidationError",
 }
-"""The error code for an invalid parameter, for each service."""
 USUAL_CODE = "ValidationException"
 
 

@@ -14,8 +14,8 @@ from ..conftest import Account
 
 VALIDATION = "ValidationException"
 CALLED = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "sts")
+# Patterns that are not checked: FSx uses them for SVMs and OpenZFS.
 UNTRANSLATED = {r"^(?i)(true|false)$"}
-"""Patterns that are not checked: FSx uses them for SVMs and OpenZFS."""
 
 
 @pytest.mark.parametrize(

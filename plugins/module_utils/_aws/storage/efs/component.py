@@ -97,7 +97,7 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
     if directory:
         refs[ACCESS_POINT_TAG] = Ref(definition.access_point(directory))
 
-    def entry(file_system_id: str, access_point: str | None = None) -> mounts.Mount:
+    def entry(file_system_id: str, access_point: str | None = None) -> mounts.FstabMount:
         return mounts.efs(
             file_system_id,
             request.cloud.region,

@@ -14,13 +14,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 FILE_SYSTEM = Address("file_system", "main")
 POLICY = Address("file_system_policy", "main")
+# The `Id` element of the policies that the collection creates.
 POLICY_ID = "deeplearning.cluster"
-"""The `Id` element of the policies that the collection creates."""
 
 
 ACCESS_POINT_KIND = "access_point"
+# The login user of Ubuntu, Debian and Amazon Linux. If EFS creates the directory, this user owns it.
 OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
-"""The login user of Ubuntu, Debian and Amazon Linux. If EFS creates the directory, this user owns it."""
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:

@@ -11,20 +11,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     NODE_GROUP,
     REPLACES_NODES,
     Option,
-    Policy,
     UnusedRule,
     Update,
+    UpdatePolicy,
     forbidden,
     in_place,
 )
 
 MODULE = "file_system"
+# The option that gives the cluster its own file system.
 SWITCH = "efs"
-"""The option that gives the cluster its own file system."""
+# The option that makes the cluster use an existing file system.
 ADOPTED = "file_system_id"
-"""The option that makes the cluster use an existing file system."""
+# The options of a new file system.
 NEW = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
-"""The options of a new file system."""
 DEFAULT_MOUNT_POINT = "/efs"
 
 OPTIONS = (
@@ -89,7 +89,7 @@ OPTIONS = (
         "file_system_directory",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        Update(Policy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
+        Update(UpdatePolicy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
             " The directory can be at most four levels deep. Nodes mount the directory over TLS through an access point, which is created"

@@ -12,8 +12,8 @@ FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve the file system's DNS name
 FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount the file system with TLS. The value is a key of `TLS`
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
+# Maps tag values to values of the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS.
 TLS = {"true": True, "false": False, "preferred": None}
-"""Maps tag values to values of the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS."""
 
 TAGS = (
     StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),

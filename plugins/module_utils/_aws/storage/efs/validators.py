@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
-#: Limits of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
+# Limits of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
 DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import Rule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SecurityRule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
@@ -77,7 +77,7 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
         return []
     options, source = request.options, Ref(definition.LUSTRE, "source")
 
-    def entry(source: str) -> mounts.Mount:
+    def entry(source: str) -> mounts.FstabMount:
         return mounts.lustre(source, options["lustre_mount_point"])._replace(adopted=resources.FILE_SYSTEMS.is_adopted(found))
 
     tags = {LUSTRE_TAG: Ref(definition.LUSTRE), LUSTRE_SOURCE_TAG: source}
@@ -92,7 +92,7 @@ def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
     return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()
 
 
-def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
+def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[SecurityRule]:
     """Return the security group rules that allow traffic from the Lustre servers to the nodes.
 
     Servers of the cluster's own file system are in the private subnets. Rules for a file system that the cluster used earlier are kept.

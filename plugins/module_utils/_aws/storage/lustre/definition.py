@@ -12,11 +12,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
 
 LUSTRE = Address("lustre_file_system", "main")
+# The port ranges on which servers and clients connect to each other: protocol, first port and last port.
 PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
-"""The port ranges on which servers and clients connect to each other: protocol, first port and last port."""
 PERSISTENT = "PERSISTENT_2"
+# The events that a link to S3 imports or exports.
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
-"""The events that a link to S3 imports or exports."""
 
 
 def data_repository(path: str) -> Address:

@@ -13,21 +13,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     NODE_GROUP,
     REPLACES_NODES,
     Option,
-    Policy,
     Suboption,
     UnusedRule,
     Update,
+    UpdatePolicy,
     forbidden,
     in_place,
 )
 
 MODULE = "lustre_file_system"
+# The option that gives the cluster its own file system.
 SWITCH = "lustre"
-"""The option that gives the cluster its own file system."""
+# The option that makes the cluster use an existing file system.
 ADOPTED = "lustre_file_system_id"
-"""The option that makes the cluster use an existing file system."""
+# The options of a new file system.
 NEW = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
-"""The options of a new file system."""
 BOUND_TO_NETWORK = "A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the file system as well"
 
 OPTIONS = (
@@ -36,7 +36,7 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NETWORK, MODULE),
         Update(
-            Policy.REPLACES_NODES,
+            UpdatePolicy.REPLACES_NODES,
             advice="To disable this option while the file system is mounted on running nodes, delete the cluster (the data is kept) and"
             " create it again",
         ),

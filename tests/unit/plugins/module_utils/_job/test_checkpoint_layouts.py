@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts as layouts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Entry, Saved, Step
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import CheckpointEntry, CheckpointStep, Saved
 
 TENSORFLOW, MEGATRON, DEEPSPEED, PLAIN = layouts.LAYOUTS
 PARTS = ("index", "meta", "data-00000-of-00001")
@@ -16,7 +16,9 @@ PARTS = ("index", "meta", "data-00000-of-00001")
 def find(*names, pointers=None, directories=(), changed=None):
     """Return the checkpoints in a directory. By default, the entries were written in the order of their names in the arguments."""
     times = changed or {}
-    entries = [Entry(name, times.get(name, float(number)), name in directories) for number, name in enumerate([*names, *directories])]
+    entries = [
+        CheckpointEntry(name, times.get(name, float(number)), name in directories) for number, name in enumerate([*names, *directories])
+    ]
     return layouts.find_checkpoints(entries, pointers or {})
 
 
@@ -64,7 +66,9 @@ def test_the_digest_of_a_checkpoint_belongs_to_it():
 
 
 def test_a_link_is_no_checkpoint():
-    assert [each.name for each in layouts.find_checkpoints([Entry("a", 1.0), Entry("last", 2.0, target="a")], {})] == ["a"]
+    assert [each.name for each in layouts.find_checkpoints([CheckpointEntry("a", 1.0), CheckpointEntry("last", 2.0, target="a")], {})] == [
+        "a"
+    ]
 
 
 def test_orbax_has_a_folder_per_step():
@@ -154,19 +158,19 @@ def test_megatron_numbers_its_folders():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("epoch-0007.pt", Step("epoch", 7)),
-        ("Epoch_7", Step("epoch", 7)),
-        ("epoch=1-step=100.ckpt", Step("step", 100)),
-        ("epochs=1.iteration.20", Step("iter", 20)),
-        ("model.step500", Step("step", 500)),
-        ("global_step100", Step("step", 100)),
-        ("iter_0000100", Step("iter", 100)),
-        ("model.ckpt-100", Step("", 100)),
-        ("checkpoint-500", Step("", 500)),
-        ("20", Step("", 20)),
-        ("weights.7.h5", Step("", 7)),
-        ("weights.7.tar.gz", Step("", 7)),
-        ("1" * 18, Step("", int("1" * 18))),
+        ("epoch-0007.pt", CheckpointStep("epoch", 7)),
+        ("Epoch_7", CheckpointStep("epoch", 7)),
+        ("epoch=1-step=100.ckpt", CheckpointStep("step", 100)),
+        ("epochs=1.iteration.20", CheckpointStep("iter", 20)),
+        ("model.step500", CheckpointStep("step", 500)),
+        ("global_step100", CheckpointStep("step", 100)),
+        ("iter_0000100", CheckpointStep("iter", 100)),
+        ("model.ckpt-100", CheckpointStep("", 100)),
+        ("checkpoint-500", CheckpointStep("", 500)),
+        ("20", CheckpointStep("", 20)),
+        ("weights.7.h5", CheckpointStep("", 7)),
+        ("weights.7.tar.gz", CheckpointStep("", 7)),
+        ("1" * 18, CheckpointStep("", int("1" * 18))),
         ("1" * 19, None),
         ("²", None),
         ("٣", None),

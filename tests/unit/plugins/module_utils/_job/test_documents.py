@@ -7,7 +7,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info
 
-CHECKED = [(documents.Record, records.RECORD), (documents.Description, records.DESCRIPTION)]
+CHECKED = [(documents.ProcessRecord, records.RECORD), (documents.JobDescription, records.DESCRIPTION)]
 
 
 @pytest.mark.parametrize(("document", "schema"), [*CHECKED, (documents.Verdict, records.VERDICT)])

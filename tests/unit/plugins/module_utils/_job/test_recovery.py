@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import Attempt, Cause, Policy, Situation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import Cause, FailedAttempt, RestartPolicy, Situation
 
 DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
 
@@ -32,13 +32,13 @@ HOSTS = ("w1", "w2", "w3")
 
 def decide(*attempts, policy=None, available=HOSTS, checkpoint="", has_older=False, hosts=HOSTS, spares=0):
     """Return the decision after the `attempts`. Each of them is an Attempt, or the cause of a failure without progress."""
-    policy = policy or Policy(3, 3)
-    made = [attempt if isinstance(attempt, Attempt) else Attempt(attempt, progress=False) for attempt in attempts]
+    policy = policy or RestartPolicy(3, 3)
+    made = [attempt if isinstance(attempt, FailedAttempt) else FailedAttempt(attempt, progress=False) for attempt in attempts]
     return recovery.decide(Situation(made, hosts, available, policy, checkpoint, has_older, spares=spares))
 
 
 def progressed(cause):
-    return Attempt(cause, progress=True)
+    return FailedAttempt(cause, progress=True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_spares_take_the_place_of_lost_hosts(available, rule, standby, replaceme
     """The job runs on w1 to w3. The other two hosts are spares."""
     hosts = [f"w{number}" for number in (1, 2, 3, 4, 5)]
     left = [host for host in hosts if host[1] in available]
-    decision = decide(LOST, available=left, hosts=hosts, spares=2, policy=Policy(3, 2))
+    decision = decide(LOST, available=left, hosts=hosts, spares=2, policy=RestartPolicy(3, 2))
     assert decision[:4] == ("restart", rule, why, left)
     assert (decision.standby, decision.replacements) == (standby, replacements)
 
@@ -130,10 +130,10 @@ USED_UP = (
         ([KILL], {}, "The job continues on the same hosts."),
         ([OPERATOR], {}, "An operator stopped the job."),
         ([LIMIT], {}, "The job reached its time limit."),
-        ([KILL, KILL], {"policy": Policy(1, 3)}, USED_UP.format("1, and the last restart")),
-        ([KILL] * 3, {"policy": Policy(2, 3)}, USED_UP.format("2, and each of the last 2 restarts")),
-        ([EXIT], {"policy": Policy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),
-        ([EXIT], {"policy": Policy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
+        ([KILL, KILL], {"policy": RestartPolicy(1, 3)}, USED_UP.format("1, and the last restart")),
+        ([KILL] * 3, {"policy": RestartPolicy(2, 3)}, USED_UP.format("2, and each of the last 2 restarts")),
+        ([EXIT], {"policy": RestartPolicy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),
+        ([EXIT], {"policy": RestartPolicy(3, 3, [], [3])}, "Exit status 3 is in training_job_restart_exit_codes."),
         ([ARGUMENTS], {}, "The same error would end each attempt. Correct training_job_arguments."),
         (
             [ERROR, ERROR],
@@ -141,8 +141,8 @@ USED_UP = (
             "The same error ended attempts 1 and 2, with no new checkpoint in between. Correct line 42 of train.py or its data.",
         ),
         ([SYNTAX], {}, "The same error would end each attempt. Correct line 3 of train.py."),
-        ([LOST], {"available": ("w1",), "policy": Policy(3, 1)}, "The job continues without w2, w3."),
-        ([FULL, FULL], {"policy": Policy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without this host."),
+        ([LOST], {"available": ("w1",), "policy": RestartPolicy(3, 1)}, "The job continues without w2, w3."),
+        ([FULL, FULL], {"policy": RestartPolicy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without this host."),
         (
             [KILL, ERROR],
             {"checkpoint": "4", "has_older": True},
@@ -162,26 +162,26 @@ def test_the_decision_says_why(attempts, options, why):
 
 
 def test_a_host_that_cannot_be_used_anyway_is_no_suspect():
-    assert decide(KILL, KILL, available=("w1", "w3"), policy=Policy(3, 1)).rule == "fewer_hosts"
-    assert decide(KILL, progressed(KILL), policy=Policy(3, 1)).rule == "same_hosts"
+    assert decide(KILL, KILL, available=("w1", "w3"), policy=RestartPolicy(3, 1)).rule == "fewer_hosts"
+    assert decide(KILL, progressed(KILL), policy=RestartPolicy(3, 1)).rule == "same_hosts"
 
 
 def test_a_new_checkpoint_resets_the_count_of_restarts():
     attempts = [KILL, KILL, KILL, progressed(KILL)]
-    assert recovery.idle_restarts([Attempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0
+    assert recovery.idle_restarts([FailedAttempt(each, progress=False) if isinstance(each, Cause) else each for each in attempts]) == 0
     assert decide(*attempts, KILL, KILL, KILL).rule == "no_restarts_left"
 
 
 def test_a_job_has_a_limited_number_of_attempts():
     """Attempt numbers beyond the limit would not be read, so the job would seem to have ended."""
     attempts = [progressed(EXIT)] * recovery.ATTEMPTS_LIMIT
-    policy = Policy(3, 3, [], [3])
+    policy = RestartPolicy(3, 3, [], [3])
     assert decide(*attempts[1:], policy=policy)[:2] == ("restart", "restart_exit_code")
     assert decide(*attempts, policy=policy)[:2] == ("stop", "too_many_attempts")
 
 
 def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
-    situation = Situation([Attempt(LOST, progress=False)], HOSTS, HOSTS[:1], Policy(3, 1))
+    situation = Situation([FailedAttempt(LOST, progress=False)], HOSTS, HOSTS[:1], RestartPolicy(3, 1))
     assert recovery.decide(situation).rule == "fewer_hosts"
     decision = recovery.decide(situation._replace(refusal="mpi needs more hosts." + "x" * 500))
     assert decision[:2] == ("stop", "launcher")
@@ -190,9 +190,9 @@ def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
 
 
 def test_exit_codes_decide_before_everything_else_that_concerns_the_script():
-    policy = Policy(3, 3, stop_exit_codes=[3], restart_exit_codes=[])
+    policy = RestartPolicy(3, 3, stop_exit_codes=[3], restart_exit_codes=[])
     assert decide(EXIT, policy=policy)[:2] == ("stop", "stop_exit_code")
-    policy = Policy(3, 3, stop_exit_codes=[], restart_exit_codes=[3])
+    policy = RestartPolicy(3, 3, stop_exit_codes=[], restart_exit_codes=[3])
     assert decide(EXIT, EXIT, EXIT, policy=policy)[:2] == ("restart", "restart_exit_code")
     assert decide(EXIT, EXIT, EXIT, EXIT, policy=policy)[:2] == ("stop", "no_restarts_left")
 
@@ -201,17 +201,17 @@ def test_a_job_continues_without_hosts_only_if_enough_are_left():
     left = ("w1", "w3")
     assert decide(LOST, available=left)[:2] == ("stop", "too_few_hosts")
     assert "w2 cannot be used, and the job needs 3 hosts" in decide(LOST, available=left).why
-    decision = decide(LOST, available=left, policy=Policy(3, 2))
+    decision = decide(LOST, available=left, policy=RestartPolicy(3, 2))
     assert (decision.action, decision.rule, decision.hosts) == ("restart", "fewer_hosts", ["w1", "w3"])
 
 
 def test_a_host_on_which_the_job_fails_twice_is_left_out_if_enough_are_left():
-    decision = decide(FULL, FULL, policy=Policy(3, 2))
+    decision = decide(FULL, FULL, policy=RestartPolicy(3, 2))
     assert (decision.rule, decision.hosts) == ("suspect_host", ["w1", "w3"])
-    assert decide(KILL, FULL, policy=Policy(3, 2)).rule == "suspect_host"
+    assert decide(KILL, FULL, policy=RestartPolicy(3, 2)).rule == "suspect_host"
     assert decide(FULL, FULL).rule == "same_error"
-    assert decide(FULL, FULL._replace(host="w3"), policy=Policy(3, 2)).rule == "same_error"
-    assert decide(ERROR, ERROR, policy=Policy(3, 2)).rule == "same_error"
+    assert decide(FULL, FULL._replace(host="w3"), policy=RestartPolicy(3, 2)).rule == "same_error"
+    assert decide(ERROR, ERROR, policy=RestartPolicy(3, 2)).rule == "same_error"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_host_on_which_the_job_fails_twice_is_left_out_if_enough_are_left():
 )
 def test_an_unhealthy_host_is_left_out_and_the_message_says_what_it_needs(cause, rule, repair):
     advice = f"{repair} To see the commands, run deeplearning.cluster.health."
-    decision = decide(cause, available=["w1", "w3"], policy=Policy(3, 2))
+    decision = decide(cause, available=["w1", "w3"], policy=RestartPolicy(3, 2))
     assert (decision.action, decision.rule, decision.hosts) == ("restart", rule, ["w1", "w3"])
     assert decision.why == f"The job continues without w2. {advice}"
     decision = decide(cause, available=["w1", "w3", "w4"], hosts=[*HOSTS, "w4"], spares=1)
@@ -229,21 +229,23 @@ def test_an_unhealthy_host_is_left_out_and_the_message_says_what_it_needs(cause,
     decision = decide(cause, available=["w1", "w3"])
     assert decision[:2] == ("stop", "too_few_hosts")
     assert decision.why == f"w2 cannot be used, and the job needs 3 hosts (training_job_min_hosts). {advice}"
-    assert decide(*[cause] * 4, available=["w1", "w3"], policy=Policy(3, 2)).rule == "no_restarts_left"
+    assert decide(*[cause] * 4, available=["w1", "w3"], policy=RestartPolicy(3, 2)).rule == "no_restarts_left"
 
 
 def test_an_excluded_host_is_left_out_and_the_message_says_so():
-    made = [Attempt(KILL, progress=False)]
-    decision = recovery.decide(Situation(made, HOSTS, ["w1", "w3"], Policy(3, 2), excluded=["w2"]))
+    made = [FailedAttempt(KILL, progress=False)]
+    decision = recovery.decide(Situation(made, HOSTS, ["w1", "w3"], RestartPolicy(3, 2), excluded=["w2"]))
     assert decision[:2] == ("restart", "fewer_hosts")
     assert decision.why == "The job continues without w2. w2 is excluded from jobs. To see the commands, run deeplearning.cluster.health."
-    decision = recovery.decide(Situation(made, HOSTS, ["w2"], Policy(3, 2), excluded=["w1", "w3"]))
+    decision = recovery.decide(Situation(made, HOSTS, ["w2"], RestartPolicy(3, 2), excluded=["w1", "w3"]))
     assert (decision.action, "w1, w3 are excluded from jobs." in decision.why) == ("stop", True)
 
 
 def test_health_findings_are_no_evidence_against_the_script():
     assert not recovery.is_own_fault(XID)
-    assert decide(XID, XID, available=["w1", "w3"], checkpoint="4", has_older=True, policy=Policy(3, 2)).rule == "ask_for_replacement"
+    assert (
+        decide(XID, XID, available=["w1", "w3"], checkpoint="4", has_older=True, policy=RestartPolicy(3, 2)).rule == "ask_for_replacement"
+    )
 
 
 def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
@@ -263,7 +265,7 @@ def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause
 
 def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
     """The job reaches the same place again, and may even complete checkpoints on the way."""
-    before = [ERROR, Attempt(ERROR, progress=False, set_aside="4")]
+    before = [ERROR, FailedAttempt(ERROR, progress=False, set_aside="4")]
     assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
     assert decide(*before, ERROR, checkpoint="3", has_older=True)[:2] == ("stop", "error_came_back")
     assert decide(*before, progressed(OTHER_LINE), checkpoint="4", has_older=True).rule == "same_hosts"
@@ -272,19 +274,19 @@ def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():
 @pytest.mark.parametrize("cause", [EXIT, CRASH, MEMORY])
 def test_an_error_without_a_line_comes_back_only_after_the_same_checkpoint(cause):
     """A job that writes the same checkpoint again and dies again would otherwise restart forever."""
-    before = [progressed(cause), Attempt(cause, progress=False, set_aside="4")]
+    before = [progressed(cause), FailedAttempt(cause, progress=False, set_aside="4")]
     assert decide(*before, progressed(cause), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
     assert decide(*before, progressed(cause), checkpoint="9", has_older=True).rule == "same_hosts", "it got further than before"
     assert decide(*before, cause, checkpoint="3", has_older=True)[:2] == ("restart", "suspect_checkpoint")
     assert decide(*before, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
     assert decide(*before, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts"
-    signal = [progressed(KILL), Attempt(KILL, progress=False, set_aside="4")]
+    signal = [progressed(KILL), FailedAttempt(KILL, progress=False, set_aside="4")]
     assert decide(*signal, progressed(KILL), checkpoint="4", has_older=True).rule == "same_hosts", "another process sends this signal"
 
 
 def test_a_deterministic_error_stops_within_three_attempts():
     for cause in (ERROR, EXIT, CRASH, FULL, MEMORY):
-        for available in (Policy(3, 3), Policy(3, 2)):
+        for available in (RestartPolicy(3, 3), RestartPolicy(3, 2)):
             attempts, decision = [cause], decide(cause, policy=available)
             while decision.action == recovery.RESTART:
                 attempts.append(cause._replace(host="w1") if len(decision.hosts) == 2 else cause)
@@ -307,10 +309,10 @@ def test_a_hang_that_recurs_at_the_same_place_stops_the_third_attempt():
 
 
 def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
-    assert decide(HANG, HANG, policy=Policy(3, 2)).rule == "suspect_host"
-    assert decide(HANG, KILL, policy=Policy(3, 2)).rule == "suspect_host"
-    assert decide(ALL_HANG, ALL_HANG, policy=Policy(3, 2)).rule == "same_hosts"
-    assert decide(ALL_HANG, HANG, policy=Policy(3, 2)).rule == "same_hosts"
+    assert decide(HANG, HANG, policy=RestartPolicy(3, 2)).rule == "suspect_host"
+    assert decide(HANG, KILL, policy=RestartPolicy(3, 2)).rule == "suspect_host"
+    assert decide(ALL_HANG, ALL_HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
+    assert decide(ALL_HANG, HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
 
 
 def test_the_documentation_has_the_rows_of_the_table():
@@ -324,13 +326,13 @@ ABORT = Cause(recovery.SIGNAL, "signal SIGABRT at train.py, line 9", "w2", None,
 
 def test_a_signal_at_the_same_line_is_an_error_of_the_host_the_checkpoint_or_the_script():
     """The third attempt shows which of the three it is, so a script with such an error has three attempts."""
-    policy, saved = Policy(3, 2), {"checkpoint": "30", "has_older": True}
+    policy, saved = RestartPolicy(3, 2), {"checkpoint": "30", "has_older": True}
     second = decide(progressed(ABORT), ABORT, policy=policy, **saved)
     assert (second.rule, second.hosts, second.set_aside) == ("suspect_host_and_checkpoint", ["w1", "w3"], "30")
     assert second.why == (
         "Attempts 1 and 2 failed on w2 after checkpoint 30, so the job continues without this host, and uses the checkpoint before it."
     )
-    again = Attempt(ABORT, progress=False, set_aside="30")
+    again = FailedAttempt(ABORT, progress=False, set_aside="30")
     third = decide(progressed(ABORT), again, progressed(ABORT._replace(host="w3")), available=("w1", "w3"), policy=policy, **saved)
     assert third[:2] == ("stop", "error_came_back")
     assert "Signal SIGABRT at train.py, line 9 occurred again" in third.why
@@ -342,12 +344,12 @@ def test_a_signal_at_the_same_line_is_an_error_of_the_host_the_checkpoint_or_the
         (ABORT._replace(what="signal SIGABRT at train.py, line 10"), {}, "suspect_host"),
         (KILL, {}, "suspect_host"),
         (ABORT._replace(host="w3"), {}, "suspect_checkpoint"),
-        (ABORT, {"policy": Policy(3, 3)}, "suspect_checkpoint"),
+        (ABORT, {"policy": RestartPolicy(3, 3)}, "suspect_checkpoint"),
         (ABORT, {"has_older": False}, "suspect_host"),
     ],
 )
 def test_host_and_checkpoint_are_suspect_only_together(last, changes, rule):
-    assert decide(ABORT, last, **{"policy": Policy(3, 2), "checkpoint": "30", "has_older": True, **changes}).rule == rule
+    assert decide(ABORT, last, **{"policy": RestartPolicy(3, 2), "checkpoint": "30", "has_older": True, **changes}).rule == rule
 
 
 def test_a_sentence_names_a_few_of_many_hosts():
@@ -375,13 +377,13 @@ BLOCK = Cause(recovery.CAPACITY_BLOCK_END, "was stopped because of the end of th
 )
 def test_announced_terminations_do_not_use_up_the_restarts(notice, before, after, restarts):
     """`f` is a failure, `n` is a notice, and an uppercase letter is an attempt that has completed a checkpoint."""
-    made = [Attempt(notice if each in "nN" else KILL, each in "PN") for each in before + after]
+    made = [FailedAttempt(notice if each in "nN" else KILL, each in "PN") for each in before + after]
     assert recovery.idle_restarts(made) == restarts
 
 
 @pytest.mark.parametrize("notice", [SPOT, BLOCK])
 def test_the_host_that_aws_terminates_is_left_out(notice):
     left = ["w1", "w3"]
-    assert decide(*[notice] * 9, available=left, policy=Policy(3, 2))[:2] == ("restart", "fewer_hosts")
+    assert decide(*[notice] * 9, available=left, policy=RestartPolicy(3, 2))[:2] == ("restart", "fewer_hosts")
     assert decide(*[notice] * 9, available=[*left, "w4"], hosts=[*HOSTS, "w4"], spares=1)[:2] == ("restart", "spare_host")
     assert decide(notice, available=left)[:2] == ("stop", "too_few_hosts")

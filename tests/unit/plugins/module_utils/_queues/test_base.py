@@ -33,4 +33,4 @@ def test_a_long_output_is_cut():
     ("stage", "is_active"), [(base.WAITING, True), (base.ALLOCATED, True), (base.ENDED, False), (base.CANCELLED, False)]
 )
 def test_an_entry_is_active_until_it_ends(stage, is_active):
-    assert base.Entry("1", stage, "", 0).is_active == is_active
+    assert base.QueueEntry("1", stage, "", 0).is_active == is_active

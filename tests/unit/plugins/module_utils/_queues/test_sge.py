@@ -6,9 +6,16 @@ import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import sge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import ALLOCATED, CANCELLED, ENDED, WAITING, Entry, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+    ALLOCATED,
+    CANCELLED,
+    ENDED,
+    WAITING,
+    QueueEntry,
+    QueueRequest,
+)
 
-REQUEST = Request("7-digits", ["w1", "w2", "w3"], ["w9"], 2, ["hold"], ["finish"], 0, ["/bin/sh", "/x/hold", "lead"])
+REQUEST = QueueRequest("7-digits", ["w1", "w2", "w3"], ["w9"], 2, ["hold"], ["finish"], 0, ["/bin/sh", "/x/hold", "lead"])
 
 
 @pytest.mark.parametrize(("minutes", "limit"), [(0, []), (7, ["-l", "h_rt=420"])])
@@ -37,9 +44,9 @@ def test_entries_are_read_with_their_places_in_the_queue():
     own = HEADER + shown(7, "qw", "train-digits-2") + shown(5, "r", "training-digits-1") + shown(9, "hqw", "train-digits-3")
     waiting = HEADER + "      7 0.5 train-digi root qw 11/25/2026\n      8 0.5 other ubuntu qw\n      9 0.5 train-digi root hqw\n"
     assert sge.read_entries(own, waiting) == {
-        "digits-1": Entry("5", ALLOCATED, "", 0),
-        "digits-2": Entry("7", WAITING, "its hosts are not free", 0),
-        "digits-3": Entry("9", WAITING, "on hold", 2),
+        "digits-1": QueueEntry("5", ALLOCATED, "", 0),
+        "digits-2": QueueEntry("7", WAITING, "its hosts are not free", 0),
+        "digits-3": QueueEntry("9", WAITING, "on hold", 2),
     }
 
 
@@ -55,15 +62,15 @@ def test_entries_are_read_with_their_places_in_the_queue():
     ],
 )
 def test_other_jobs_are_not_read(other):
-    assert sge.read_entries(shown(5, "qw", "train-own") + other, "") == {"own": Entry("5", WAITING, "its hosts are not free", 0)}
-    assert sge.read_entries(other + shown(5, "qw", "train-own"), "") == {"own": Entry("5", WAITING, "its hosts are not free", 0)}
+    assert sge.read_entries(shown(5, "qw", "train-own") + other, "") == {"own": QueueEntry("5", WAITING, "its hosts are not free", 0)}
+    assert sge.read_entries(other + shown(5, "qw", "train-own"), "") == {"own": QueueEntry("5", WAITING, "its hosts are not free", 0)}
 
 
 @pytest.mark.parametrize("ids", [(7, 12), (12, 7)])
 def test_the_newest_entry_of_a_name_counts(ids):
     states = {7: "z", 12: "qw"}
     own = "".join(shown(identity, states[identity], "train-digits") for identity in ids)
-    assert sge.read_entries(own, "12 0.5\n") == {"digits": Entry("12", WAITING, "its hosts are not free", 0)}
+    assert sge.read_entries(own, "12 0.5\n") == {"digits": QueueEntry("12", WAITING, "its hosts are not free", 0)}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,16 @@ import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import slurm
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import ALLOCATED, CANCELLED, ENDED, WAITING, Entry, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+    ALLOCATED,
+    CANCELLED,
+    ENDED,
+    WAITING,
+    QueueEntry,
+    QueueRequest,
+)
 
-REQUEST = Request("digits-1", ["w1", "w2", "w3"], ["w9"], 3, ["/bin/sh", "/x/hold", "hold"], ["/bin/sh", "/x/hold", "finish"], 0)
+REQUEST = QueueRequest("digits-1", ["w1", "w2", "w3"], ["w9"], 3, ["/bin/sh", "/x/hold", "hold"], ["/bin/sh", "/x/hold", "finish"], 0)
 STEP = (
     "trap 'end=cancelled' TERM; "
     "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --no-kill --kill-on-bad-exit=1 --mpi=none --cpu-bind=none --input=none"
@@ -55,9 +62,9 @@ def test_entries_are_read_with_their_places_in_the_queue():
         "9 PENDING deeplearning.cluster digits-3 <> ReqNodeNotAvail, UnavailableNodes:w3 \n"
     )
     assert slurm.read_entries(own, "7\n8_[1-3]\n9\n") == {
-        "digits-1": Entry("5", ALLOCATED, "None", 0),
-        "digits-2": Entry("7", WAITING, "Resources", 0),
-        "digits-3": Entry("9", WAITING, "ReqNodeNotAvail, UnavailableNodes:w3", 2),
+        "digits-1": QueueEntry("5", ALLOCATED, "None", 0),
+        "digits-2": QueueEntry("7", WAITING, "Resources", 0),
+        "digits-3": QueueEntry("9", WAITING, "ReqNodeNotAvail, UnavailableNodes:w3", 2),
     }
 
 
@@ -75,7 +82,7 @@ def test_entries_are_read_with_their_places_in_the_queue():
     ],
 )
 def test_other_jobs_are_not_read(line):
-    assert slurm.read_entries(f"{line}\n5 PENDING deeplearning.cluster own <> \n", "5") == {"own": Entry("5", WAITING, "", 0)}
+    assert slurm.read_entries(f"{line}\n5 PENDING deeplearning.cluster own <> \n", "5") == {"own": QueueEntry("5", WAITING, "", 0)}
 
 
 @pytest.mark.parametrize("ids", [(7, 12), (12, 7)])
@@ -83,7 +90,10 @@ def test_the_newest_entry_of_a_name_counts(ids):
     states = {7: "CANCELLED", 12: "PENDING"}
     own = "".join(f"{identity} {states[identity]} deeplearning.cluster digits <> Priority\n" for identity in ids)
     own += "5 RUNNING deeplearning.cluster other <w1> None\n"
-    assert slurm.read_entries(own, "3\n12") == {"digits": Entry("12", WAITING, "Priority", 1), "other": Entry("5", ALLOCATED, "None", 0)}
+    assert slurm.read_entries(own, "3\n12") == {
+        "digits": QueueEntry("12", WAITING, "Priority", 1),
+        "other": QueueEntry("5", ALLOCATED, "None", 0),
+    }
 
 
 def test_a_job_that_has_begun_to_wait_since_has_no_place_yet():
@@ -113,7 +123,7 @@ def test_stages(state, hosts, stage):
 
 def test_a_job_that_had_hosts_but_has_ended_is_not_active():
     own = "7 TIMEOUT deeplearning.cluster digits <w1> TimeLimit\n"
-    assert slurm.read_entries(own, "3 7") == {"digits": Entry("7", ENDED, "TimeLimit", 0)}
+    assert slurm.read_entries(own, "3 7") == {"digits": QueueEntry("7", ENDED, "TimeLimit", 0)}
 
 
 def test_the_final_states_of_squeue():

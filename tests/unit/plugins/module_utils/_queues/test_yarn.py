@@ -12,9 +12,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     CANCELLED,
     ENDED,
     WAITING,
-    Entry,
+    QueueEntry,
     QueueError,
-    Request,
+    QueueRequest,
 )
 
 FIRST, SECOND, TENTH = (f"application_1404198295326_{number}" for number in ("0001", "0002", "10000"))
@@ -44,7 +44,7 @@ NODES, NONE = (node(), node("h2")), apps()
 def request(nodes=NODES, own=NONE, memory=12288, cores=32, **changes):
     new = {"application-id": FIRST, "maximum-resource-capability": {"memory": memory, "vCores": cores}}
     answers = [json.dumps({"nodes": {"node": list(nodes)}}), own, json.dumps(new)]
-    given = Request("digits", ["w1", "w2", "w3"], [], 2, ["hold"], ["finish"], 0, ["lead"], answers, "n")
+    given = QueueRequest("digits", ["w1", "w2", "w3"], [], 2, ["hold"], ["finish"], 0, ["lead"], answers, "n")
     return given._replace(**changes)
 
 
@@ -194,9 +194,9 @@ def test_entries_are_read_with_their_reasons_and_places():
     accepted = application(TENTH, "later", diagnostics=" AM resource limit\nexceeded \n")
     own = apps(accepted, application(FIRST, "digits", "RUNNING", runningContainers=2), application(SECOND, "new"))
     assert yarn.read_entries(own, apps(application(FIRST, type="SPARK"), accepted, application(SECOND))) == {
-        "digits": Entry(FIRST, WAITING, "it has 1 of 2 hosts", 0),
-        "new": Entry(SECOND, WAITING, "its ApplicationMaster has not started", 1),
-        "later": Entry(TENTH, WAITING, "AM resource limit exceeded", 2),
+        "digits": QueueEntry(FIRST, WAITING, "it has 1 of 2 hosts", 0),
+        "new": QueueEntry(SECOND, WAITING, "its ApplicationMaster has not started", 1),
+        "later": QueueEntry(TENTH, WAITING, "AM resource limit exceeded", 2),
     }
     for nothing in (apps(), '{"apps": {}}', '{"apps": 7}', '{"apps": {"app": [7]}}', "[]"):
         assert yarn.read_entries(nothing, nothing) == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.progress import Progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.progress import JobProgress
 
 START = 1_790_000_000.0
 
@@ -23,7 +23,7 @@ def process(rank, state="succeeded", **changes):
 
 
 def report(entries=(), processes=None, state="succeeded", arguments=("--epochs", "2"), **job):
-    progress = Progress(START)
+    progress = JobProgress(START)
     for index, entry in enumerate(entries):
         progress.add(START + 10 + index, entry)
     listing = {

@@ -51,7 +51,7 @@ def test_a_run_that_continues_another_one_uses_its_token():
 
 @pytest.mark.parametrize("value", ["", "creating-", "creating-x", "j-1 j-2", "j-", "i-0123", "j-1\n"])
 def test_other_values_name_no_cluster(value):
-    assert (record.Record(value, 1).cluster_id, record.Record(value, 1).token) == ("", "")
+    assert (record.ClusterRecord(value, 1).cluster_id, record.ClusterRecord(value, 1).token) == ("", "")
 
 
 def test_a_write_whose_response_was_lost_is_no_other_run():

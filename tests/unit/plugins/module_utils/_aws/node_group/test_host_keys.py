@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import host_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
-    Progress,
+    HostKeyProgress,
     find_host_keys,
     wait_for_host_keys,
 )
@@ -90,7 +90,7 @@ class Booting(Console):
 def test_a_long_wait_is_shown(monkeypatch, quiet, told):
     monkeypatch.setattr(host_keys, "QUIET_SECONDS", quiet)
     cloud = Booting()
-    progress = Progress(cloud, 3)
+    progress = HostKeyProgress(cloud, 3)
     progress.ready()
     assert wait_for_host_keys(cloud, "i-1", progress) == ["ssh-ed25519 AAAAboot"]
     assert cloud.told == told

@@ -190,8 +190,8 @@ MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
 @pytest.mark.parametrize(
     ("validator", "change", "findings"),
     [
-        (definition.Tags(), {"tags": MANY}, [f"tags: {LIMIT + 1} tags exceed the limit. Specify at most {LIMIT}."]),
-        (definition.Tags(), {"tags": {}}, []),
+        (definition.TagNames(), {"tags": MANY}, [f"tags: {LIMIT + 1} tags exceed the limit. Specify at most {LIMIT}."]),
+        (definition.TagNames(), {"tags": {}}, []),
         (
             definition.NetworkCidr(),
             {"network_cidr": "10.0.0.0/8"},

@@ -29,7 +29,7 @@ def stage(tmp_path):
             **options,
         }
         progress = tmp_path / "progress.json"
-        stager.run(spec, stager.Progress(str(progress)))
+        stager.run(spec, stager.StagingProgress(str(progress)))
         return json.loads(progress.read_text())
 
     return run

@@ -231,8 +231,8 @@ def test_an_interrupted_run_goes_on_with_the_same_source(server, stage, coco, tm
 
 
 def test_progress_names_the_source(stage, coco, monkeypatch):
-    seen, write = [], stager.Progress._write
-    monkeypatch.setattr(stager.Progress, "_write", lambda self, state: (seen.append(state), write(self, state)))
+    seen, write = [], stager.StagingProgress._write
+    monkeypatch.setattr(stager.StagingProgress, "_write", lambda self, state: (seen.append(state), write(self, state)))
     stage("", name="coco", sources=coco)
     numbers = [(state["stage"], state.get("source"), state.get("sources")) for state in seen]
     assert numbers[0] == ("examining", None, None)

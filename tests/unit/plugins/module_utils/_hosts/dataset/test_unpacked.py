@@ -38,7 +38,7 @@ class Prepared:
         self.home.mkdir()
         (self.home / "keys").write_text("mine\n")
         (self.home / "folder").mkdir()
-        self.places = stager.Places(str(folder / "set"), str(folder / "partial"))
+        self.places = stager.DatasetPaths(str(folder / "set"), str(folder / "partial"))
         self.spec = {"source": "s3://data/set", "unpack": True, "shards": [], "checksum": "", "destination": "local"}
 
     @property

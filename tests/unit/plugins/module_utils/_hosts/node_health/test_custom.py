@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from local_cloud.testing import wait_until
 
-NODE = Node(getpass.getuser())
+NODE = CheckedNode(getpass.getuser())
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def home(tmp_path, monkeypatch):
 
 
 def found(script, seconds=60):
-    return run([custom.check(custom.Program("own", script.encode()), seconds)], NODE)
+    return run([custom.check(custom.CustomCheck("own", script.encode()), seconds)], NODE)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def found(script, seconds=60):
     ],
 )
 def test_the_exit_status_decides_and_the_first_line_is_told(home, script, messages):
-    assert found(f"#!/bin/sh\n{script}\n") == [Finding("own", "restart", message) for message in messages]
+    assert found(f"#!/bin/sh\n{script}\n") == [HealthFinding("own", "restart", message) for message in messages]
     assert os.listdir(home) == []
 
 
 def test_a_check_that_takes_too_long_is_ended_with_its_children(home):
     own = home / "processes"
     script = f"#!/bin/sh\nsleep 3600 &\necho $$ $! > {own}.new; mv {own}.new {own}\nwait\n"
-    assert found(script, seconds=2) == [Finding("own", "restart", "no result within 2 s")]
+    assert found(script, seconds=2) == [HealthFinding("own", "restart", "no result within 2 s")]
     assert os.listdir(home) == ["processes"]
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in own.read_text().split()))
 

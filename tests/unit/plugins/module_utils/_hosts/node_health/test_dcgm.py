@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import DEEP, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import DEEP, CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from gpu_tools import (
     FAULTY_MEMORY,
@@ -32,8 +32,8 @@ from gpu_tools import (
     smi,
 )
 
-P5 = Node("ubuntu", instance_type="p5.48xlarge", metadata_directory="/nonexistent")
-CPU = Node("ubuntu", instance_type="c5.large", metadata_directory="/nonexistent")
+P5 = CheckedNode("ubuntu", instance_type="p5.48xlarge", metadata_directory="/nonexistent")
+CPU = CheckedNode("ubuntu", instance_type="c5.large", metadata_directory="/nonexistent")
 HEALTHY = smi(8)
 
 

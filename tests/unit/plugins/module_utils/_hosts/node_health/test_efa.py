@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import decide, missing_for_efa
 
 
@@ -42,4 +42,4 @@ def test_what_a_host_lacks_to_use_efa(tmp_path, device, installed, status, messa
     ],
 )
 def test_all_adapters_of_the_instance_must_be_there(found, severities):
-    assert [severity for severity, _message in decide(found, Node("ubuntu", efa_devices=32))] == severities
+    assert [severity for severity, _message in decide(found, CheckedNode("ubuntu", efa_devices=32))] == severities

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, gpu, storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from gpu_tools import driver, nvlink, program, smi
 
 PARAMETERS = {
@@ -39,7 +39,9 @@ def ran(monkeypatch, tmp_path):
     """Return the recorded arguments of each run of the checks, and the list of findings that a run returns."""
     calls, findings = [], []
     monkeypatch.setattr(examine.exclusions, "PATH", str(tmp_path / "node-health/exclusions.json"))
-    monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.Place("/efs"), storage.Place("/data", read_only=True)])
+    monkeypatch.setattr(
+        examine.storage, "read_places", lambda: [storage.MountedStorage("/efs"), storage.MountedStorage("/data", read_only=True)]
+    )
     monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)
     monkeypatch.setattr(examine, "Readings", lambda checks, node: calls.append((checks, node)))
     return calls, findings
@@ -47,7 +49,7 @@ def ran(monkeypatch, tmp_path):
 
 def test_all_checks_of_the_host_run(ran):
     calls, findings = ran
-    findings.append(Finding("disks", "restart", "/: full."))
+    findings.append(HealthFinding("disks", "restart", "/: full."))
     result = examine.examine(PARAMETERS)
     ((checks, node),) = calls
     assert [check.subject for check in checks if check.name == "storage"] == ["/efs", "/data", "/more"]
@@ -62,7 +64,7 @@ def test_all_checks_of_the_host_run(ran):
 
 
 def test_a_host_without_storage_leaves_no_file(ran):
-    ran[1].append(Finding("storage", "restart", "/efs: nothing is mounted."))
+    ran[1].append(HealthFinding("storage", "restart", "/efs: nothing is mounted."))
     assert not examine.examine(PARAMETERS)["stored"]
 
 
@@ -113,7 +115,7 @@ def test_before_a_job_missing_gpus_and_adapters_are_found(tmp_path, monkeypatch)
 
 
 def test_only_findings_that_make_a_node_unhealthy_are_a_refusal():
-    monitor, restart = Finding("xid", "monitor", "Xid 63."), Finding("disks", "restart", "/: full.")
+    monitor, restart = HealthFinding("xid", "monitor", "Xid 63."), HealthFinding("disks", "restart", "/: full.")
     assert examine.refusal([monitor]) == ""
     assert examine.refusal([monitor, restart]) == "disks: /: full."
 
@@ -127,7 +129,7 @@ def exclude(**changes):
 def test_a_check_and_a_person_exclude_the_host(ran, monkeypatch):
     monkeypatch.setattr(examine.exclusions, "OWNER", os.geteuid())
     findings = ran[1]
-    findings.append(Finding("xid", "replace", "GPU 0000:64:00: Xid 79."))
+    findings.append(HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79."))
     assert exclude(check_mode=True) == (["xid"], True)
     assert exclude() == (["xid"], True), "check mode did not change anything"
     assert exclude() == (["xid"], False)
@@ -139,7 +141,7 @@ def test_a_check_and_a_person_exclude_the_host(ran, monkeypatch):
     assert exclude() == (["person"], True), "a check cannot end the exclusion of a person"
     assert exclude(excluded=False) == ([], True)
     assert exclude() == ([], False)
-    findings.append(Finding("xid", "replace", "GPU 0000:64:00: Xid 79."))
+    findings.append(HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79."))
     assert exclude(excluded=False) == (["xid"], True), "a person cannot end the exclusion of a check"
     assert exclude(instance_id="i-0fedcba9876543210", context="between_nodes")[0] == ["xid"]
     findings.clear()

@@ -9,15 +9,15 @@ import os
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 from gpu_tools import program, smi
 
 INSTANCE = "i-0123456789abcdef0"
-XID = Finding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
-UNKNOWN = Finding("xid", "monitor", "GPU 0000:64:00: Xid 4711.")
-HANG = Finding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s.")
+XID = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
+UNKNOWN = HealthFinding("xid", "monitor", "GPU 0000:64:00: Xid 4711.")
+HANG = HealthFinding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s.")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_a_finding_excludes_the_host_until_the_same_check_passes(place):
 
 @pytest.mark.parametrize("severity", ["monitor", "restart"])
 def test_other_findings_exclude_nothing(severity):
-    assert update(Finding("disks", severity, "/: full."), UNKNOWN) == []
+    assert update(HealthFinding("disks", severity, "/: full."), UNKNOWN) == []
     assert not os.path.exists(exclusions.PATH)
 
 
@@ -56,13 +56,13 @@ def test_other_findings_exclude_nothing(severity):
 )
 def test_a_check_that_could_not_run_has_not_passed(message):
     update(XID)
-    assert update(Finding("xid", "monitor", message)) == ["xid"]
+    assert update(HealthFinding("xid", "monitor", message)) == ["xid"]
     assert update(UNKNOWN) == [], "an unknown error is no reason for an exclusion"
 
 
 def test_checks_of_a_reading_that_failed_have_not_passed():
     """A hanging nvidia-smi is reported only by the first of the checks that read its output."""
-    update(Finding("gpu_errors", "replace", "GPU 00000000:64:00.0: a memory row could not be remapped."))
+    update(HealthFinding("gpu_errors", "replace", "GPU 00000000:64:00.0: a memory row could not be remapped."))
     assert update(HANG) == ["gpu_errors", "gpu_count"]
 
 

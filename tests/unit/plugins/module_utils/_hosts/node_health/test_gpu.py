@@ -9,12 +9,12 @@ import os
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from gpu_tools import H100, LOST, NO_DRIVER, V100, driver, nvlink, process, program, smi
 
-P5 = Node("ubuntu", instance_type="p5.48xlarge")
-CPU = Node("ubuntu", instance_type="c5.large")
-UNKNOWN = Node("ubuntu", instance_type="p99.48xlarge")
+P5 = CheckedNode("ubuntu", instance_type="p5.48xlarge")
+CPU = CheckedNode("ubuntu", instance_type="c5.large")
+UNKNOWN = CheckedNode("ubuntu", instance_type="p99.48xlarge")
 
 
 def gpus(count, configured=None):
@@ -104,7 +104,7 @@ def test_output_that_is_cut_off_is_an_error_of_the_check(text):
 
 
 def of_processes(*units):
-    found = [gpu.Process(number, "/usr/bin/python3", "bob", "10 MiB", unit) for number, unit in enumerate(units, 100)]
+    found = [gpu.GpuProcess(number, "/usr/bin/python3", "bob", "10 MiB", unit) for number, unit in enumerate(units, 100)]
     return gpu.decide_processes(gpu.Gpus(True, "", [gpu.Gpu("53", processes=found), gpu.Gpu("64", processes=found)], 8), P5)
 
 
@@ -150,14 +150,14 @@ def test_what_the_program_prints(tmp_path, monkeypatch, text, status, error, cou
     (tmp_path / "nvidia-smi").chmod(0o755)
     (tmp_path / "metadata.json").write_text('{"gpu_count": 8}')
     monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
-    found = gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path)))
+    found = gpu.read_gpus(CheckedNode("ubuntu", metadata_directory=str(tmp_path)))
     assert (found.is_installed, found.error, len(found.gpus), found.configured) == (True, error, count, 8)
     assert [each.active for each in gpu.parse_links(gpu.read_links(P5).text)] == [18]
 
 
 def test_a_host_without_the_program(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "DIRECTORIES", str(tmp_path))
-    assert gpu.read_gpus(Node("ubuntu", metadata_directory=str(tmp_path))) == gpu.Gpus(False, "", (), None)
+    assert gpu.read_gpus(CheckedNode("ubuntu", metadata_directory=str(tmp_path))) == gpu.Gpus(False, "", (), None)
     assert gpu.read_links(P5) == gpu.LinkStatus("")
 
 
@@ -170,7 +170,7 @@ NONE_ACTIVE = "GPU 0: NVIDIA A10G (UUID: GPU-1)\nNVML: Unable to retrieve NVLink
         (NO_DRIVER, 9, P5, NO_DRIVER.strip()),
         ("", 255, P5, "exit status 255"),
         (NO_DRIVER, 9, CPU, ""),
-        (NONE_ACTIVE, 255, Node("ubuntu", instance_type="g5.xlarge"), ""),
+        (NONE_ACTIVE, 255, CheckedNode("ubuntu", instance_type="g5.xlarge"), ""),
         (nvlink(18), 0, P5, ""),
     ],
 )
@@ -188,4 +188,4 @@ def test_links_whose_status_cannot_be_read_are_a_finding_on_hosts_with_gpus(tmp_
 @pytest.mark.parametrize(("configured", "instance_type", "expected"), [(8, "", True), (0, "g5.xlarge", True), (0, "c5.large", False)])
 def test_the_metadata_or_the_instance_type_says_that_a_host_has_gpus(tmp_path, configured, instance_type, expected):
     (tmp_path / "metadata.json").write_text(f'{{"gpu_count": {configured}}}')
-    assert gpu.has_gpus(Node("ubuntu", instance_type=instance_type, metadata_directory=str(tmp_path))) is expected
+    assert gpu.has_gpus(CheckedNode("ubuntu", instance_type=instance_type, metadata_directory=str(tmp_path))) is expected

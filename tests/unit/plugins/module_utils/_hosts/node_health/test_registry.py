@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.storage import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.storage import MountedStorage
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
@@ -34,7 +34,7 @@ def test_names_are_unique():
 
 @pytest.mark.parametrize(("context", "names"), [(ON_DEMAND, {"disks", "efa"}), (BEFORE_JOB, {"disks", "xid"}), (BETWEEN_NODES, set())])
 def test_each_mount_has_a_check(context, names):
-    checks = checks_for(context, [Place("/efs"), Place("/fsx")])
+    checks = checks_for(context, [MountedStorage("/efs"), MountedStorage("/fsx")])
     assert names <= {check.name for check in checks}
     assert [check.subject for check in checks if check.name.startswith("storage")] == ["/efs", "/fsx"]
     assert all(check.read is not None for check in checks)

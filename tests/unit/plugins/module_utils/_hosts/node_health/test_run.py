@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, Finding, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, CheckedNode, HealthFinding
 from local_cloud.testing import wait_until
 
-NODE = Node(getpass.getuser())
+NODE = CheckedNode(getpass.getuser())
 
 
 def check(name, read, decide=lambda state, _node: [("restart", str(state))], **options):
@@ -32,7 +32,7 @@ def wait_for_ever(_node):
 
 def test_findings_are_in_the_order_of_the_checks():
     checks = [check("slow", lambda node: time.sleep(0.3)), check("quick", lambda node: node.user)]
-    assert run.run(checks, NODE) == [Finding("slow", "restart", "None"), Finding("quick", "restart", NODE.user)]
+    assert run.run(checks, NODE) == [HealthFinding("slow", "restart", "None"), HealthFinding("quick", "restart", NODE.user)]
 
 
 def test_checks_run_at_the_same_time(tmp_path):
@@ -56,7 +56,7 @@ def test_checks_with_the_same_reading_share_it(tmp_path):
             file.write(".")
         return 7
 
-    assert run.run([check("a", read), check("b", read)], NODE) == [Finding("a", "restart", "7"), Finding("b", "restart", "7")]
+    assert run.run([check("a", read), check("b", read)], NODE) == [HealthFinding("a", "restart", "7"), HealthFinding("b", "restart", "7")]
     assert (tmp_path / "read").read_text() == "."
 
 
@@ -72,7 +72,7 @@ def test_a_hanging_check_is_a_finding_and_leaves_nothing_behind(tmp_path):
     found = run.run(
         [check("ok", lambda node: 1), check("stuck", read, limit=1.5, hanging="reboot", subject="/efs"), check("same", read, limit=1)], NODE
     )
-    assert found == [Finding("ok", "restart", "1"), Finding("stuck", "reboot", "/efs: no answer within 1.5 s.")]
+    assert found == [HealthFinding("ok", "restart", "1"), HealthFinding("stuck", "reboot", "/efs: no answer within 1.5 s.")]
     processes = (tmp_path / "processes").read_text().split()
     wait_until(lambda: all(is_gone(pid) for pid in processes))
 
@@ -95,7 +95,7 @@ def test_a_failing_check_is_a_finding():
 
 def test_a_check_that_is_killed_is_a_finding():
     found = run.run([check("a", lambda node: os.kill(os.getpid(), signal.SIGKILL))], NODE)
-    assert found == [Finding("a", "monitor", "The check ended without a result.")]
+    assert found == [HealthFinding("a", "monitor", "The check ended without a result.")]
 
 
 def test_findings_are_short_lines():
@@ -109,7 +109,7 @@ def test_an_endless_result_is_not_read(monkeypatch):
     monkeypatch.setattr(run, "ANSWER_LIMIT", 1000)
     long = [("restart", "x" * 10000)] * 3
     found = run.run([check("a", lambda node: None, decide=lambda *_: long)], NODE)
-    assert found == [Finding("a", "monitor", "The check ended without a result.")]
+    assert found == [HealthFinding("a", "monitor", "The check ended without a result.")]
 
 
 def test_a_result_that_was_there_in_time_is_received_later():
@@ -124,7 +124,7 @@ def test_a_result_that_was_there_in_time_is_received_later():
 def test_some_checks_can_be_waited_for_first():
     checks = [check("slow", wait_for_ever, limit=3), check("quick", lambda node: 1, per_mount=True), check("other", lambda node: 2)]
     with run.Readings(checks, NODE) as readings:
-        assert readings.findings(lambda each: each.per_mount) == [Finding("quick", "restart", "1")]
+        assert readings.findings(lambda each: each.per_mount) == [HealthFinding("quick", "restart", "1")]
         assert [each.message for each in readings.findings()] == ["slow: no answer within 3 s.", "1", "2"]
 
 
@@ -134,7 +134,7 @@ def test_checks_hold_none_of_the_files_of_the_connection(tmp_path):
     def read(_node):
         return [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
 
-    assert run.run([check("a", read)], NODE) == [Finding("a", "restart", str(["/dev/null"] * 3))]
+    assert run.run([check("a", read)], NODE) == [HealthFinding("a", "restart", str(["/dev/null"] * 3))]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -144,5 +144,5 @@ def test_a_check_as_a_user_has_no_privileges():
     def read(_node):
         return [os.getresuid(), os.getresgid(), os.path.expanduser("~")]
 
-    found = run.run([check("a", read, as_user=True)], Node("nobody"))
-    assert found == [Finding("a", "restart", str([(account.pw_uid,) * 3, (account.pw_gid,) * 3, account.pw_dir]))]
+    found = run.run([check("a", read, as_user=True)], CheckedNode("nobody"))
+    assert found == [HealthFinding("a", "restart", str([(account.pw_uid,) * 3, (account.pw_gid,) * 3, account.pw_dir]))]

@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
-ONE, TWO = Node("ubuntu", number=1, token="t"), Node("ubuntu", number=2, token="t", peer=1)
+ONE, TWO = CheckedNode("ubuntu", number=1, token="t"), CheckedNode("ubuntu", number=2, token="t", peer=1)
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
-    return storage.Place(str(tmp_path))
+    return storage.MountedStorage(str(tmp_path))
 
 
 def test_shared_storage_is_what_fstab_says():
@@ -28,7 +28,11 @@ def test_shared_storage_is_what_fstab_says():
     bucket = mounts.bucket("s3://data/images", "/data")
     encrypted = efs.preferred.entry.replace("/efs", "/tls")
     text = f"LABEL=root / ext4 defaults 0 1\n# {efs.entry}\n{efs.entry}\n{encrypted}\n{bucket.entry}\nbroken line\n"
-    assert storage.places(text) == [storage.Place("/efs"), storage.Place("/tls"), storage.Place("/data", read_only=True)]
+    assert storage.places(text) == [
+        storage.MountedStorage("/efs"),
+        storage.MountedStorage("/tls"),
+        storage.MountedStorage("/data", read_only=True),
+    ]
 
 
 def test_a_file_is_written_and_removed(place):
@@ -75,8 +79,8 @@ def test_a_pipe_in_place_of_the_file_does_not_hang(place):
 
 
 def test_storage_that_is_not_mounted(tmp_path):
-    assert storage.write(storage.Place(str(tmp_path)), ONE).startswith("nothing is mounted. Run deeplearning.cluster.configure.")
-    assert storage.write(storage.Place(str(tmp_path / "missing")), ONE).startswith("nothing is mounted.")
+    assert storage.write(storage.MountedStorage(str(tmp_path)), ONE).startswith("nothing is mounted. Run deeplearning.cluster.configure.")
+    assert storage.write(storage.MountedStorage(str(tmp_path / "missing")), ONE).startswith("nothing is mounted.")
 
 
 @pytest.mark.parametrize("error", [errno.ESTALE, errno.ENOTCONN])
@@ -85,7 +89,7 @@ def test_a_stale_mount_is_not_a_missing_mount(tmp_path, monkeypatch, error):
         raise OSError(error, os.strerror(error), path)
 
     monkeypatch.setattr(os, "lstat", fail)
-    assert storage.write(storage.Place(str(tmp_path)), ONE) == f"{os.strerror(error)}. Check the storage and its security groups."
+    assert storage.write(storage.MountedStorage(str(tmp_path)), ONE) == f"{os.strerror(error)}. Check the storage and its security groups."
 
 
 def test_storage_that_answers_with_an_error(place, monkeypatch):

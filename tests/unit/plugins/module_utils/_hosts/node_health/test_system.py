@@ -9,13 +9,13 @@ import json
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import system
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import DAY, parse_certificate
 
 from ..ssh_trust.signing import signed
 
 GIB = system.GIB
-NODE = Node("ubuntu")
+NODE = CheckedNode("ubuntu")
 
 
 def severities(problems):
@@ -42,7 +42,7 @@ def test_a_disk_must_have_space(disk, words):
 
 def test_each_disk_is_looked_at_once(tmp_path):
     (tmp_path / "a").mkdir()
-    found = system.read_disks(Node("ubuntu", disks=(str(tmp_path), str(tmp_path / "a"), str(tmp_path / "missing"))))
+    found = system.read_disks(CheckedNode("ubuntu", disks=(str(tmp_path), str(tmp_path / "a"), str(tmp_path / "missing"))))
     assert [each.path for each in found] == [str(tmp_path)]
     assert found[0].size > found[0].free
 
@@ -67,7 +67,7 @@ def test_little_memory_is_told():
 def metadata(folder, *workers):
     document = {"cluster": "c", "generation": "g", "number": 1, "workers": list(workers), "gpu_count": 8}
     (folder / "metadata.json").write_text(json.dumps(document))
-    return Node("ubuntu", metadata_directory=str(folder))
+    return CheckedNode("ubuntu", metadata_directory=str(folder))
 
 
 def test_names_resolve_to_the_addresses_of_the_metadata(tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def test_names_that_resolve_to_something_else(tmp_path, monkeypatch):
 def test_a_host_without_metadata_is_not_configured(tmp_path, content):
     if content is not None:
         (tmp_path / "metadata.json").write_text(content)
-    node = Node("ubuntu", metadata_directory=str(tmp_path))
+    node = CheckedNode("ubuntu", metadata_directory=str(tmp_path))
     ((severity, message),) = system.decide_names(system.read_names(node), node)
     assert severity == "restart"
     assert message.startswith(f"{tmp_path}/metadata.json: ")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, CheckedNode
 from gpu_tools import kernel_log, program
 
-NODE = Node("ubuntu")
+NODE = CheckedNode("ubuntu")
 # The PID 4194999 in messages is above Linux's maximum, so no process has this PID.
 
 
@@ -137,7 +137,7 @@ def test_a_kernel_log_that_cannot_be_read_is_a_finding_on_hosts_with_gpus(tmp_pa
         journal.write_text(program(("*", "".join(text), status)).replace("sleep 0", f"echo '{words}' >&2" if words else ""))
         journal.chmod(0o755)
     monkeypatch.setattr(xid, "DIRECTORIES", str(tmp_path))
-    node = Node("ubuntu", instance_type="p5.48xlarge" if with_gpus else "c5.large", metadata_directory=str(tmp_path))
+    node = CheckedNode("ubuntu", instance_type="p5.48xlarge" if with_gpus else "c5.large", metadata_directory=str(tmp_path))
     log = xid.read(node)
     assert (len(log.events), log.error) == (events, error if with_gpus else "")
     unread = [(severity, message) for severity, message in xid.decide(log, node) if "could not be read" in message]

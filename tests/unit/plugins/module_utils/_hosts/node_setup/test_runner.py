@@ -32,7 +32,7 @@ class Host:
         given = [{**DEFAULTS, "digest": f"{number:012}", "number": number, **step} for number, step in enumerate(steps, 1)]
         paths = [str(self.folder / name) for name in ("records", "logs", "work", "progress.json")]
         spec = self.folder / "spec.json"
-        spec.write_text(json.dumps(runner.Spec(given, "a", "", *paths)._asdict()))
+        spec.write_text(json.dumps(runner.SetupSpec(given, "a", "", *paths)._asdict()))
         status = runner.main([str(spec)])
         assert not spec.exists(), "the specification contains secrets"
         assert list((self.folder / "work").iterdir()) == []

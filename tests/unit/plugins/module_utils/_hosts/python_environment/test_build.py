@@ -21,7 +21,7 @@ def test_the_environments_of_an_image_are_found_by_name(tmp_path, monkeypatch):
     assert environments.image_environment("both") == f"{tmp_path}/opt/both"
     assert environments.image_environment("mxnet_p37") == f"{tmp_path}/home/anaconda3/envs/mxnet_p37"
     assert environments.image_environment("nvidia") is None
-    with pytest.raises(record.RefusalError, match=r"available: both, mxnet_p37, pytorch\).*specify requirements"):
+    with pytest.raises(record.EnvironmentRefusalError, match=r"available: both, mxnet_p37, pytorch\).*specify requirements"):
         build.from_image("nvidia")
 
 

@@ -56,11 +56,13 @@ def test_addresses_with_tokens_are_on_no_command_line():
 
 
 def test_a_failure_ends_with_the_last_lines():
-    step = environments.Step("install the requirements", ["pip"])
+    step = environments.BuildStep("install the requirements", ["pip"])
     text = environments.describe_failure(step, "".join(f"line {number}\n\n" for number in range(40)))
     assert text.splitlines()[0] == "could not install the requirements:"
     assert text.splitlines()[1:] == [*(f"line {number}" for number in range(28, 40)), environments.CORRECTION]
-    assert environments.CORRECTION not in environments.describe_failure(environments.Step("create a virtual environment", ["python"]), "x")
+    assert environments.CORRECTION not in environments.describe_failure(
+        environments.BuildStep("create a virtual environment", ["python"]), "x"
+    )
 
 
 def test_what_pip_says_of_itself_or_twice_is_left_out():
@@ -69,7 +71,7 @@ def test_what_pip_says_of_itself_or_twice_is_left_out():
     output = "\n".join(
         ["Looking in indexes: https://example.com", "WARNING: Location 'x' is ignored", reason, repeated, "[notice] A new release"]
     )
-    step = environments.Step("install the requirements", ["pip"])
+    step = environments.BuildStep("install the requirements", ["pip"])
     assert environments.describe_failure(step, output).splitlines()[1:-1] == [reason]
     assert environments.describe_failure(step, repeated).splitlines()[1:-1] == [repeated], "it is the only reason"
 

@@ -12,7 +12,10 @@ def test_a_record_is_locked_and_read_half_written(tmp_path):
         assert not held.waited
         held.write({"error": "a long reason for a failure"})
         held.write({"specification": "torch"})
-        with pytest.raises(record.RefusalError, match="waiting for another host to build the environment"), record.exclusive(path, 0):
+        with (
+            pytest.raises(record.EnvironmentRefusalError, match="waiting for another host to build the environment"),
+            record.exclusive(path, 0),
+        ):
             pass
     assert record.read(path) == {"specification": "torch"}
     (tmp_path / "record.json").write_text('{"specif')

@@ -41,5 +41,5 @@ class Module:
         raise ExitError(**result)
 
 
-#: The status and the message of qconf for an object that does not exist.
+# The status and the message of qconf for an object that does not exist.
 MISSING = (1, "no such object")

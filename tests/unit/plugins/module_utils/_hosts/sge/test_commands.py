@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Item
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
 
 from .qmaster import MISSING, Module
 
-QUEUE = Item("q", "trainers", {"qname": "trainers", "slots": "8"}, {"priority": "0"})
-GLOBAL = Item("conf", "global", {"min_uid": "0"}, None)
+QUEUE = SgeObject("q", "trainers", {"qname": "trainers", "slots": "8"}, {"priority": "0"})
+GLOBAL = SgeObject("conf", "global", {"min_uid": "0"}, None)
 CURRENT = "qname    trainers\nslots    4\npriority 5\n"
 
 
@@ -78,7 +78,7 @@ def test_the_configuration_always_exists_so_it_is_never_added():
 
 def test_the_scheduler_has_no_name():
     module = Module({"qconf -ssconf": "weight 1\n"})
-    commands.converge(module, [Item("sconf", "", {"weight": "0"}, None)], up=True)
+    commands.converge(module, [SgeObject("sconf", "", {"weight": "0"}, None)], up=True)
     assert module.commands == ["qconf -ssconf", "qconf -Msconf settings"]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Item, Node, Settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode, SgeObject, SgeSettings
 
-SETTINGS = Settings("/efs/sge-demo", "trainers", ("ubuntu",), {"max_unheard": "00:02:00"})
-NODES = (Node("demo-master", 96, 8), Node("demo-worker2", 48, 0))
+SETTINGS = SgeSettings("/efs/sge-demo", "trainers", ("ubuntu",), {"max_unheard": "00:02:00"})
+NODES = (SgeNode("demo-master", 96, 8), SgeNode("demo-worker2", 48, 0))
 
 
 def desired(settings=SETTINGS, nodes=NODES, members=("demo-master",)):
@@ -63,12 +63,12 @@ def test_values_that_the_configuration_cannot_contain(settings, message):
 def test_good_values():
     configuration.check(SETTINGS, NODES)
     with pytest.raises(ValueError, match="nodes: name: invalid value"):
-        configuration.check(SETTINGS, [Node("a b", 1, 0)])
+        configuration.check(SETTINGS, [SgeNode("a b", 1, 0)])
 
 
 @pytest.mark.parametrize(("cpus", "gpus", "plausible"), [(1, 0, True), (96, 8, True), (0, 0, False), (10**6, 0, False), (1, -1, False)])
 def test_impossible_hardware(cpus, gpus, plausible):
-    assert configuration.is_plausible(Node("a", cpus, gpus)) == plausible
+    assert configuration.is_plausible(SgeNode("a", cpus, gpus)) == plausible
 
 
 SHOWN = (
@@ -98,12 +98,12 @@ def test_output_of_qconf_is_read_with_continued_lines():
     ],
 )
 def test_only_settings_of_the_collection_are_compared(current, changes):
-    item = Item("hgrp", "@deeplearning", {"hostlist": "a b"}, {"rest": "1"})
+    item = SgeObject("hgrp", "@deeplearning", {"hostlist": "a b"}, {"rest": "1"})
     assert configuration.changed(item, current) == changes
 
 
 def test_what_operators_have_set_stays():
-    item = Item("q", "trainers", {"slots": "4"}, {"notify": "00:01:00", "shell": "/bin/bash"})
+    item = SgeObject("q", "trainers", {"slots": "4"}, {"notify": "00:01:00", "shell": "/bin/bash"})
     current = {"slots": "2", "notify": "00:05:00", "load_values": "arch=lx"}
     assert configuration.complete(item, current) == {"slots": "4", "notify": "00:05:00", "shell": "/bin/bash"}
     assert configuration.complete(item, None) == {"slots": "4", "notify": "00:01:00", "shell": "/bin/bash"}

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import Service, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode
 
 from .qmaster import MISSING, ExitError, Module
 
@@ -48,14 +48,14 @@ def test_bad_parameters_are_refused(changes, message):
 
 def test_a_node_that_does_not_answer_keeps_its_hardware():
     module = Module({"qconf -se demo-worker2": "hostname demo-worker2\ncomplex_values exclusive=true,gpu=4,slots=48\n"})
-    assert controller.members(module, PARAMS["nodes"], up=True) == [Node("demo-master", 96, 8), Node("demo-worker2", 48, 4)]
+    assert controller.members(module, PARAMS["nodes"], up=True) == [SgeNode("demo-master", 96, 8), SgeNode("demo-worker2", 48, 4)]
     assert module.warnings == []
 
 
 @pytest.mark.parametrize("up", [False, True])
 def test_a_new_node_that_does_not_answer_waits(up):
     module = Module({"qconf -se demo-worker2": MISSING})
-    assert controller.members(module, PARAMS["nodes"], up) == [Node("demo-master", 96, 8)]
+    assert controller.members(module, PARAMS["nodes"], up) == [SgeNode("demo-master", 96, 8)]
     assert module.commands == (["qconf -se demo-worker2"] if up else [])
     assert module.warnings == [
         "demo-worker2 is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."

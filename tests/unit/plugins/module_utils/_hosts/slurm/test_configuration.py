@@ -7,8 +7,8 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import (
     Hardware,
-    Node,
-    Settings,
+    SlurmNode,
+    SlurmSettings,
     cgroup_conf,
     gres_conf,
     is_plausible,
@@ -17,13 +17,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     slurm_conf,
 )
 
-SETTINGS = Settings("demo", "demo-master", "/efs/slurm-demo", "trainers", ("ubuntu",), False, {})
+SETTINGS = SlurmSettings("demo", "demo-master", "/efs/slurm-demo", "trainers", ("ubuntu",), False, {})
 CPU = Hardware(4, 0, 0, 0, 15000, 0)
 GPU = Hardware(96, 2, 24, 2, 1_090_000, 8)
 NODES = [
-    Node("demo-master", "10.0.0.4", CPU),
-    Node("demo-worker2", "10.0.1.5", GPU),
-    Node("demo-worker3", "10.0.1.6", GPU._replace(gpus=1)),
+    SlurmNode("demo-master", "10.0.0.4", CPU),
+    SlurmNode("demo-worker2", "10.0.1.5", GPU),
+    SlurmNode("demo-worker3", "10.0.1.6", GPU._replace(gpus=1)),
 ]
 
 
@@ -55,7 +55,7 @@ def test_nodes_are_read_back_as_they_were_written():
 
 
 def test_a_thousand_nodes_take_less_than_five_seconds():
-    nodes = [Node(f"demo-worker{number}", f"10.0.{number // 250}.{number % 250 + 4}", GPU) for number in range(1000)]
+    nodes = [SlurmNode(f"demo-worker{number}", f"10.0.{number // 250}.{number % 250 + 4}", GPU) for number in range(1000)]
     began = time.process_time()
     slurm, gres = slurm_conf(SETTINGS, nodes), gres_conf(nodes)
     found = parse_nodes(slurm)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, SlurmNode
 
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict()}
@@ -35,14 +35,14 @@ class Module:
 
 def test_a_node_that_does_not_answer_keeps_its_description_at_its_present_address():
     module = Module()
-    found = controller.members(module, PARAMS["nodes"], {"demo-worker2": Node("demo-worker2", "10.0.1.5", HARDWARE)})
-    assert found == [Node("demo-master", "10.0.0.4", HARDWARE), Node("demo-worker2", "10.0.1.9", HARDWARE)]
+    found = controller.members(module, PARAMS["nodes"], {"demo-worker2": SlurmNode("demo-worker2", "10.0.1.5", HARDWARE)})
+    assert found == [SlurmNode("demo-master", "10.0.0.4", HARDWARE), SlurmNode("demo-worker2", "10.0.1.9", HARDWARE)]
     assert module.warnings == []
 
 
 def test_a_new_node_that_does_not_answer_waits():
     module = Module()
-    assert controller.members(module, PARAMS["nodes"], {}) == [Node("demo-master", "10.0.0.4", HARDWARE)]
+    assert controller.members(module, PARAMS["nodes"], {}) == [SlurmNode("demo-master", "10.0.0.4", HARDWARE)]
     assert module.warnings == [
         "demo-worker2 is not in the queue yet, because it did not report its hardware. Run the role again when the node responds."
     ]

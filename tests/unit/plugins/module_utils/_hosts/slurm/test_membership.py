@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
     REASON,
-    Decision,
     NodeState,
+    NodeStates,
     decide,
     parse_jobs,
     parse_states,
@@ -52,7 +52,7 @@ def test_nodes_that_an_operator_drained_are_not_ours(found, leaving):
     assert found.is_leaving is leaving
 
 
-NOTHING = Decision(keep=[], down=[], drain=[])
+NOTHING = NodeStates(keep=[], down=[], drain=[])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, SlurmNode
 
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 ENTRY = {"name": "demo-worker2", "address": "10.0.1.5", "hardware": HARDWARE._asdict()}
@@ -12,7 +12,7 @@ ENTRY = {"name": "demo-worker2", "address": "10.0.1.5", "hardware": HARDWARE._as
 
 @pytest.mark.parametrize("host_name", ["demo-worker2", None])
 def test_a_host_is_the_node_of_its_name(host_name):
-    assert node.own_node([ENTRY], host_name) == Node("demo-worker2", "10.0.1.5", HARDWARE)
+    assert node.own_node([ENTRY], host_name) == SlurmNode("demo-worker2", "10.0.1.5", HARDWARE)
 
 
 @pytest.mark.parametrize(

@@ -675,7 +675,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
             return True
 
         monkeypatch.setattr(attempts, "write_new_json", write)
-        return attempts.Recovery(spec, attempts.Known([], None), lambda _record: False, lambda: False).following(verdict)
+        return attempts.Recovery(spec, attempts.TrainingState([], None), lambda _record: False, lambda: False).following(verdict)
 
     paths = running.paths.of_attempt(spec["attempt"])
     records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
@@ -821,15 +821,15 @@ def saved(name, changed=1.0):
 @pytest.mark.parametrize(
     ("before", "after", "place", "expected"),
     [
-        (attempts.Known([], 5), attempts.Known([], 9), "/efs/c", False),
-        (attempts.Known([], None), attempts.Known(saved("1"), None), "/c", True),
-        (attempts.Known(saved("1"), 5), attempts.Known(saved("1", 2.0), 9), "/c", False),
-        (attempts.Known(saved("last"), 5), attempts.Known(saved("last", 2.0), 5), "/c", False),
-        (attempts.Known(saved("last"), 5), attempts.Known(saved("last", 2.0), 9), "/c", True),
-        (attempts.Known(saved("last"), None), attempts.Known(saved("last", 2.0), 1), "/c", True),
-        (attempts.Known(saved("last"), 5), attempts.Known(saved("last"), 9), "/c", False),
-        (attempts.Known([], 5), attempts.Known([], 9), "s3://b/c", True),
-        (attempts.Known([], 9), attempts.Known([], 9), "s3://b/c", False),
+        (attempts.TrainingState([], 5), attempts.TrainingState([], 9), "/efs/c", False),
+        (attempts.TrainingState([], None), attempts.TrainingState(saved("1"), None), "/c", True),
+        (attempts.TrainingState(saved("1"), 5), attempts.TrainingState(saved("1", 2.0), 9), "/c", False),
+        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last", 2.0), 5), "/c", False),
+        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last", 2.0), 9), "/c", True),
+        (attempts.TrainingState(saved("last"), None), attempts.TrainingState(saved("last", 2.0), 1), "/c", True),
+        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last"), 9), "/c", False),
+        (attempts.TrainingState([], 5), attempts.TrainingState([], 9), "s3://b/c", True),
+        (attempts.TrainingState([], 9), attempts.TrainingState([], 9), "s3://b/c", False),
     ],
 )
 def test_a_checkpoint_is_progress_and_where_none_can_be_seen_a_step_is(before, after, place, expected):

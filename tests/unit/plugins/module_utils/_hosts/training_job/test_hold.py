@@ -23,7 +23,7 @@ NAMES = ("deeplearning-worker3", "deeplearning-worker12")
 def job(paths, tmp_path):
     unpack.make_directories(paths)
     directory = os.path.dirname(paths.directory)
-    return hold.Job(str(tmp_path), "slurm", parameters(user=pwd.getpwuid(os.getuid()).pw_name, directory=directory))
+    return hold.QueuedJob(str(tmp_path), "slurm", parameters(user=pwd.getpwuid(os.getuid()).pw_name, directory=directory))
 
 
 @pytest.fixture

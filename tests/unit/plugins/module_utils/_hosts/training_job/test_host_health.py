@@ -15,12 +15,12 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, host_health, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 
-REPLACE = Finding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
-REBOOT = Finding("root", "reboot", "/: is read-only.")
+REPLACE = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
+REBOOT = HealthFinding("root", "reboot", "/: is read-only.")
 
 
 @pytest.fixture(autouse=True)

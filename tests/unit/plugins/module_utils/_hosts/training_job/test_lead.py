@@ -40,7 +40,7 @@ def finished(monkeypatch):
 
 @pytest.fixture
 def job(tmp_path):
-    return hold.Job(str(tmp_path), "sge", parameters())
+    return hold.QueuedJob(str(tmp_path), "sge", parameters())
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Finding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import prepare, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
@@ -174,7 +174,7 @@ class Readings:
     checks = [SimpleNamespace(name=name, read=name) for name in ("storage", "xid", "disks", "gpu_count")]
 
     def __init__(self, *findings):
-        self._findings = [Finding(check, severity, "is broken.") for check, severity in findings]
+        self._findings = [HealthFinding(check, severity, "is broken.") for check, severity in findings]
 
     def __enter__(self):
         return self

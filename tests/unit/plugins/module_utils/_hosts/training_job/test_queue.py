@@ -205,7 +205,7 @@ def test_parameters_of_jobs_that_have_left_the_queue_are_deleted(own, age, kept)
 
 
 def held(**changes):
-    return hold.Job("/held/digits", "slurm", parameters(**changes))
+    return hold.QueuedJob("/held/digits", "slurm", parameters(**changes))
 
 
 def test_a_cancelled_job_has_left_the_queue():

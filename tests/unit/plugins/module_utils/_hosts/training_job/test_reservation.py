@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import yarn
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Entry, QueueError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueEntry, QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from local_cloud.testing import wait_until
 from yarn_cluster import YarnCluster, local_node
@@ -130,7 +130,7 @@ def test_a_job_waits_until_all_hosts_are_free(cluster, job, runs):
     unit = reservation.Reservation(job)
     thread = threading.Thread(target=unit.wait_for_hosts)
     thread.start()
-    wait_until(lambda: (unit.read_entry() or Entry("", "", "", 0)).reason == "it has 2 of 3 hosts")
+    wait_until(lambda: (unit.read_entry() or QueueEntry("", "", "", 0)).reason == "it has 2 of 3 hosts")
     assert queue.entries(hold.run, QUEUES["yarn"])["other"].stage == "allocated"
     assert thread.is_alive()
     cluster.kill(other)
@@ -424,8 +424,8 @@ def test_only_a_child_process_reads_the_jobs_records(job, monkeypatch):
     monkeypatch.setattr(records, "read_records", lambda _paths: pytest.fail("read by root"))
     monkeypatch.setattr(resource_manager, "send", lambda *_: (0, '{"app": {"finalStatus": "FAILED", "diagnostics": "x\\ny."}}', ""))
     with pytest.raises(RefusalError, match=r"^YARN ended application a1 \(FAILED\): x y\. Read its logs\.$"):
-        unit.check_end(Entry("a1", "ended", "", 0))
-    unit.check_end(Entry("a1", "cancelled", "", 0))
+        unit.check_end(QueueEntry("a1", "ended", "", 0))
+    unit.check_end(QueueEntry("a1", "cancelled", "", 0))
 
 
 def test_a_host_that_is_not_in_its_own_metadata_is_refused(job, monkeypatch):

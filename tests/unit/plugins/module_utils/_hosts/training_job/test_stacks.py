@@ -10,7 +10,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, stacks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.stacks import Program
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.stacks import RunningProgram
 from local_cloud.testing import wait_until
 
 FAULTHANDLER = """\
@@ -52,7 +52,7 @@ def test_the_place_is_the_innermost_line_of_the_job(text, expected):
 
 
 def program(pid, parent=1, rank=-1, is_python=True):
-    return Program(pid, parent, "S", rank, is_python, "x")
+    return RunningProgram(pid, parent, "S", rank, is_python, "x")
 
 
 def test_a_rank_is_its_first_python_process():
