@@ -295,6 +295,8 @@ def expected_buckets(fault: JobFault, seen: Evidence) -> dict[str, Range]:
             last = steps[-1]["time"]
             early = max(0.0, last - (began_at(fault, seen, attempt) or last)) if has_failed else 0.0
             found["startup"].add(ranks, steps[0]["time"] - before, steps[0]["time"] - before)
+            if attempt == 1:  # spares wait, too, until the first attempt begins
+                found["startup"].add(RANKS - ranks, 0.0, steps[0]["time"] - before)
             for entry, later in itertools.pairwise(steps):
                 bucket = "recomputed" if later["step"] <= highest else "training"
                 found[bucket].add(ranks, later["time"] - entry["time"], later["time"] - entry["time"])
