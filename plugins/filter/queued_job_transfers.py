@@ -60,7 +60,10 @@ HOLDERS = 3
 
 
 def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict[str, Any]:
-    """Return the jobs that each host lacks (`lacking`), the jobs that it is to return (`holders`), and the `hosts`' descriptions."""
+    """Return which hosts lack the parameters of which jobs, and which hosts are to return these parameters.
+
+    `lacking` and `holders` map the inventory names of hosts to job names. `hosts` contains the descriptions of the hosts.
+    """
     results = {str(host["inventory_hostname"]): host[found] for host in hosts if "host" in host.get(found, {})}
     members: dict[str, list[str]] = {}
     having: dict[str, list[str]] = {}

@@ -260,7 +260,7 @@ options:
       - The job counts as hanging if the progress file shows no new step for this multiple of the median step time, plus up to 10 s.
       - The entries of the progress file need C(step) and C(steps). An entry without C(step) suspends the check until the next step, for
         example during an evaluation.
-      - V(0) disables this check. O(hang_minimum) limits it.
+      - V(0) disables this check. The check also requires the time without activity that O(hang_minimum) sets.
     type: int
     default: 3
     version_added: 0.2.0

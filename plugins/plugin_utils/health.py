@@ -89,9 +89,7 @@ def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collect
 
 def exclusion_lines(exclusions: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     """Return a line for each exclusion, and how to end the exclusions. `exclusions` contains results of the module, keyed by node."""
-    lines = [
-        f"excluded {name}: from jobs {shortened(str(each['text']))}" for name, own in exclusions.items() for each in own[:FINDINGS_LIMIT]
-    ]
+    lines = [f"excluded {name}: {shortened(str(each['text']))}" for name, own in exclusions.items() for each in own[:FINDINGS_LIMIT]]
     by = {name: {str(each["by"]) for each in own} for name, own in exclusions.items() if own}
     persons = ",".join(name for name, makers in by.items() if makers & {PERSON, RECOVERY})
     if persons:

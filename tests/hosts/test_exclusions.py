@@ -87,7 +87,7 @@ def test_a_job_continues_on_a_spare_and_later_jobs_avoid_the_unhealthy_host(clus
 
     done, text = health(cluster)
     assert done.returncode != 0
-    assert f"excluded {TWO}: from jobs since " in text
+    assert f"excluded {TWO}: since " in text
     assert f"Jobs use {TWO} again when the check that has excluded the node passes." in text
     kernel(cluster.hosts[1])
     done, text = health(cluster)
@@ -103,7 +103,7 @@ def test_an_unknown_xid_has_no_effect(cluster):
 def test_only_a_person_ends_the_exclusion_of_a_person(cluster):
     for variables, message in (
         ({"node_health_exclude": THREE}, f"node_health_reason: missing. Say why jobs must not use {THREE}."),
-        ({"node_health_exclude": "nowhere", "node_health_reason": "r"}, "nowhere cannot be reached or is not in the inventory."),
+        ({"node_health_exclude": "nowhere", "node_health_reason": "r"}, "not reachable or not in the inventory: nowhere."),
     ):
         done, text = health(cluster, **variables)
         assert done.returncode != 0

@@ -175,7 +175,7 @@ def _saved(layout: Layout, name: str, group: Sequence[CheckpointEntry]) -> Saved
 def _committed(saved: Sequence[Saved], named: str, groups: Mapping[str, Sequence[CheckpointEntry]], changed: float) -> list[Saved]:
     """Return the checkpoints. Those that were saved after the one that the pointer names are incomplete.
 
-    Entries that are of another kind (a file or a directory) than the one that the pointer names are no checkpoints.
+    If the pointer names a file, directories are not checkpoints. If the pointer names a directory, files are not checkpoints.
     """
     kinds = {entry.is_directory for entry in groups.get(named, ()) if entry.name == named} or {True, False}
     step = parse_step(named)

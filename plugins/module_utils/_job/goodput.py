@@ -113,7 +113,7 @@ class Meter:
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
-        """End the current attempt: record the bucket after its last entry, and when an attempt whose failure began unnoticed failed."""
+        """End the current attempt: record the bucket after its last entry, and the time of the failure if it began unnoticed."""
         if self._index >= 0:
             self._change(self._time, self._bucket(None))
             span = self._spans[self._index]

@@ -101,10 +101,10 @@ def code_digest(file: BinaryIO) -> str:
 
 
 def begin_attempt(paths: records.Paths, heartbeat_timeout: int) -> None:
-    """As the job's user, record that the last attempt is followed by the attempt of `paths`, and create the directories of this attempt.
+    """Record that the attempt of `paths` follows the last attempt, and create the directories of the new attempt.
 
-    Each host of the job calls this function. The supervisors of earlier attempts do not take part, because the recorded decision names no
-    hosts.
+    Each host of the job calls this function as the job's user. The supervisors of earlier attempts do not take part, because the
+    recorded decision names no hosts.
     """
     before = paths.of_attempt(paths.attempt - 1)
     following = records.read_following(before)

@@ -40,7 +40,7 @@ REBALANCE_POLLS = 20
 # Time limit in seconds for one request. The service runs on the host's own hardware.
 TIMEOUT = 1.0
 
-# Number of requests in a row without an answer after which a host that has never answered counts as a host without the service.
+# Number of consecutive failed requests after which a host counts as a host without the service, unless it is known to be a Spot Instance.
 ATTEMPTS = 3
 
 # Seconds between the notice and the interruption, if the notice does not contain a valid time.

@@ -285,7 +285,7 @@ def _wait_for_recordings(spec: ProcessSpec, asked: Sequence[int], since: float) 
         for path in sorted(missing):
             with contextlib.suppress(OSError):
                 found = os.stat(path, follow_symlinks=False)
-                # The clock of a file server can differ by less than a second.
+                # The file server's clock can differ from this host's clock by less than a second.
                 if found.st_mtime > since - 1 and found.st_size and found.st_size == sizes.get(path):
                     missing.discard(path)
                 sizes[path] = found.st_size

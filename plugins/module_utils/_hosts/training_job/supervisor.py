@@ -511,11 +511,11 @@ class Supervisor:
         return {**login, "PATH": path, **self.spec["environment"]}
 
     def receive(self, notice: Notice) -> None:
-        """Note that AWS will terminate this host. The watch's thread ends the attempt, and the main thread leaves."""
+        """Store a notice that AWS will terminate this host. The watch's thread ends the attempt. The main thread calls heed_notice()."""
         self.notice = self.watch.notice = notice
 
     def heed_notice(self) -> None:
-        """Leave if AWS will terminate this host."""
+        """Stop the process, and take no part in later attempts, if AWS will terminate this host."""
         if self.notice and not self.leaving:
             self.leave(End(FAILED, notices.reason(self.notice), self.notice["kind"]))
 

@@ -113,7 +113,7 @@ def first_valid(module: AnsibleModule, name: str) -> dict[str, Any] | None:
                 own = {key: module.params[key] for key in OWN}
                 return {**read_document(name, module.params["queue"], each["document"]), **own}
             except ERRORS as error:
-                module.warn(f"parameters: those of job {name} from another host were ignored: {error}. Check the cluster's hosts.")
+                module.warn(f"parameters: the parameters of job {name} from another host were ignored: {error}. Check the cluster's hosts.")
     return None
 
 

@@ -30,9 +30,9 @@ def test_exclusions_are_shown_with_the_way_to_end_them():
     text = health_report({"c-1": [], "c-2": [], "c-3": []}, exclusions={"c-1": [person, check], "c-2": [], "c-3": [check]})["text"]
     assert text.splitlines() == [
         "All 3 nodes are healthy.",
-        "excluded c-1: from jobs since 2026-11-25 10:15 UTC by a person: bad cable.",
-        "excluded c-1: from jobs since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
-        "excluded c-3: from jobs since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
+        "excluded c-1: since 2026-11-25 10:15 UTC by a person: bad cable.",
+        "excluded c-1: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
+        "excluded c-3: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
         "To let jobs use c-1 again, run: ansible-playbook deeplearning.cluster.health -e node_health_include=c-1",
         "Jobs use c-1, c-3 again when the check that has excluded the node passes.",
     ]

@@ -139,7 +139,7 @@ def test_parameters_that_are_not_valid_are_ignored(former, new, forged, reason):
     assert new.ensure({"name": "digits", "document": forged}) == []
     assert new.job() is None
     assert len(new.warnings) == 1
-    assert "parameters: those of job digits from another host were ignored: " in new.warnings[0]
+    assert "parameters: the parameters of job digits from another host were ignored: " in new.warnings[0]
     assert reason in new.warnings[0]
     assert new.ensure({"name": "digits", "document": forged}, *former.read("digits")) == ["digits"]
 
