@@ -65,11 +65,12 @@ def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict
     `lacking` and `holders` map the inventory names of hosts to job names. `hosts` contains the descriptions of the hosts.
     """
     results = {str(host["inventory_hostname"]): host[found] for host in hosts if "host" in host.get(found, {})}
-    members: dict[str, list[str]] = {}
+    # Hosts may contradict each other. No host can hide from the others that a host belongs to a job.
+    members: dict[str, set[str]] = {}
     having: dict[str, list[str]] = {}
     for name, result in results.items():
         for job in result["jobs"]:
-            members.setdefault(job["name"], job["hosts"])
+            members.setdefault(job["name"], set()).update(job["hosts"])
             having.setdefault(job["name"], []).append(name)
     lacking: dict[str, list[str]] = {}
     holders: dict[str, list[str]] = {}

@@ -74,6 +74,12 @@ options:
     type: str
     choices: [started, standby, present]
     default: present
+  attempt:
+    description:
+      - Number of the attempt that is about to begin. With O(state=started) and O(state=standby), an earlier attempt that has ended does not
+        end the export.
+    type: int
+    default: 1
   standby:
     description:
       - Number of the host among the hosts on standby, beginning with 1. The host with the lowest number takes over first. Used only with

@@ -190,7 +190,7 @@ def test_torchrun_trains_on_all_nodes(lab, trained):
 def test_mxnet_trains_on_all_nodes(lab, trained):
     output = lab.train("push", PUSH, launcher="mxnet", python="/opt/mxnet/bin/python")
     assert "succeeded after" in output
-    logs = lab.ssh(f"{CLUSTER}-master", "cat /efs/jobs/push/logs/*")
+    logs = lab.ssh(f"{CLUSTER}-master", "cat /efs/jobs/push/logs/*.log")
     assert sorted(re.findall(r"rank (\d) of 3: 3", logs)) == ["0", "1", "2"]
 
 

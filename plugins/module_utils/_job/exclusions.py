@@ -12,6 +12,7 @@ This code also runs on hosts without Ansible and imports only the standard libra
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -34,6 +35,8 @@ FAILURES = 2
 FAILURES_DIRECTORY = ".host-failures"
 # Maximum number of files to read from this directory.
 FAILURES_LIMIT = 1 << 14
+# Maximum number of recorded failures that are returned, which are the last ones.
+FAILURES_READ = 64
 FAILURE = re.compile(r"(?P<node>[A-Za-z0-9._-]+),(?P<job>[a-z0-9-]{1,63}),(?P<attempt>[1-9][0-9]{0,3})")
 
 # Maximum number of exclusions of a host, and of GPUs of an exclusion. Maximum number of characters in a reason.
@@ -141,7 +144,8 @@ def after_failures(memory: Memory, failures: Mapping[str, float], now: float) ->
     """
     if any(each.by == RECOVERY for each in memory.exclusions):
         return memory
-    counted = sorted((moment, name) for name, moment in failures.items() if moment > memory.included)
+    # The owner of a file can set its time, so times in the future do not count.
+    counted = sorted((moment, name) for name, moment in failures.items() if memory.included < moment <= now)
     if len(counted) < FAILURES:
         return memory
     names = ", ".join(name for _moment, name in counted[-FAILURES:])
@@ -168,18 +172,18 @@ def make_failures_directory(directory: str) -> None:
 
 
 def read_failures(directory: str, node: str) -> dict[str, float]:
-    """Return the recorded failures of a host: the time of each failure, by its job and attempt. Runs as the job's user."""
-    path, found = os.path.join(directory, FAILURES_DIRECTORY), {}
-    try:
-        names = [] if os.path.islink(path) else os.listdir(path)
-    except OSError:
-        return {}
-    for name in names[:FAILURES_LIMIT]:
-        match = FAILURE.fullmatch(name)
-        if match and match["node"] == node:
-            with contextlib.suppress(OSError):
-                found[f"attempt {match['attempt']} of {match['job']}"] = os.lstat(os.path.join(path, name)).st_mtime
-    return found
+    """Return the last recorded failures of a host: the time of each failure, by its job and attempt. Runs as the job's user."""
+    path = os.path.join(directory, FAILURES_DIRECTORY)
+    found: dict[str, float] = {}
+    if os.path.islink(path):
+        return found
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        for entry in itertools.islice(entries, FAILURES_LIMIT):
+            match = FAILURE.fullmatch(entry.name)
+            if match and match["node"] == node:
+                with contextlib.suppress(OSError):
+                    found[f"attempt {match['attempt']} of {match['job']}"] = entry.stat(follow_symlinks=False).st_mtime
+    return dict(sorted(found.items(), key=lambda item: item[1])[-FAILURES_READ:])
 
 
 def describe(exclusion: Mapping[str, Any]) -> str:

@@ -24,6 +24,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 # that multiple of the median has passed if the stacks of a host take less than 2 s.
 SUSPICION, MARGIN = 2.0, 6.0
 
+# The number of seconds since the last step after which signs of activity are read, even if long steps are usual. Otherwise, a job with long
+# steps would count as hanging although it had written output shortly before.
+LONG_STEP = 30.0
+
 # The number of steps of an attempt after which steps are checked, and the number of last steps that count for the median. Earlier steps are
 # not checked, because the first steps of a script often compile code or fill caches.
 LEAST_STEPS, LAST_STEPS = 6, 101
@@ -92,8 +96,9 @@ class Activity:
         return ""
 
     def needs_signs(self, now: float) -> bool:
-        """Return whether signs of activity matter at this time: always if all activity is checked, otherwise only if a step is overdue."""
-        return bool(self._timeout) or self._is_overdue(now, SUSPICION)
+        """Return whether signs of activity matter at this time: always if all activity is checked, otherwise if a step is late."""
+        is_late = self._median() is not None and now - self._stepped > LONG_STEP
+        return bool(self._timeout) or is_late or self._is_overdue(now, SUSPICION)
 
     def suspects_hang(self, now: float) -> bool:
         """Return whether the next step is overdue, so that the job may soon count as hanging."""

@@ -77,9 +77,12 @@ def list_gpus() -> dict[str, str]:
     program = shutil.which(gpu.PROGRAM, path=gpu.DIRECTORIES)
     if program is None:
         return {}
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LISTING, check=False)
-        return parse_gpus(done.stdout.decode("utf-8", "replace"))
+    with contextlib.suppress(OSError):
+        process = subprocess.Popen([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            return parse_gpus(process.communicate(timeout=LISTING)[0].decode("utf-8", "replace"))
+        except subprocess.TimeoutExpired:
+            process.kill()  # without waiting: a process that waits for a broken GPU may never end
     return {}
 
 

@@ -20,6 +20,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 # Maximum number of directory entries to read when searching for a change or for a checkpoint.
 ENTRIES = 10_000
 
+# Depth and number of the directories in a checkpoint in which changes are searched for.
+DEPTH, FOLDERS = 3, 200
+
 
 def complete(place: str) -> list[Saved]:
     """Return the complete checkpoints in a directory, newest first. The list is empty if the directory cannot be read."""
@@ -34,18 +37,37 @@ def has_complete(place: str) -> bool:
 def newest_change(place: str) -> float:
     """Return the time of the last change in a directory, in seconds since 1970, or 0 if the directory cannot be read.
 
-    Checkpoints that are being written count too. At most ENTRIES files and directories are considered.
+    Checkpoints that are being written count too. Many frameworks write directories of large files, so in the directory that was changed
+    last, files at the next DEPTH levels count as well. At most ENTRIES entries of each of at most FOLDERS directories are considered.
     """
-    newest = 0.0
-    try:
-        newest = os.stat(place).st_mtime
-        with os.scandir(place) as entries:
-            for entry in itertools.islice(entries, ENTRIES):
-                with contextlib.suppress(OSError):
-                    newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
-    except OSError:
-        pass
+    newest, folder = _newest_entry(place)
+    left = [(folder, DEPTH)] if folder else []
+    for path, depth in left:
+        newest = max(newest, _newest_entry(path)[0])
+        if depth > 1:
+            left += [(each, depth - 1) for each in _folders(path)[: FOLDERS - len(left)]]
     return newest
+
+
+def _newest_entry(place: str) -> tuple[float, str]:
+    """Return the time of the last change of a directory or of its entries, or 0, and the path of the subdirectory that was changed last."""
+    newest, folders = 0.0, [(0.0, "")]
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        newest = os.stat(place).st_mtime
+        for entry in itertools.islice(entries, ENTRIES):
+            with contextlib.suppress(OSError):
+                changed = entry.stat(follow_symlinks=False).st_mtime
+                newest = max(newest, changed)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((changed, entry.path))
+    return newest, max(folders)[1]
+
+
+def _folders(place: str) -> list[str]:
+    """Return the paths of the subdirectories of a directory."""
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        return [entry.path for entry in itertools.islice(entries, ENTRIES) if entry.is_dir(follow_symlinks=False)]
+    return []
 
 
 def set_aside(place: str, checkpoint: Checkpoint) -> None:

@@ -108,18 +108,27 @@ def begin_attempt(paths: records.Paths, heartbeat_timeout: int) -> None:
     """
     before = paths.of_attempt(paths.attempt - 1)
     following = records.read_following(before)
+    # A host of the last attempt that could not reach the storage ends its processes when it reads the verdict.
+    failure = last_failure(read_processes(before, heartbeat_timeout), None)
+    if failure and records.read_verdict(before) is None:
+        records.write_new_json(before.verdict, {"state": failure["state"], "failure": failure})
     if not following or following["rule"] != recovery.CONTINUED:
         records.write_json(before.following, decision(before, following, heartbeat_timeout))
     for directory in (paths.logs, paths.status):
         os.makedirs(directory, exist_ok=True)
 
 
+def read_processes(paths: records.Paths, heartbeat_timeout: int) -> list[ProcessRecord]:
+    """Return the records of an attempt with the states of the processes."""
+    now = time.time()
+    return [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths)]
+
+
 def decision(before: records.Paths, following: Following | None, heartbeat_timeout: int) -> Following:
     """Return the decision that replaces the one that has ended the job. The cause of the failure stays in the record."""
-    now = time.time()
-    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(before)]
+    processes = read_processes(before, heartbeat_timeout)
     failure = last_failure(processes, records.read_verdict(before))
-    found: Following = {"action": recovery.RESTART, "rule": recovery.CONTINUED, "decided": now, "hosts": []}
+    found: Following = {"action": recovery.RESTART, "rule": recovery.CONTINUED, "decided": time.time(), "hosts": []}
     if following:
         found = {**following, **found}
     if failure and "failure" not in found:

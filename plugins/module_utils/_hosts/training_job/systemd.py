@@ -373,7 +373,7 @@ def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervi
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in modules.items():
-            archive.writestr(name, source)
+            archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # equal modules make equal files
     return content.getvalue()
 
 

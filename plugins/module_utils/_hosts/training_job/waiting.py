@@ -9,8 +9,10 @@ The parameters come from another host of the job, through the controller. Each h
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import pwd
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
@@ -92,6 +94,9 @@ def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
     specification.check(valid)
     if valid["name"] != name:
         raise RefusalError("the parameters are those of job {!r}".format(valid["name"]))
+    with contextlib.suppress(KeyError):  # the run that starts the job creates a missing account
+        if pwd.getpwnam(valid["user"]).pw_uid == 0:
+            raise RefusalError("the job would run as root")
     return {key: valid[key] for key in queue.KEPT}
 
 

@@ -81,6 +81,8 @@ class ExportSpec(TypedDict):
     `interval` seconds, or only at the start and at the end if `interval` is 0. `checkpoints` is the directory of the job's checkpoints.
     Of these, only the newest `checkpoint_count` are exported, or all if the number is 0.
 
+    If the job continues under its own name, `attempt` is the number of the attempt that is about to begin, otherwise 1.
+
     If `standby` is not 0, another host follows the job. The host on standby with the lowest number takes over if that host is lost.
     """
 
@@ -92,6 +94,7 @@ class ExportSpec(TypedDict):
     exclude: list[str]
     checkpoint_count: int
     follow: bool
+    attempt: int
     standby: int
     interval: int
     heartbeat_timeout: int
@@ -215,7 +218,8 @@ class Exporter:
 
     def _is_over(self, begun: float) -> bool:
         """Return whether the job is over, or has not started in time."""
-        over = is_over(self.paths, self.spec["heartbeat_timeout"])
+        has_begun = newest_attempt(self.paths).attempt >= self.spec["attempt"]
+        over = is_over(self.paths, self.spec["heartbeat_timeout"]) if has_begun else None
         return time.monotonic() >= begun + START_TIMEOUT if over is None else over
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:

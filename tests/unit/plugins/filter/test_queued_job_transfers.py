@@ -33,3 +33,8 @@ def test_nothing_is_transferred_if_no_host_lacks_parameters():
 def test_hosts_without_a_result_are_ignored():
     hosts = [host(1, ("bert", (1, 2))), {"inventory_hostname": "demo-worker2", "found": {"failed": True}}, {"inventory_hostname": "x"}]
     assert queued_job_transfers(hosts, "found") == {"lacking": {}, "holders": {}, "hosts": [{"name": "worker1"}]}
+
+
+def test_no_host_can_hide_that_another_host_belongs_to_a_job():
+    hosts = [host(1, ("bert", ())), host(2, ("bert", (1, 2, 3))), host(3)]
+    assert queued_job_transfers(hosts, "found")["lacking"] == {"demo-worker3": ["bert"]}

@@ -99,6 +99,17 @@ def test_a_host_that_was_the_cause_of_two_failures_is_excluded():
     assert twice.exclusions == (Exclusion(RECOVERY, reason, 300.0),)
     assert exclusions.after_failures(twice, {**once, "attempt 3 of b": 250.0}, 900.0) == twice
     assert exclusions.after_failures(exclusions.include(twice, 260.0), {**once, "attempt 3 of b": 250.0}, 300.0).exclusions == ()
+    forged = {"attempt 1 of a": 4e9, "attempt 2 of a": 5e9}
+    assert exclusions.after_failures(memory, forged, 300.0) == memory, "times in the future would count after each inclusion"
+
+
+def test_only_the_last_failures_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(exclusions, "FAILURES_READ", 2)
+    exclusions.make_failures_directory(str(tmp_path))
+    for attempt in range(1, 5):
+        exclusions.record_failure(str(tmp_path), INSTANCE, "digits", attempt)
+        os.utime(tmp_path / exclusions.FAILURES_DIRECTORY / f"{INSTANCE},digits,{attempt}", (attempt, attempt))
+    assert exclusions.read_failures(str(tmp_path), INSTANCE) == {"attempt 3 of digits": 3.0, "attempt 4 of digits": 4.0}
 
 
 def test_failures_are_recorded_for_each_node_and_attempt(tmp_path):

@@ -263,3 +263,17 @@ def test_a_parameter_server_is_the_cause_only_if_it_is_suspended():
     assert hangs.hung_process([*workers, server], "for 9 s", 77.0)["name"] == "rank2"
     daemon = {**process(2, rank(2, "b"), ranks=[]), "part": "service"}
     assert hangs.hung_process([*workers, daemon], "for 9 s", 77.0)["name"] == "rank2"
+
+
+def test_output_during_a_long_pause_counts_however_long_steps_are():
+    """A script with steps of two minutes evaluates for seven minutes, and writes output every half minute."""
+    activity = Activity(0.0, 0, 3, 300)
+    for step in range(7):
+        activity.add([entry(step)], 120.0 * step)
+    for seconds in range(0, 430, 2):
+        now = 720.0 + seconds
+        if activity.needs_signs(now):
+            activity.see(("output", seconds // 30), now)
+        assert not activity.describe_hang(now), seconds
+    activity.see(("output", 14), 720.0 + 719)
+    assert activity.describe_hang(720.0 + 721), "no output for 300 s"

@@ -181,3 +181,16 @@ def test_an_entry_with_the_name_of_a_pointer_may_be_something_else(tmp_path, kin
     else:
         (tmp_path / "latest").write_bytes(b"\xff\x00")
     assert sorted(names(tmp_path)) == ["epoch-1.pt", "latest"]
+
+
+def test_a_file_deep_in_the_newest_directory_is_a_change(tmp_path):
+    """Frameworks write large files into the directories of a checkpoint for minutes, which changes no directory."""
+    shard = tmp_path / "iter_200" / "mp_rank_00" / "tensors" / "0.distcp"
+    for number, file in enumerate((tmp_path / "iter_100" / "mp_rank_00" / "old.pt", shard)):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        for each in (file, *list(file.parents)[: len(file.relative_to(tmp_path).parts)]):
+            os.utime(each, (number + 10, number + 10))
+    assert checkpoint_files.newest_change(str(tmp_path)) == 11
+    os.utime(shard, (500, 500))
+    assert checkpoint_files.newest_change(str(tmp_path)) == 500

@@ -147,6 +147,16 @@ def test_the_next_attempt_follows_the_one_that_has_ended(paths, described, has_d
     assert records.read_state(paths, 60) == "running"
 
 
+def test_hosts_that_could_not_reach_the_storage_end_the_last_attempt(paths, described):
+    """Without a verdict, their supervisors would let the processes go on beside those of the next attempt."""
+    described()
+    record(paths, 0, "running")
+    os.utime(paths.record("rank0"), (0, 0))  # the time of the file's last change counts as a heartbeat
+    continuation.begin_attempt(paths.of_attempt(2), 60)
+    verdict = records.read_verdict(paths)
+    assert (verdict["state"], verdict["failure"]["name"], verdict.get("restartable")) == ("lost", "rank0", None)
+
+
 def test_a_job_that_could_not_write_a_record_can_continue(paths, described):
     described()
     os.makedirs(paths.status)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, systemd
@@ -34,14 +35,15 @@ def install(tmp_path, monkeypatch):
     return run_install
 
 
-def test_the_service_is_installed_once(install, tmp_path):
+def test_the_service_is_installed_once(install, tmp_path, monkeypatch):
     (*_stop, command) = install()
     assert command[:2] == ["systemd-run", "--quiet"]
     assert "--socket-property=ListenStream=/run/deeplearning/health.sock" in command
     (path,) = (tmp_path / "health").iterdir()
     assert command[-5:] == [str(path), "", "/opt/deeplearning", "p5.48xlarge", "32"]
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [command[1] for command in install()] == ["is-active"]
+    monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(4e8))
+    assert [command[1] for command in install()] == ["is-active"], "also at another time"
 
 
 @pytest.mark.parametrize("change", [{"active": False}, {"efa_devices": 0}, {"instance_id": "i-0123456789abcdef0"}])

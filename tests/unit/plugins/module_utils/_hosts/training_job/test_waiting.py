@@ -26,7 +26,7 @@ CURRENT = [
 
 def kept(**changes):
     """Return the parameters that a host keeps."""
-    given = parameters(directory="/efs/jobs", metadata_directory="/m", user="deeplearning", **{"launcher_options": OPTIONS, **changes})
+    given = parameters(directory="/efs/jobs", metadata_directory="/m", **{"user": "deeplearning", "launcher_options": OPTIONS, **changes})
     hosts = [{**each, "gpus": [0], "efa": False} for each in given["hosts"]]
     return {**{key: given[key] for key in queue.KEPT}, "hosts": hosts}
 
@@ -129,6 +129,7 @@ def document(remove=(), **changes):
         (base64.b64encode(b"[]").decode(), "the parameters are not those of a job in a queue"),
         (document(remove=["user"]), "the parameters are not those of a job in a queue"),
         (document(name="bert"), "the parameters are those of job 'bert'"),
+        (document(user="root"), "the job would run as root"),
         (document(name="../bert"), "name: '../bert'"),
         (document(restarts="many"), "restarts"),
         (document(launcher="sh"), "launcher: 'sh' is unknown"),

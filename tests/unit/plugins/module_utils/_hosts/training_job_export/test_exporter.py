@@ -60,6 +60,7 @@ class Job:
             "exclude": ["*.tmp"],
             "checkpoint_count": 0,
             "follow": False,
+            "attempt": 1,
             "standby": 0,
             "interval": 0,
             "heartbeat_timeout": 60,
@@ -303,6 +304,25 @@ def test_a_job_is_followed_until_it_is_over(job, bucket):
     following.join(60)
     assert bucket.objects["logs/rank0.log"] == b"the end"
     assert bucket.objects["status/over"] == b'{"state": "succeeded"}'
+    assert job.state()["state"] == "succeeded"
+
+
+def test_the_attempt_that_has_ended_does_not_end_the_export_of_a_job_that_continues(job, bucket, quick):
+    job.write("logs/rank0.log", "attempt 1")
+    Path(job.paths.verdict).write_text('{"state": "failed"}')
+    job.record("failed")
+    following = threading.Thread(target=job.run, kwargs={"follow": True, "attempt": 2}, daemon=True)
+    following.start()
+    following.join(0.5)
+    assert following.is_alive()
+    second = job.paths.of_attempt(2)
+    os.makedirs(second.status)
+    job.write("logs/attempt2/rank0.log", "attempt 2")
+    Path(second.verdict).write_text('{"state": "succeeded"}')
+    Path(job.paths.following).write_text(json.dumps({"action": "restart", "rule": "continued", "decided": time.time(), "hosts": []}))
+    Path(second.record("rank0")).write_text(Path(job.paths.record("rank0")).read_text().replace("failed", "succeeded"))
+    following.join(60)
+    assert bucket.objects["logs/attempt2/rank0.log"] == b"attempt 2"
     assert job.state()["state"] == "succeeded"
 
 
