@@ -46,6 +46,16 @@ IAM_ACTIONS = IamActions(
         "ssm:DeleteParameter",
     ),
 )
+# The actions that create EMR's default roles. A test compares all declarations with the code. No policy for operators contains these
+# actions, because EMR's default role may pass every role in the account to EC2.
+DEFAULT_ROLES = IamActions(
+    present=(
+        "iam:AddRoleToInstanceProfile",
+        "iam:AttachRolePolicy",
+        "iam:CreateInstanceProfile",
+        "iam:CreateRole",
+    ),
+)
 # The actions that the inventory and the search for former nodes need
 NODES = IamActions(
     reads=(
