@@ -178,11 +178,12 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
 def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which torch records its last collective operations, and writes them to the attempt's folder of stacks.
 
-    torch writes the files after a timeout, and when a supervisor writes to the pipe. If the user's variables contain one of two names of
-    the same setting, neither name is returned, because torch would ignore the user's value. torch fails if it cannot create the pipe. The
-    pipe is therefore in the job's shared memory, which every process of the job can write to.
+    torch writes the files after a timeout, and when a supervisor writes to the pipe. Two of the settings also have a deprecated name, which
+    is the only one that versions of torch before 2.9 know. If the user's variables contain either name, the setting is left out. The
+    deprecated names are not returned, because newer versions write a warning about them to the log of each rank. torch fails if it cannot
+    create the pipe. The pipe is therefore in the job's shared memory, which every process of the job can write to.
 
-    Source: the documentation of ProcessGroupNCCL's environment variables. Older versions of torch know only the names with NCCL.
+    Source: the documentation of ProcessGroupNCCL's environment variables.
     """
     size, files = "2000", os.path.join(paths.stacks, RECORDING)
     settings = (
@@ -191,7 +192,7 @@ def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, s
         (("TORCH_NCCL_DUMP_ON_TIMEOUT",), "1"),
         (("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",), "/dev/shm/" + RECORDING),
     )
-    return {name: value for names, value in settings if own.keys().isdisjoint(names) for name in names}
+    return {names[0]: value for names, value in settings if own.keys().isdisjoint(names)}
 
 
 def make_spec(

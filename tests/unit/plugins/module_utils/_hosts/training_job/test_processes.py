@@ -67,9 +67,7 @@ def test_torch_records_its_collectives_and_writes_them_to_the_folder_of_stacks(t
     files = f"{tmp_path}/logs/attempt2/stacks/flight_recorder_rank"
     assert recorder(tmp_path) == {
         "TORCH_FR_BUFFER_SIZE": "2000",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
         "TORCH_FR_DUMP_TEMP_FILE": files,
-        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": files,
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dev/shm/flight_recorder_rank",
     }
