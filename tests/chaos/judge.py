@@ -124,8 +124,11 @@ def judge_end(fault: JobFault, seen: Evidence) -> Iterator[str]:
 
 
 def judge_hosts(fault: JobFault, seen: Evidence) -> Iterator[str]:
-    """Yield complaints about the hosts that took part in the last step. Ranks connect to each other from the addresses of their hosts."""
-    if not fault.survivable or fault.at_most or not seen.curve:
+    """Yield complaints about the hosts that took part in the last step. Ranks connect to each other from the addresses of their hosts.
+
+    If the last attempt began after the last step, because the fault was noticed late, the hosts of the last attempt are unknown.
+    """
+    if not fault.survivable or fault.at_most or not seen.curve or "begins" in seen.curve[-1]:
         return
     expected, spares = set(seen.addresses[: fault.began_with]), seen.addresses[fault.began_with :]
     if fault.replaced or fault.ranks < fault.began_with:

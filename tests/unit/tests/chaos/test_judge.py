@@ -194,6 +194,12 @@ def test_a_job_must_end_without_the_lost_host():
     assert complaints == ["the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']"]
 
 
+def test_the_hosts_of_an_attempt_that_began_after_the_last_step_are_unknown():
+    curve = entries(1, 0, 40, 100.0) + entries(2, 40, 40, 118.0, ranks=3)
+    assert "begins" in curve[-1]
+    assert list(judge.judge_hosts(SMALLER, evidence(curve=curve))) == []
+
+
 def test_a_suspended_rank_may_do_a_few_steps_of_its_attempt_when_it_wakes():
     began, after = entries(1, 0, 27, 100.0), entries(2, 20, 40, 109.0)
     late = entries(1, 27, 33, 110.0)[1:]
