@@ -38,6 +38,13 @@ value = mx.nd.zeros(1)
 store.pull(1, out=value)
 print(f"rank {store.rank} of {store.num_workers}: {int(value.asscalar())}", flush=True)
 """
+HOROVOD = """
+import horovod.torch as hvd
+import torch
+hvd.init()
+total = hvd.allreduce(torch.tensor(float(hvd.rank())), op=hvd.Sum, name="rank")
+print(f"the sum of {hvd.size()} is {int(total)}", flush=True)
+"""
 ENDLESS = "import time\nprint('running', flush=True)\nwhile True:\n    time.sleep(1)\n"
 
 
@@ -139,7 +146,7 @@ class Lab:
 def lab(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("emr")
     with_frameworks = any(item.get_closest_marker("frameworks") for item in request.session.items)
-    environments = ["aws-cli", "mxnet"] if with_frameworks else ["aws-cli"]
+    environments = ["aws-cli", "horovod", "mxnet"] if with_frameworks else ["aws-cli"]
     with unused_range() as network, LocalCloud(folder / "home", environments=environments) as cloud:
         yield Lab(cloud, network, folder)
 
@@ -192,6 +199,25 @@ def test_mxnet_trains_on_all_nodes(lab, trained):
     assert "succeeded after" in output
     logs = lab.ssh(f"{CLUSTER}-master", "cat /efs/jobs/push/logs/*.log")
     assert sorted(re.findall(r"rank (\d) of 3: 3", logs)) == ["0", "1", "2"]
+
+
+@pytest.mark.frameworks
+def test_horovod_trains_on_all_nodes(lab, trained):
+    output = lab.train("together", HOROVOD, launcher="horovod", python="/opt/horovod/bin/python")
+    assert "succeeded after" in output
+    assert lab.log("together", "mpirun").count("the sum of 3 is 3") == 3
+
+
+@pytest.mark.exhaustive
+def test_a_model_learns_and_a_second_job_continues_it(lab, trained):
+    example = {"training_job_source": f"{REPOSITORY}/examples/digits", "training_job_script": "train.py"}
+    first = lab.play("train", **example, training_job_name="digits-1", training_job_arguments=["--epochs", "20"])
+    assert "hosts        3 (lab-master, lab-worker2, lab-worker3)" in first
+    accuracies = [float(each) for each in re.findall(r"epoch \d+: loss [\d.]+, held-out accuracy ([\d.]+)", lab.log("digits-1", "rank0"))]
+    assert len(accuracies) == 20
+    assert accuracies[-1] > 0.9
+    lab.play("train", **example, training_job_name="digits-2", training_job_arguments=["--epochs", "21"], training_job_resume="digits-1")
+    assert "continues after epoch 20" in lab.log("digits-2", "rank0")
 
 
 @pytest.mark.exhaustive
