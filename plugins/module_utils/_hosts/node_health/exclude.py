@@ -35,15 +35,21 @@ def requires_exclusion(finding: HealthFinding) -> bool:
 
 
 def update(instance: str, checks: Sequence[Check], findings: Sequence[HealthFinding], now: float) -> exclusions.Memory:
-    """Exclude this host for each check that requires it, end the exclusions of the checks that pass, and return all exclusions.
-
-    Raises OSError.
-    """
+    """Exclude this host for each check that requires it, end the exclusions of the checks that pass, and return all exclusions."""
     before = exclusions.read(instance)
     memory = with_faulty(without_passed(before, checks, findings), findings, now)
     if memory != before:
-        exclusions.write(memory)
+        store(memory)
     return memory
+
+
+def store(memory: exclusions.Memory) -> None:
+    """Write the exclusions if the disk allows it.
+
+    A host with a full or read-only disk must still report its findings, and its checks exclude it again in the next run.
+    """
+    with contextlib.suppress(OSError):
+        exclusions.write(memory)
 
 
 def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding]) -> exclusions.Memory:

@@ -122,7 +122,7 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
     memory = exclude.without_passed(before, readings.checks, readings.findings()) if readings else before
     memory = exclusions.after_failures(memory, failures, time.time())
     if memory != before and not module.check_mode:
-        exclusions.write(memory)
+        exclude.store(memory)
     return exclusions.describe_all(memory.exclusions, module.params["health_check"])
 
 

@@ -60,6 +60,15 @@ def test_a_check_that_could_not_run_has_not_passed(message):
     assert update(UNKNOWN) == [], "an unknown error is no reason for an exclusion"
 
 
+def test_a_host_whose_disk_is_read_only_reports_its_exclusions_without_storing_them(monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(exclusions.os, "makedirs", refuse)
+    assert update(XID) == ["xid"]
+    assert not os.path.exists(exclusions.PATH)
+
+
 def test_checks_of_a_reading_that_failed_have_not_passed():
     """A hanging nvidia-smi is reported only by the first of the checks that read its output."""
     update(HealthFinding("gpu_errors", "replace", "GPU 00000000:64:00.0: a memory row could not be remapped."))
