@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 
 NAME = "data"
@@ -33,7 +33,6 @@ NO_LISTS = "BucketOwnerEnforced"
 DEFAULT_REGION = "us-east-1"
 # Error codes that S3 returns while a new bucket is not visible everywhere, or while another change to the bucket is in progress
 NOT_YET = ("NoSuchBucket", "OperationAborted")
-Properties = Mapping[str, Any]
 
 
 def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:

@@ -46,7 +46,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 
 RESIZABLE = ("CORE", "TASK")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
@@ -71,7 +71,6 @@ STILL_SHRINKING = (
 # Part of EMR's error message about an instance profile that is not visible to EMR yet.
 NEW_ROLE = "InstanceProfile"
 ClusterDescription = Mapping[str, Any]
-Properties = Mapping[str, Any]
 
 
 def read(request: Request) -> list[Found]:

@@ -10,10 +10,8 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, KEY_TAG, AwsClient, tag_dict, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
-
-Properties = Mapping[str, Any]
 
 
 def described(

@@ -37,12 +37,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 SETTINGS = {"health_check_grace_period": "HealthCheckGracePeriod", "protected_from_scale_in": "NewInstancesProtectedFromScaleIn"}
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to become visible in AWS
-Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

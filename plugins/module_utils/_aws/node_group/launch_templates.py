@@ -22,12 +22,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLAIN, Interface
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 ON_DEMAND = "on-demand"
 RESERVATIONS_ONLY = "capacity-reservations-only"
-Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

@@ -30,12 +30,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
 ACTIVE = ("Pending", "InService")  # prefixes of the lifecycle states in which an instance counts toward the size of its group
-Properties = Mapping[str, Any]
 
 
 class Shortage(ClusterError):

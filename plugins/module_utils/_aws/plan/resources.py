@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 KNOWN_AFTER_APPLY = "(known after apply)"
 
 
+# Some properties of a resource.
+Properties = Mapping[str, Any]
+
+
 class Address(NamedTuple):
     """The identity of a resource in its cluster, such as `subnet private-us-east-1a`."""
 

@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key, find
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
     ACCESS_POINT_KIND,
@@ -56,7 +56,6 @@ MOUNT_TARGET_LOOKUP = Lookup(
     "mount target", "efs", "describe_mount_targets", "MountTargets", lambda id_: {"MountTargetId": id_}, ("MountTargetNotFound",)
 )
 MOUNT_TARGET_INTERFACE = re.compile(r"EFS mount target for (fs-[0-9a-f]+) ")
-Properties = Mapping[str, Any]
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:

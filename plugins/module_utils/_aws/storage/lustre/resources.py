@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import DEFAULT_WAIT_TIMEOUT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE, data_repository
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
@@ -41,7 +41,6 @@ LINK = Lookup(
     ("DataRepositoryAssociationNotFound",),
 )
 VERSION = "2.15"  # the default for the older deployment types is 2.10, which does not support data repository associations
-Properties = Mapping[str, Any]
 
 
 def _is_usable(description: Mapping[str, Any]) -> bool:
