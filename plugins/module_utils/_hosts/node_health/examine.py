@@ -52,7 +52,10 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     before = exclusions.read(params["instance_id"])
     memory = keep_exclusions(params, before, checks, findings, now)
     if memory != before and not params["check_mode"]:
-        (exclude.store if params["excluded"] is None else exclusions.write)(memory)
+        if params["excluded"] is None:
+            exclude.store(memory)
+        else:  # a person must learn that the choice could not be stored
+            exclusions.write(memory)
     return {
         "changed": memory != before,
         "exclusions": [{**each._asdict(), "text": exclusions.describe(each._asdict())} for each in memory.exclusions],

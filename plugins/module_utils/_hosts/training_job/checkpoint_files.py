@@ -40,18 +40,19 @@ def newest_change(place: str) -> float:
     Checkpoints that are being written count too. Many frameworks write directories of large files, so in the directory that was changed
     last, files at the next DEPTH levels count as well. At most ENTRIES entries of each of at most FOLDERS directories are considered.
     """
-    newest, folder = _newest_entry(place)
-    left = [(folder, DEPTH)] if folder else []
+    newest, folders = _scan(place)
+    left = [(max(folders)[1], DEPTH)] if folders else []
     for path, depth in left:
-        newest = max(newest, _newest_entry(path)[0])
+        changed, inner = _scan(path)
+        newest = max(newest, changed)
         if depth > 1:
-            left += [(each, depth - 1) for each in _folders(path)[: FOLDERS - len(left)]]
+            left += [(each, depth - 1) for _changed, each in inner[: FOLDERS - len(left)]]
     return newest
 
 
-def _newest_entry(place: str) -> tuple[float, str]:
-    """Return the time of the last change of a directory or of its entries, or 0, and the path of the subdirectory that was changed last."""
-    newest, folders = 0.0, [(0.0, "")]
+def _scan(place: str) -> tuple[float, list[tuple[float, str]]]:
+    """Return the time of the last change of a directory or of its entries, or 0, and the times and paths of its subdirectories."""
+    newest, folders = 0.0, []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         newest = os.stat(place).st_mtime
         for entry in itertools.islice(entries, ENTRIES):
@@ -60,14 +61,7 @@ def _newest_entry(place: str) -> tuple[float, str]:
                 newest = max(newest, changed)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append((changed, entry.path))
-    return newest, max(folders)[1]
-
-
-def _folders(place: str) -> list[str]:
-    """Return the paths of the subdirectories of a directory."""
-    with contextlib.suppress(OSError), os.scandir(place) as entries:
-        return [entry.path for entry in itertools.islice(entries, ENTRIES) if entry.is_dir(follow_symlinks=False)]
-    return []
+    return newest, folders
 
 
 def set_aside(place: str, checkpoint: Checkpoint) -> None:
