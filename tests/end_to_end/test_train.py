@@ -119,7 +119,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     closing = output[output.index("  job train-") :]
     for part in ("    results      /efs/jobs/train-", "the report is at", "ssh -F", "cost money", "Done in"):
         assert part in closing
-    assert len(closing.splitlines()) <= 10
+    assert len(closing.splitlines()) <= 10, closing
     assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
     assert "DEPRECATION" not in output
     assert "[WARNING]" not in output
@@ -185,6 +185,7 @@ def test_aws_tools_see_the_same_cluster(first_run, cloud, network):
     assert (file_system["Encrypted"], file_system["NumberOfMountTargets"]) == (True, 1)
 
 
+@pytest.mark.exhaustive
 def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tmp_path):
     (tmp_path / "fails.py").write_text(FAILS_ON_RANK_1)
     failed = playbook(
@@ -244,6 +245,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     assert playbook("provision.yml", "-e", "deeplearning_worker_count=1", "--check").recap["localhost"]["changed"] == 1
 
 
+@pytest.mark.exhaustive
 def test_workers_come_and_go(first_run, playbook, on_master):
     grown = playbook("provision.yml", "-e", "deeplearning_worker_count=3").recap
     assert grown["localhost"]["changed"] == 1
@@ -269,6 +271,7 @@ def test_workers_come_and_go(first_run, playbook, on_master):
     assert set(playbook("configure.yml").recap) - {"localhost"} == HOSTS
 
 
+@pytest.mark.exhaustive
 def test_a_team_project_does_the_same_in_three_lines(first_run, operator, network, tmp_path):
     collections, project = tmp_path / "collections", tmp_path / "project"
     subprocess.run(

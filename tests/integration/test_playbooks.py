@@ -230,6 +230,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         listening.shutdown()
 
 
+@pytest.mark.exhaustive
 def test_the_controller_stages_a_data_set_in_s3_without_nodes(cloud: LocalCloud, play: Run, tmp_path: Path, server: str) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights/model.npz").write_text("weights")

@@ -269,9 +269,10 @@ def test_an_environment_in_the_login_users_home_is_found(cluster):
     ("user", "message"),
     [
         ("nobody-here", "user: 'nobody-here' does not exist on this host. Specify a user with the same ID on all hosts"),
-        (
+        pytest.param(
             "{{ 'researcher' if inventory_hostname.endswith('1') else 'nobody' }}",
             "has uid 65534 on this host and uid 2001 on the first host",
+            marks=pytest.mark.exhaustive,
         ),
     ],
 )
@@ -305,6 +306,7 @@ def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
         assert host.ssh("sudo stat -c %a /run/deeplearning.lock /run/deeplearning/started").stdout == "600\n700\n"
 
 
+@pytest.mark.exhaustive
 def test_mpi_reaches_other_hosts_without_a_key(cluster):
     """The distribution's Open MPI runs as a user who cannot log in to any host. When the job ends, its processes on other hosts end as
     well.

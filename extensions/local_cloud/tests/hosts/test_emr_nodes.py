@@ -100,6 +100,7 @@ def emr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emr]:
         yield Emr(cloud, network, key)
 
 
+@pytest.mark.exhaustive
 def test_nodes_are_hosts_that_the_bootstrap_actions_prepare(emr: Emr) -> None:
     cluster = emr.run(("first.sh", "a", "b c"), ("second",), core=1)
     emr.ends(cluster, "WAITING")
@@ -151,7 +152,8 @@ def test_a_bootstrap_action_that_fails_ends_the_cluster(emr: Emr) -> None:
         emr.log(cluster, instance, 2, "stdout")
 
 
-@pytest.mark.parametrize(("path", "profile"), [pytest.param("missing", "nodes", marks=pytest.mark.exhaustive), ("second", "powerless")])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("path", "profile"), [("missing", "nodes"), ("second", "powerless")])
 def test_a_script_that_the_node_cannot_read_ends_the_cluster(emr: Emr, path: str, profile: str) -> None:
     cluster = emr.run((path,), profile=profile)
     reason = emr.ends(cluster, "TERMINATED_WITH_ERRORS")
