@@ -87,6 +87,9 @@ class ProcessRecord(_Record, Outcome, total=False):
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
 
+    If the attempt ended because connections between processes were closed, `still_connected` is a host all of whose processes have ended,
+    but to which this process still had open connections.
+
     `notice` is in the record of the process in a verdict, if the attempt ends because AWS will terminate the process's host.
     """
 
@@ -102,6 +105,7 @@ class ProcessRecord(_Record, Outcome, total=False):
     suspects_hang: bool
     hang: str
     stuck: list[Stuck]
+    still_connected: str
     notice: Notice
 
 

@@ -524,6 +524,15 @@ class Supervisor:
         self.leaving = end
         self.stop(end)
 
+    def obey(self, verdict: Verdict) -> None:
+        """Stop the process because the attempt is over. Before that, record whether the process can have noticed this by itself."""
+        if self.ended is None:
+            with contextlib.suppress(OSError):
+                host = attempts.still_connected(self.spec, verdict)
+                if host:
+                    self.watch.write(still_connected=host)
+        self.stop(end_for(verdict, self.spec["name"]))
+
     def stop(self, end: End) -> None:
         """Send SIGTERM to the process. wait() kills it after the stop timeout."""
         self.ended = self.ended or end
@@ -555,7 +564,7 @@ class Supervisor:
                 self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
-                self.stop(end_for(self.watch.verdict, self.spec["name"]))
+                self.obey(self.watch.verdict)
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             if self.spec["restarts"]:

@@ -799,6 +799,31 @@ def test_a_job_that_shows_activity_does_not_hang(job):
     assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
 
 
+@pytest.mark.parametrize(
+    ("others", "message", "restarts", "expected"),
+    [
+        (["failed"], "Connection reset by peer", 3, "worker1"),
+        (["failed", "running"], "Connection reset by peer", 3, ""),
+        (["failed"], "no number", 3, ""),
+        (["failed"], "Connection reset by peer", 0, ""),
+    ],
+    ids=["all processes have ended", "one process runs", "another error", "no restarts"],
+)
+def test_a_process_with_open_connections_to_a_host_whose_processes_have_ended(monkeypatch, tmp_path, others, message, restarts, expected):
+    paths = records.Paths(str(tmp_path))
+    os.makedirs(paths.status)
+    record = {"ranks": [], "part": "worker", "processes": 3, "started": 1.0, "heartbeat": 1.0, "finished": 1.0}
+    record["cause"] = {"kind": "script_error", "what": "OSError at train.py, line 9", "message": message}
+    states = [("worker1", state) for state in others] + [("worker2", "running")]
+    for rank, (host, state) in enumerate(states):
+        name = f"rank{rank}"
+        records.write_json(paths.record(name), {**record, "name": name, "rank": rank, "host": host, "state": state})
+    hosts = [{"name": f"worker{number}", "address": f"10.0.0.{number}"} for number in (1, 2)]
+    spec = {"directory": paths.directory, "attempt": 1, "restarts": restarts, "parameters": {"hosts": hosts}}
+    monkeypatch.setattr(attempts.connections, "open_to", lambda _pids, addresses: {"10.0.0.1"} & set(addresses))
+    assert attempts.still_connected(spec, {"state": "failed", "failure": records.read_record(paths.record("rank0"))}) == expected
+
+
 def test_the_line_at_which_a_signal_ends_a_script_is_known(job):
     running = job(trains("os.abort()"), hosts=1, restarts=1)
     running.wait()
