@@ -257,7 +257,8 @@ class JobSpec(TypedDict):
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
-    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
+    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. `metrics_directory` is the directory for the file with the job's
+    metrics, or empty, and `cluster` is the name of the cluster for this file.
     """
 
     job: str
@@ -280,6 +281,8 @@ class JobSpec(TypedDict):
     attempt: int
     restarts: int
     launcher: str
+    metrics_directory: str
+    cluster: str
     parameters: dict[str, Any]
 
 

@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     formatting,
     goodput,
     host_health,
+    host_metrics,
     notices,
     specs,
     status,
@@ -177,6 +178,61 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert lines[1] == "  restart: The job continues on the same hosts."
     assert "digits succeeded after" in formatting.job_line(found, time.time())
     assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
+
+
+def test_the_first_process_writes_the_metrics_of_the_job(job, tmp_path, program):
+    script = """
+        save(first)
+        if attempt == 1:
+            while not os.path.exists("go"):
+                time.sleep(0.05)
+            sys.exit("a passing fault")
+    """
+    (tmp_path / "metrics").mkdir()
+    file = tmp_path / "metrics/deeplearning-digits.prom"
+    running = job(trains(script), metrics_directory=str(file.parent))
+
+    def metrics():
+        return dict(line.rsplit(" ", 1) for line in file.read_text().splitlines() if not line.startswith("#"))
+
+    wait_until(file.exists)
+    assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "1.0"
+    assert metrics()['deeplearning_job_nodes{cluster="demo",training_job="digits"}'] == "2.0"
+    (tmp_path / "jobs/digits/code/go").touch()
+    running.wait()
+    for unit in running.units.values():  # systemd does this on hosts
+        subprocess.run([sys.executable, str(program), "finish", str(unit / "spec.json")], check=True)
+    assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "0.0"
+    assert metrics()['deeplearning_job_attempts{cluster="demo",training_job="digits"}'] == "2.0"
+    spent = goodput.measure(running.paths, 60).goodput
+    seconds = [float(value) for name, value in metrics().items() if name.startswith("deeplearning_job_node_seconds{")]
+    assert sum(seconds) == pytest.approx(sum(spent["buckets"].values()))
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_host_that_leaves_the_job_deletes_its_metrics(job, tmp_path, program):
+    (tmp_path / "metrics").mkdir()
+    file = tmp_path / "metrics/deeplearning-digits.prom"
+    running = job(trains("time.sleep(600)"), metrics_directory=str(file.parent))
+    wait_until(file.exists)
+    wait_until(lambda: len(running.records(1)) == 2)
+    spec = running.units["rank0"] / "spec.json"
+    host_metrics.write(json.loads(spec.read_text()), is_last=True)
+    assert not file.exists()
+    running.end()
+
+
+def test_a_job_without_metrics_does_not_load_what_writes_them(program):
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(program)!r})
+        import {supervisor.__name__} as supervisor
+        assert supervisor.metrics_writer({{"metrics_directory": "", "name": "rank0", "lead": "rank0"}}) is None
+        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank1", "lead": "rank0"}}) is None
+        assert not {{{host_metrics.__name__!r}, {goodput.__name__!r}}} & set(sys.modules)
+        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank0", "lead": "rank0"}})
+    """
+    subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(code)], check=True)
 
 
 def test_the_rendezvous_of_each_attempt_is_new(job):

@@ -64,6 +64,8 @@ def make_spec(tmp_path):
             "attempt": 1,
             "restarts": 0,
             "launcher": "torchrun",
+            "metrics_directory": "",
+            "cluster": "demo",
             "slot": 0,
             "parameters": {},
             **changes,
@@ -522,6 +524,21 @@ def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, st
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(300) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
+
+
+@pytest.mark.parametrize("host", ["deeplearning-worker1", ""])
+def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypatch, make_spec, tmp_path, host):
+    spec = make_spec("")
+    (tmp_path / "status").mkdir()
+    stopped = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    stopped.watch.write()
+    monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: host)
+    failure = {**supervisor.first_record(stopped.spec), "name": "rank0", "host": "deeplearning-worker1", "state": "failed", "exit_code": 1}
+    stopped.obey({"state": "failed", "failure": failure})
+    monkeypatch.setattr(attempts, "still_connected", lambda *_: pytest.fail("the process is already being stopped"))
+    stopped.obey({"state": "failed", "failure": failure})
+    assert record(tmp_path).get("still_connected", "") == host
+    assert stopped.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
 
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
