@@ -32,6 +32,8 @@ def test_digits_is_trained_by_three_hosts(cluster):
     last = json.loads(cluster.read("/efs/jobs/digits/progress.jsonl").splitlines()[-1])
     assert last["accuracy"] >= 0.95
     assert last["step"] == last["steps"]
+    assert len(last["rank_seconds"]) == 3
+    assert min(last["rank_seconds"]) > 0
     assert re.search(r"^digits: step \d+/300, epoch \d+, loss", result.stdout, re.MULTILINE)
     assert "job digits succeeded after" in result.stdout
     assert "3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in result.stdout
