@@ -126,11 +126,9 @@ def test_a_slow_host_is_named(cluster, digits):
     slow, other = cluster.info("digits", goodput="always")["step_times"]
     assert (slow["name"], slow["slow"], other["slow"]) == ("deeplearning-worker2", True, False)
     assert slow["seconds"] > 32 * 0.002, "each step loads 32 images"
-    message = r"deeplearning-worker2 is slow: \S+ s per step, \S+ times the median"
     status = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=digits").stdout
-    report = (cluster.folder / "reports" / "digits.html").read_text()
-    for text in (status, report):
-        assert re.search(message, " ".join(re.sub(r"<[^>]+>", " ", text).split()))
+    assert re.search(r"deeplearning-worker2 is slow: \S+ s per step, \S+ times the median", " ".join(status.split()))
+    assert "deeplearning-worker2 (slow)" in (cluster.folder / "reports" / "digits.html").read_text()
 
 
 def test_a_job_that_failed_has_a_report_and_one_without_a_report_has_not_failed(cluster):
