@@ -83,6 +83,14 @@ def average(value: Tensor) -> float:
     return total.item() / dist.get_world_size()
 
 
+def of_all_ranks(value: float, device: torch.device) -> list[float]:
+    """Return the values of all ranks, in rank order."""
+    values = torch.zeros(dist.get_world_size(), device=device)
+    values[dist.get_rank()] = value
+    dist.all_reduce(values)
+    return values.tolist()
+
+
 class Report:
     """The output of training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
@@ -91,14 +99,14 @@ class Report:
         tensorboard = os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(directory / "tensorboard"))
         self.writer = SummaryWriter(tensorboard) if rank == 0 else None
 
-    def write(self, step: int, steps: int, **values: float) -> None:
+    def write(self, step: int, steps: int, rank_seconds: list[float], **values: float) -> None:
         if self.writer is None:
             return
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
-        self.append(step=step, steps=steps, **values)
+        self.append(step=step, steps=steps, rank_seconds=rank_seconds, **values)
 
-    def append(self, **values: float | str) -> None:
+    def append(self, **values: float | str | list[float]) -> None:
         """Append a line to the progress file."""
         if self.writer is not None:
             with self.progress.open("a") as file:
@@ -144,17 +152,22 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
     saving = 0.0  # the seconds that the last checkpoint took
     for epoch in range(first_epoch, arguments.epochs):
         sampler.set_epoch(epoch)  # a different order of the images in each epoch
+        seconds, began = 0.0, time.monotonic()
         for images, labels in loader:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            seconds += time.monotonic() - began  # without the backward pass, in which the processes wait for each other
             loss.backward()
             optimizer.step()
-        mean_loss = average(loss)
+            began = time.monotonic()
+        mean_loss, rank_seconds = average(loss), of_all_ranks(seconds / len(loader), device)
         if rank == 0:
             share = accuracy(model.module, test_data, device)
             print(f"epoch {epoch + 1}: loss {mean_loss:.4f}, held-out accuracy {share:.4f}", flush=True)
             values = {"epoch": epoch + 1, "loss": mean_loss, "accuracy": share, "checkpoint_seconds": saving}
-            report.write((epoch + 1) * len(loader), steps, **values)
+            report.write((epoch + 1) * len(loader), steps, rank_seconds, **values)
             started = time.monotonic()
             state = {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
             checkpoints.save(epoch + 1, partial(torch.save, state))

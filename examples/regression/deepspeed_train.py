@@ -1,14 +1,16 @@
 """Fits a line with DeepSpeed and ZeRO, and continues from its newest checkpoint. The state of the optimizer is divided among the processes.
 
-DeepSpeed saves each checkpoint in a folder. When the folder is complete, the file `latest` names it.
+Each checkpoint is a folder to which all processes write. When the folder is complete, the file `latest` names it.
 Run the script with `deepspeed deepspeed_train.py`, or on a cluster with examples/definitions/regression_deepspeed.yml.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import socket
 
 import deepspeed
@@ -29,12 +31,26 @@ def report(**values: object) -> None:
         progress.write(json.dumps(values) + "\n")
 
 
+def name_newest(directory: str, tag: str) -> None:
+    """Make the file `latest` name a checkpoint. The file is replaced atomically.
+
+    DeepSpeed itself can write the file before all processes have saved their parts of the checkpoint.
+    """
+    temporary = os.path.join(directory, "latest.tmp")
+    with open(temporary, "w") as file:
+        file.write(tag)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, os.path.join(directory, "latest"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--local_rank", type=int, default=0, help="the launcher adds this argument")
     parser.add_argument("--epochs", type=int, default=20, help="number of checkpoints (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=10, help="steps per epoch (default: %(default)s)")
     arguments = parser.parse_args()
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
     deepspeed.init_distributed()
     rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
     torch.manual_seed(rank)
@@ -57,7 +73,10 @@ def main() -> None:
             engine.step()
         if rank == 0:
             report(step=epoch, steps=arguments.epochs, loss=loss.item())
-        engine.save_checkpoint(directory, tag=f"epoch-{epoch:04d}", client_state={"epoch": epoch})  # all processes save their parts
+        tag = f"epoch-{epoch:04d}"
+        engine.save_checkpoint(directory, tag, client_state={"epoch": epoch}, save_latest=False)  # returns when all parts are saved
+        if rank == 0:
+            name_newest(directory, tag)
     print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
     torch.distributed.destroy_process_group()
 

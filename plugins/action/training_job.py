@@ -65,7 +65,7 @@ class ActionModule(NodeAction, module="training_job"):
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
         if state in ("prepared", "queued", "started"):
-            arguments = {**instance_arguments(variables), **arguments}
+            arguments = {"cluster": variables.get("deeplearning_cluster", ""), **instance_arguments(variables), **arguments}
         steps = arguments.pop("setup_steps", None)
         if state == "prepared":
             if steps:

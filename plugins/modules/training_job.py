@@ -364,6 +364,21 @@ options:
     type: int
     default: 0
     version_added: 0.2.0
+  metrics_directory:
+    description:
+      - Directory on the hosts to which the job's metrics are written as C(deeplearning-<name>.prom), for example for the textfile collector
+        of the Prometheus node exporter. The host of the job's first process writes the file every minute and when the job ends.
+      - If the directory does not exist, it is created, and O(user) becomes its owner. Otherwise, this user must be able to write to it.
+        The processes of all jobs of this user can change the files in the directory.
+    type: path
+    version_added: 0.2.0
+  cluster:
+    description:
+      - Name of the cluster, which is a label of the metrics in O(metrics_directory).
+      - The default is the value of C(deeplearning_cluster) in the inventory.
+    type: str
+    default: ""
+    version_added: 0.2.0
   instance_id:
     description:
       - ID of the host's instance, for the records of its processes and for its exclusions. Messages about hosts that have left the cluster

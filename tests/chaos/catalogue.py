@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("workload.py")
 PROCESS, HOST, HANG, SLOW_HANG, STALL = "process", "host", "hang", "slow hang", "stall"
 NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0, SLOW_HANG: 300.0 + 10.0, STALL: 30.0 + 3 * 0.1 + 10.0}
 
-# The cause of an out-of-memory kill: only cgroup v2 counts the kills of a unit.
+# The cause of an out-of-memory kill. With cgroup v1, units in containers have no memory cgroup of their own that counts these kills.
 OUT_OF_MEMORY = "out of memory|OOM killer had" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "SIGKILL"
 
 # Number of hosts of each job. Each host has one rank, unless the host is a spare.
@@ -162,8 +162,7 @@ def with_spare(name: str, where: str, description: str, injector: str, /, **chan
 HANGS = r"^rank {rank} on {host} made no progress for \d+ s"
 UNREACHABLE = HANGS + r", with a median step of .* % of the connected hosts do not acknowledge its data"
 SUSPENDED = r"^rank {rank} on {host} made no progress for \d+ s, with a median step of .*it is suspended"
-# Any rank that is connected to the host can be the first to fail, and its exception does not name the other end of the connection.
-RESET = r"^rank \d on \S+ ended with exit status 1 \((ConnectionResetError|ConnectionError|BrokenPipeError) at "
+NO_DATA = r"^rank {rank} on {host} received no data \(its connections to \S+ were open after all processes there had ended\)"
 LOST = r"{host} has sent no heartbeat"
 OWN_DISK = {"checkpoints": "own"}
 
@@ -376,7 +375,7 @@ JOB_FAULTS = (
     cut("everything", "a host neither sends nor receives packets", (UNREACHABLE,), HANG),
     cut("incoming", "a host receives no packets", (UNREACHABLE,), HANG),
     cut("outgoing", "a host sends no packets", (UNREACHABLE,), HANG),
-    cut("reset", "a host resets all connections", (RESET,), PROCESS),
+    cut("reset", "a host resets all connections", (NO_DATA,), PROCESS),
     JobFault(
         "network_interrupted",
         "network",

@@ -120,6 +120,10 @@ class Job:
         }[part]
         self.strike(self.cluster.hosts[number], f'pkill -{name} -f "{pattern}"' + ("" if must_run else " || true"))
 
+    def pid_of_rank(self, host):
+        """Return the process ID of the rank on a host."""
+        return int(host.ssh(f"pgrep -f '/jobs/{self.name}/[c]ode/workload.py rank'").stdout)
+
     def resume_supervisor(self, number):
         """Resume a suspended supervisor."""
         self.cluster.hosts[number].ssh(f"sudo pkill -CONT -f ' [r]un /run/deeplearning/jobs/{self.name}-rank'", check=False)

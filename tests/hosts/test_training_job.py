@@ -32,6 +32,8 @@ def test_digits_is_trained_by_three_hosts(cluster):
     last = json.loads(cluster.read("/efs/jobs/digits/progress.jsonl").splitlines()[-1])
     assert last["accuracy"] >= 0.95
     assert last["step"] == last["steps"]
+    assert len(last["rank_seconds"]) == 3
+    assert min(last["rank_seconds"]) > 0
     assert re.search(r"^digits: step \d+/300, epoch \d+, loss", result.stdout, re.MULTILINE)
     assert "job digits succeeded after" in result.stdout
     assert "3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in result.stdout
@@ -332,7 +334,8 @@ def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
             dist.barrier()
         dist.destroy_process_group()
     """
-    result = cluster.train("survives", script, restarts=3, metrics_directory=str(cluster.folder / "metrics"))
+    directories = {"metrics_directory": str(cluster.folder / "metrics"), "host_metrics_directory": "/var/lib/deeplearning-metrics"}
+    result = cluster.train("survives", script, restarts=3, **directories)
     assert result.returncode == 0, result.stdout + result.stderr
     shown = " ".join(result.stdout.split())
     assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 was killed by signal SIGKILL" in shown
@@ -359,9 +362,11 @@ def check_goodput(cluster, found, shown):
     assert found["step_times"][0] == {"name": "deeplearning-worker3", "seconds": 0.3, "slow": True}
     assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(found["lines"])
     assert f"goodput {100 * spent['ratio']:.1f} % of 3 nodes" in shown
-    metrics = (cluster.folder / "metrics/deeplearning-survives.prom").read_text()
-    seconds = [float(line.split()[-1]) for line in metrics.splitlines() if line.startswith("deeplearning_job_node_seconds{")]
-    assert sum(seconds) == pytest.approx(3 * wall, rel=0.01)
+    on_hosts = [host.ssh("cat /var/lib/deeplearning-metrics/*.prom", check=False).stdout for host in cluster.hosts]
+    assert on_hosts[1:] == ["", ""], "only the first host writes metrics"
+    for metrics in ((cluster.folder / "metrics/deeplearning-survives.prom").read_text(), on_hosts[0]):
+        seconds = [float(line.split()[-1]) for line in metrics.splitlines() if line.startswith("deeplearning_job_node_seconds{")]
+        assert sum(seconds) == pytest.approx(3 * wall, rel=0.01)
     assert "<h2>Goodput</h2>" in (cluster.folder / "reports/survives.html").read_text()
 
 

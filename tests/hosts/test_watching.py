@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
+import textwrap
 import urllib.request
 from pathlib import Path
 
@@ -30,10 +32,29 @@ def cluster(tmp_path_factory):
         yield result
 
 
+# Runs the example. On the second host, loading an image takes a long time.
+SLOW = """
+    import os, pathlib, runpy, time
+    import torch
+
+    if os.environ["RANK"] == "1":
+        class SlowDataset(torch.utils.data.TensorDataset):
+            def __getitem__(self, index):
+                time.sleep(0.002)
+                return super().__getitem__(index)
+
+        torch.utils.data.TensorDataset = SlowDataset
+    runpy.run_path(str(pathlib.Path(__file__).with_name("train.py")), run_name="__main__")
+"""
+
+
 @pytest.fixture(scope="module")
 def digits(cluster):
-    """The output of a completed training job."""
-    result = cluster.train("digits", "train.py", source=str(COLLECTION / "examples/digits"), arguments=["--epochs", "5"])
+    """The output of a completed training job with a slow host."""
+    source = cluster.folder / "digits"
+    shutil.copytree(COLLECTION / "examples/digits", source)
+    (source / "slow.py").write_text(textwrap.dedent(SLOW))
+    result = cluster.train("digits", "slow.py", source=str(source), arguments=["--epochs", "5"])
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
@@ -92,13 +113,22 @@ def test_a_job_that_has_ended_has_a_report_in_its_directory_and_here(cluster, di
         "digits succeeded",
         "2 of 2 processes started on 2 hosts",
         "rank 1 deeplearning-worker2 succeeded",
-        "train.py --epochs 5",
-        "checkpoints: 5 files",
+        "slow.py --epochs 5",
+        "checkpoints: 10 files",
         "steps per second",
     ):
         assert words in plain
     again = cluster.play("deeplearning.cluster.report", "-e", "training_job_name=digits")
     assert "changed=0" in again.stdout, again.stdout + again.stderr
+
+
+def test_a_slow_host_is_named(cluster, digits):
+    slow, other = cluster.info("digits", goodput="always")["step_times"]
+    assert (slow["name"], slow["slow"], other["slow"]) == ("deeplearning-worker2", True, False)
+    assert slow["seconds"] > 32 * 0.002, "each step loads 32 images"
+    status = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=digits").stdout
+    assert re.search(r"deeplearning-worker2 is slow: \S+ s per step, \S+ times the median", " ".join(status.split()))
+    assert "deeplearning-worker2 (slow)" in (cluster.folder / "reports" / "digits.html").read_text()
 
 
 def test_a_job_that_failed_has_a_report_and_one_without_a_report_has_not_failed(cluster):

@@ -87,6 +87,9 @@ class ProcessRecord(_Record, Outcome, total=False):
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
 
+    If the attempt ended because connections between processes were closed, `still_connected` is a host all of whose processes have ended,
+    but to which this process still had open connections.
+
     `notice` is in the record of the process in a verdict, if the attempt ends because AWS will terminate the process's host.
     """
 
@@ -102,6 +105,7 @@ class ProcessRecord(_Record, Outcome, total=False):
     suspects_hang: bool
     hang: str
     stuck: list[Stuck]
+    still_connected: str
     notice: Notice
 
 
@@ -253,7 +257,8 @@ class JobSpec(TypedDict):
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
-    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
+    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. `metrics_directory` is the directory for the file with the job's
+    metrics, or empty, and `cluster` is the name of the cluster for this file.
     """
 
     job: str
@@ -276,6 +281,8 @@ class JobSpec(TypedDict):
     attempt: int
     restarts: int
     launcher: str
+    metrics_directory: str
+    cluster: str
     parameters: dict[str, Any]
 
 

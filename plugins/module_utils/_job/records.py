@@ -172,6 +172,7 @@ RECORD: schema.Schema = {
     "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
+    "still_connected": optional(HOST_NAME),
     "notice": optional(schema.mapping(NOTICE)),
 }
 
@@ -756,12 +757,28 @@ def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> P
     ended.
 
     If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
-    A process that was stopped because of the verdict has not failed.
+    A process that was stopped because of the verdict has not failed. However, if connections were closed for no known reason, the process
+    that has not noticed this is the cause.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
     states = (FAILED, LOST) if has_lost_connection(judged) or is_aborted(judged) else (LOST,)
-    return first_failure([judged, *(process for process in processes if process["state"] in states)])
+    found = first_failure([judged, *(process for process in processes if process["state"] in states)])
+    return (found and without_data(found, processes)) or found
+
+
+def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
+    """Return the record of the process that receives no data from other hosts, changed to the record of a failed process, or None.
+
+    A process notices within milliseconds if the process at the other end of a connection ends, unless its host receives no data. If this
+    applies to several hosts, the network of the other end is the more likely cause.
+    """
+    found = [process for process in processes if process["state"] == STOPPED and process.get("still_connected")]
+    if not has_lost_connection(failure) or len({process["host"] for process in found}) != 1:
+        return None
+    reason = "received no data (its connections to {} were open after all processes there had ended)".format(found[0]["still_connected"])
+    cause: CauseRecord = {"kind": recovery.NETWORK, "what": "a host that receives no data"}
+    return {**found[0], "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": cause}
 
 
 def last_moment(process: ProcessRecord) -> float:

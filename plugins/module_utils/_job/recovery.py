@@ -26,6 +26,7 @@ EXIT_STATUS = "exit_status"
 SIGNAL = "signal"
 KILLED = "killed"
 HANG = "hang"
+NETWORK = "network"
 HEALTH = "health"
 KINDS = (
     OPERATOR,
@@ -42,6 +43,7 @@ KINDS = (
     SIGNAL,
     KILLED,
     HANG,
+    NETWORK,
     HEALTH,
 )
 
@@ -281,7 +283,7 @@ def _points_to_host(cause: Cause) -> bool:
     """Return whether the host may be responsible for the failure. If all ranks hang at the same place, the responsible host is unknown."""
     if cause.kind == HANG:
         return bool(cause.name)
-    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL, NETWORK)
 
 
 def _hangs_again(situation: Situation) -> bool:

@@ -19,8 +19,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"
 
-# A host is slow if its step time exceeds the median of all hosts by this factor.
-SLOW = 1.2
+# A host is slow if its step time exceeds the median of all hosts by this factor and by this number of seconds. Smaller differences depend
+# on chance.
+SLOW, SLOW_SECONDS = 1.2, 0.002
 
 # The time of a rank is the median of its last reported times (at most this number). The second value is the maximum number of ranks whose
 # times are used.
@@ -57,7 +58,8 @@ class StepTimes:
                 name = hosts.get(rank, f"rank {rank}")
                 slowest[name] = max(slowest.get(name, 0.0), statistics.median(known))
         median = statistics.median_low(slowest.values()) if slowest else 0.0
-        found = [StepTime(name=name, seconds=seconds, slow=0 < SLOW * median < seconds) for name, seconds in slowest.items()]
+        limit = max(SLOW * median, median + SLOW_SECONDS)
+        found = [StepTime(name=name, seconds=seconds, slow=median > 0 and seconds > limit) for name, seconds in slowest.items()]
         return sorted(found, key=lambda each: -each["seconds"])
 
 

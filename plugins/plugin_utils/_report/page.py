@@ -155,7 +155,7 @@ again.</p>
 <table>
 <tr><th></th><th class="number">seconds per step</th></tr>
 {% for each in step_times %}
-<tr><th scope="row">{{ each.name }}</th>
+<tr><th scope="row">{{ each.name }}{{ ' (slow)' if each.slow }}</th>
 <td class="number{{ ' bad' if each.slow }}">{{ each.seconds | short }}</td></tr>
 {% endfor %}
 </table>

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from local_cloud.testing import wait_until
+
+from ..job import PATIENCE
+
 TABLE = "inet chaos"
 SSH = "tcp dport 22 accept; tcp sport 22 accept;"
 
@@ -16,11 +20,16 @@ RULES = {
 
 
 def cut(job, kind):
-    """Drop or refuse the traffic of a host, except SSH, until the hosts have detected the fault."""
+    """Drop or refuse the traffic of a host, except SSH, until the hosts have detected the fault and the rank on this host has ended.
+
+    The supervisor of the rank reads the verdict up to two seconds later, and examines the rank's connections before it stops the rank.
+    """
     job.wait_for_step()
+    rank = job.pid_of_rank(job.host)
     job.undo.callback(job.host.ssh, f"sudo nft delete table {TABLE}", check=False)
     job.strike(job.host, apply(kind))
     job.wait_for_verdict()
+    wait_until(lambda: job.host.ssh(f"test -d /proc/{rank}", check=False).returncode, PATIENCE, 0.2)
     job.undo.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,28 @@ REGRESSION = """
 """
 
 
+# Runs the example. Rank 1 is killed while it saves its part of the third checkpoint, after rank 0 has saved its part.
+KILLED_WHILE_SAVING = """
+    import os
+    import runpy
+    import signal
+    import time
+
+    import torch
+
+    write = torch.save
+
+    def save(state, path, **options):
+        if os.environ["RANK"] == "1" and os.environ["DEEPLEARNING_ATTEMPT"] == "1" and "epoch-0003" in str(path):
+            time.sleep(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(state, path, **options)
+
+    torch.save = save
+    runpy.run_path(os.path.join(os.path.dirname(__file__), "deepspeed_train.py"), run_name="__main__")
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("deepspeed"), ["deepspeed"], count=2) as result:
@@ -73,6 +97,23 @@ def test_the_optimizer_is_divided_among_all_processes(cluster):
         log = cluster.read(f"/efs/jobs/regression/logs/rank{rank}.log")
         assert f"rank {rank} of 4 on ip-{cluster.workers[index]['address'].replace('.', '-')} ({local_rank}): stage 1" in log
         assert log.count("weights 1.0 -2.0 3.0") == 1
+
+
+def test_a_rank_is_killed_while_it_saves_its_part_of_a_checkpoint(cluster, tmp_path):
+    """The other ranks have saved their parts. The next attempt continues from the checkpoint before it."""
+    source = tmp_path / "source"
+    shutil.copytree(EXAMPLE["source"], source)
+    (source / "killed_while_saving.py").write_text(textwrap.dedent(KILLED_WHILE_SAVING))
+    result = cluster.train("resumes", "killed_while_saving.py", restarts=3, **{**EXAMPLE, "source": str(source), "arguments": []})
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = cluster.info("resumes")
+    assert (found["state"], found["attempt"]) == ("succeeded", 2), found["attempts"]
+    assert "was killed by signal SIGKILL" in found["attempts"][0]["cause"]
+    for rank in range(2):
+        log = cluster.read(f"/efs/jobs/resumes/logs/attempt2/rank{rank}.log")
+        assert "continues after epoch 2, " in log
+        assert "weights 1.0 -2.0 3.0\n" in log
+    assert cluster.read("/efs/jobs/resumes/checkpoints/latest") == "epoch-0020"
 
 
 def test_the_tag_of_a_damaged_checkpoint_is_set_aside(cluster):

@@ -20,7 +20,13 @@ import signal
 import time
 from typing import Callable, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, progress, specs, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    checkpoint_files,
+    connections,
+    progress,
+    specs,
+    status,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, exclusions, recovery, tracebacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
@@ -37,6 +43,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     describe_failure,
     describe_outcome,
     explain,
+    has_lost_connection,
     outcome,
     participants,
     read_following,
@@ -45,7 +52,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     runtime_directory,
     write_new_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, STOPPED, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, STOPPED, is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
@@ -125,14 +132,19 @@ def _signal(code: int) -> str:
 def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
     """Return how many processes in this unit the kernel's OOM killer has killed, or None if the kernel does not count them.
 
-    Source: `memory.events` in the kernel's cgroup v2 documentation.
+    Sources: `memory.events` in the kernel's documentation of cgroup v2, and `memory.oom_control` in that of cgroup v1. With cgroup v1, the
+    memory of units is counted only if the unit's group in the hierarchy of the memory controller is the one in which systemd has put it.
     """
     try:
         with open(cgroups, encoding="utf-8") as file:
-            own = next(line.rstrip("\n") for line in file if line.startswith("0::/"))[len("0::/") :]
-        with open(os.path.join(root, own, "memory.events"), encoding="ascii") as file:
+            groups: dict[str, str] = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)
+        memory = next((groups[names] for names in groups if "memory" in names.split(",")), None)
+        if memory is not None and memory != groups["name=systemd"]:
+            return None
+        folder, name = ("", "memory.events") if memory is None else ("memory", "memory.oom_control")
+        with open(os.path.join(root, folder, (memory or groups[""]).lstrip("/"), name), encoding="ascii") as file:
             return int(dict(line.split() for line in file)["oom_kill"])
-    except (OSError, ValueError, KeyError, StopIteration):
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -218,6 +230,20 @@ def descendants() -> list[int]:
         more = {process for process, parent in parents.items() if parent in found} - found
         found, grown = found | more, bool(more)
     return sorted(found - {os.getpid()})
+
+
+def still_connected(spec: ProcessSpec, verdict: Verdict) -> str:
+    """Return a host to which this supervisor's descendants have open connections, although all processes there have failed.
+
+    The result is an empty string if there is no such host, or if the attempt did not end because a connection was closed.
+    """
+    if not (spec["restarts"] and verdict["failure"] and has_lost_connection(verdict["failure"])):
+        return ""
+    processes = participants(read_records(Paths(spec["directory"], spec["attempt"])))
+    running = {process["host"] for process in processes if process["state"] != FAILED}
+    ended = {process["host"] for process in processes} - running
+    names = {host["address"]: host["name"] for host in spec["parameters"]["hosts"] if host["name"] in ended}
+    return min((names[address] for address in connections.open_to(descendants(), names)), default="")
 
 
 class TrainingState(NamedTuple):

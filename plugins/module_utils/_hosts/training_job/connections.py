@@ -1,17 +1,20 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds out whether the hosts with which a process communicates still acknowledge its data, from the kernel's tables of TCP connections.
+"""Finds out whether a process can still communicate with other hosts, from the kernel's tables of TCP connections.
 
 If a host has lost its network, the processes on it wait in the same place as all others. Only the connections show the difference: none of
-the other hosts acknowledges the data of this host, and each of the others misses this host only.
+the other hosts acknowledges the data of this host, and each of the others misses this host only. If a host receives no data, its
+connections also stay open after the processes at their other ends have ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterable, NamedTuple
+import socket
+import sys
+from typing import Iterable, Iterator, NamedTuple
 
 # Maximum size of a table of connections in bytes, and maximum number of open files of a process.
 TABLE_LIMIT, FILES_LIMIT = 1 << 22, 1 << 16
@@ -35,10 +38,24 @@ class Connection(NamedTuple):
 
 def silent_peers(pid: int, proc: str = "/proc") -> int:
     """Return the percentage of the hosts connected to a process that do not acknowledge its data. The result is 0 without connections."""
-    inodes = _sockets(os.path.join(proc, str(pid), "fd"))
-    found = [each for name in ("tcp", "tcp6") for each in connections(_lines(os.path.join(proc, "net", name))) if each.inode in inodes]
+    found = list(_of_process(pid, proc))
     peers = {each.peer for each in found}
     return round(100 * len({each.peer for each in found if each.is_silent}) / len(peers)) if peers else 0
+
+
+def open_to(pids: Iterable[int], addresses: Iterable[str], proc: str = "/proc") -> set[str]:
+    """Return those of these IPv4 addresses to which the processes have established connections."""
+    # The table shows an address as a number. An IPv4 address in the table for IPv6 is at the end of a longer number.
+    numbers = {f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}": address for address in addresses}
+    peers = {each.peer[-8:] for pid in pids for each in _of_process(pid, proc)}
+    return {address for number, address in numbers.items() if number in peers}
+
+
+def _of_process(pid: int, proc: str) -> Iterator[Connection]:
+    """Yield the established connections of a process to other hosts."""
+    inodes = _sockets(os.path.join(proc, str(pid), "fd"))
+    for name in ("tcp", "tcp6"):
+        yield from (each for each in connections(_lines(os.path.join(proc, "net", name))) if each.inode in inodes)
 
 
 def connections(lines: Iterable[str]) -> Iterable[Connection]:

@@ -33,6 +33,7 @@ def start_processes(
     `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError or FailedWorkError.
     """
     check_place(params["name"], specs)
+    make_metrics_directory(params["metrics_directory"], user)
     code = open_sync_directory(params, paths, user)
     users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
     systemd.make_devices(run, gpu_count)
@@ -58,7 +59,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 
 
 def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[ProcessSpec], code: int | None) -> None:
-    """As the job's user, check that the processes can start on this host, and copy the code to sync_directory.
+    """As the job's user, check that the processes can start and write metrics on this host, and copy the code to sync_directory.
 
     Raises RefusalError or DirectoryError.
     """
@@ -68,6 +69,12 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Process
             f"user {params['user']!r} has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."
             " Specify a user with the same uid on all hosts."
         )
+    place = params["metrics_directory"]
+    if place and not os.access(place, os.W_OK | os.X_OK):
+        raise RefusalError(
+            f"metrics_directory: user {params['user']!r} cannot write to {place!r}. Make this user the owner of the directory, or use a"
+            " directory that does not exist yet."
+        )
     for spec in specs:
         if os.path.lexists(paths.record(spec["name"])):
             raise RefusalError("{} of job {} has already run. Choose another name.".format(records.title(spec["name"]), params["name"]))
@@ -76,12 +83,20 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Process
         local_code.copy(paths.code, code)
 
 
+def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
+    """Create the directory for the metrics of jobs, unless it exists, and make the user its owner."""
+    if path and not os.path.lexists(path):
+        os.makedirs(path)
+        os.chown(path, user.pw_uid, user.pw_gid)
+
+
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
     """Return the paths that the processes may read or write even if the paths are inside home directories."""
+    places = [params["sync_directory"], params["metrics_directory"]]
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
-        write=[user.pw_dir, params["sync_directory"] or "/", local_code.storage_of_jobs(paths.directory)],
+        write=[user.pw_dir, local_code.storage_of_jobs(paths.directory), *filter(None, places)],
     )
 
 

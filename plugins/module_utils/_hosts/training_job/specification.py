@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -79,6 +80,8 @@ SPECIFICATION: dict[str, Any] = {
         "health_check": {"type": "bool", "default": True},
         "instance_type": {"type": "str", "default": ""},
         "efa_devices": {"type": "int", "default": 0},
+        "metrics_directory": {"type": "path"},
+        "cluster": {"type": "str", "default": ""},
         "instance_id": {"type": "str"},
         "capacity_end": {"type": "float"},
         "attempt": {"type": "int", "default": 1},
@@ -107,6 +110,8 @@ def check(params: dict[str, Any]) -> None:
         records.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
         raise RefusalError("script: missing. Specify the training script, or a command.")
+    if params["metrics_directory"] and not os.path.isabs(params["metrics_directory"]):
+        raise RefusalError("metrics_directory: {!r} is not an absolute path. Use an absolute path.".format(params["metrics_directory"]))
     check_restarts(params)
     check_queue(params["queue"], params["host_count"], params["spares"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))

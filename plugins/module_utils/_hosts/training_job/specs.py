@@ -63,6 +63,8 @@ PARAMETERS = (
     "stop_exit_codes",
     "restart_exit_codes",
     "health_check",
+    "metrics_directory",
+    "cluster",
     "instance_id",
     "capacity_end",
 )
@@ -100,6 +102,8 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         "attempt": paths.attempt,
         "restarts": params["restarts"],
         "launcher": params["launcher"],
+        "metrics_directory": params["metrics_directory"] or "",
+        "cluster": params["cluster"],
         "parameters": {name: params[name] for name in PARAMETERS} if params["restarts"] else {},
     }
     fabric = fabric_environment(used)

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
@@ -394,7 +395,10 @@ class Supervisor:
         if self.spec["restarts"]:
             attempts.adopt_descendants()
         notices.Notices(self.receive, self.spec["capacity_end"]).start()
+        metrics = None
         while True:
+            writer = metrics_writer(self.spec)
+            metrics = metrics or (writer and writer.start(self.spec))
             status = self.run_attempt()
             following = self.recover()
             if following is None:
@@ -524,6 +528,15 @@ class Supervisor:
         self.leaving = end
         self.stop(end)
 
+    def obey(self, verdict: Verdict) -> None:
+        """Stop the process because the attempt is over. Before that, record whether the process can have noticed this by itself."""
+        if self.ended is None:
+            with contextlib.suppress(OSError):
+                host = attempts.still_connected(self.spec, verdict)
+                if host:
+                    self.watch.write(still_connected=host)
+        self.stop(end_for(verdict, self.spec["name"]))
+
     def stop(self, end: End) -> None:
         """Send SIGTERM to the process. wait() kills it after the stop timeout."""
         self.ended = self.ended or end
@@ -555,7 +568,7 @@ class Supervisor:
                 self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
-                self.stop(end_for(self.watch.verdict, self.spec["name"]))
+                self.obey(self.watch.verdict)
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             if self.spec["restarts"]:
@@ -614,6 +627,20 @@ class Supervisor:
             looks += 1
             if not (self.watch.verdict or stopped):
                 time.sleep(POLL_INTERVAL / 2)
+
+
+def metrics_writer(spec: ProcessSpec) -> ModuleType | None:
+    """Return the module that writes the job's metrics on this host, or None if the supervisor of another process writes them, or none.
+
+    Loading the module takes a tenth of a second, so the start of a job without metrics does not load it.
+    """
+    if not spec["metrics_directory"] or spec["name"] != spec["lead"]:
+        return None
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (  # pylint: disable=import-outside-toplevel
+        host_metrics,
+    )
+
+    return host_metrics
 
 
 def is_shutting_down(nologin: str = NOLOGIN) -> bool:
@@ -762,6 +789,9 @@ def main(arguments: list[str]) -> int:
     if action == "finish":
         try:
             finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
+            writer = metrics_writer(spec)
+            if writer:
+                writer.write(spec, is_last=True)
         finally:
             try:
                 empty_shared_memory(spec, path)

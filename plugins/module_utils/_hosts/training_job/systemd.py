@@ -28,10 +28,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     checkpoint_files,
     connections,
     efa,
+    goodput,
     host_health,
+    host_metrics,
     logs,
     notices,
     progress,
+    progress_file,
     remote,
     stacks,
     supervisor,
@@ -48,11 +51,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     documents,
     exclusions,
     hangs,
+    metrics,
     records,
     recovery,
     schema,
     states,
+    step_times,
     tracebacks,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    goodput as job_goodput,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
@@ -81,18 +89,35 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (
-    *(checkpoint_layouts, documents, exclusions, hangs, records, recovery, schema, states, tracebacks, _text),
+    *(
+        checkpoint_layouts,
+        documents,
+        exclusions,
+        hangs,
+        job_goodput,
+        metrics,
+        records,
+        recovery,
+        schema,
+        states,
+        step_times,
+        tracebacks,
+        _text,
+    ),
     *(
         attempts,
         checkpoint_files,
         connections,
         efa,
+        goodput,
         host_health,
+        host_metrics,
         job_specs,
         job_status,
         logs,
         notices,
         progress,
+        progress_file,
         remote,
         stacks,
         supervisor,

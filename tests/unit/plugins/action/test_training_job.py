@@ -144,7 +144,7 @@ def test_the_inventory_tells_when_the_capacity_block_ends(monkeypatch, arguments
     sent = plugin.run(
         task_vars={**variables(), "deeplearning_capacity_end": 1795601702.0, "deeplearning_instance_id": "i-0123456789abcdef0"}
     )
-    assert (sent["capacity_end"], sent["instance_id"]) == (end, "i-0123456789abcdef0")
+    assert (sent["capacity_end"], sent["instance_id"], sent["cluster"]) == (end, "i-0123456789abcdef0", variables()["deeplearning_cluster"])
 
 
 @pytest.mark.parametrize(("number", "expected"), [(1, ["step 1 (a)", "step 2 (b)"]), (2, ["step 1 (a)", "step 3 (c)"])])

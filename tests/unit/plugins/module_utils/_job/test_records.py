@@ -212,6 +212,22 @@ def test_a_failure_that_was_recorded_after_the_verdict_explains_a_lost_connectio
     assert records.cause([judged, *others], judged)["rank"] == rank
 
 
+def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_cause():
+    judged, other = process(0, "failed", 12.0, cause=CLOSED), process(1, "failed", 12.1, cause=CLOSED)
+    deaf = process(2, "stopped", 14.0, still_connected="w1")
+    found = records.cause([judged, other, deaf, process(3, "stopped", 14.0)], judged)
+    assert records.describe_failure(found) == (
+        "rank 2 on w3 received no data (its connections to w1 were open after all processes there had ended)"
+    )
+    assert (found["state"], found["finished"], found["cause"]["kind"]) == ("failed", 12.0, recovery.NETWORK)
+    two = [judged, deaf, process(3, "stopped", 14.0, still_connected="w1")]
+    assert records.cause(two, judged) == judged, "the network of the first host is the more likely cause"
+    raised = process(1, "failed", 12.4, cause=RAISED)
+    assert records.cause([judged, raised, deaf], judged) == raised
+    killed = process(0, "failed", 12.0, cause=killed_by("SIGKILL"))
+    assert records.cause([killed, deaf], killed) == killed
+
+
 def test_a_job_that_succeeded_has_no_cause():
     assert records.cause([process(0, "lost")], None) is None
 

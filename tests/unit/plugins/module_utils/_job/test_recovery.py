@@ -22,6 +22,7 @@ FULL = Cause(recovery.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSErro
 MEMORY = Cause(recovery.OUT_OF_MEMORY, "an out-of-memory error", "w3")
 LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
 HANG = Cause(recovery.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
+NO_DATA = Cause(recovery.NETWORK, "a host that receives no data", "w2")
 ALL_HANG = HANG._replace(name="")
 XID = Cause(recovery.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, recovery.REPLACE)
 READ_ONLY = Cause(recovery.HEALTH, "/: is read-only", "w2", None, recovery.REBOOT)
@@ -311,6 +312,8 @@ def test_a_hang_that_recurs_at_the_same_place_stops_the_third_attempt():
 def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
     assert decide(HANG, HANG, policy=RestartPolicy(3, 2)).rule == "suspect_host"
     assert decide(HANG, KILL, policy=RestartPolicy(3, 2)).rule == "suspect_host"
+    assert decide(HANG, NO_DATA, policy=RestartPolicy(3, 2)).rule == "suspect_host"
+    assert decide(NO_DATA, NO_DATA).rule == "same_hosts"
     assert decide(ALL_HANG, ALL_HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
     assert decide(ALL_HANG, HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
 

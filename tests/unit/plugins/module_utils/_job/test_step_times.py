@@ -26,6 +26,11 @@ def test_a_host_that_needs_more_than_six_fifths_of_the_median_is_slow():
     assert times([2.0, 1.0]) == [("a", 2.0, True), ("b", 1.0, False)]
 
 
+def test_a_difference_of_less_than_two_milliseconds_is_chance():
+    assert times([0.001, 0.001, 0.0029]) == [("c", 0.0029, False), ("a", 0.001, False), ("b", 0.001, False)]
+    assert times([0.001, 0.001, 0.0031])[0] == ("c", 0.0031, True)
+
+
 def test_the_time_of_a_rank_is_the_median_of_its_last_times():
     assert times([9.0], *[[1.0]] * 2) == [("a", 1.0, False)]
     assert times(*[[9.0]] * LAST_TIMES, *[[1.0]] * (LAST_TIMES // 2)) == [("a", 9.0, False)]

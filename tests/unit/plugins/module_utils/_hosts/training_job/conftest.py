@@ -38,6 +38,8 @@ def parameters(**changes):
         health_check=True,
         queue=None,
         host_count=0,
+        metrics_directory=None,
+        cluster="demo",
     )
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60, "hang_timeout": 0, "hang_steps": 0}
     limits["hang_minimum"] = 0

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     formatting,
     goodput,
     host_health,
+    host_metrics,
     notices,
     specs,
     status,
@@ -177,6 +179,61 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert lines[1] == "  restart: The job continues on the same hosts."
     assert "digits succeeded after" in formatting.job_line(found, time.time())
     assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
+
+
+def test_the_first_process_writes_the_metrics_of_the_job(job, tmp_path, program):
+    script = """
+        save(first)
+        if attempt == 1:
+            while not os.path.exists("go"):
+                time.sleep(0.05)
+            sys.exit("a passing fault")
+    """
+    (tmp_path / "metrics").mkdir()
+    file = tmp_path / "metrics/deeplearning-digits.prom"
+    running = job(trains(script), metrics_directory=str(file.parent))
+
+    def metrics():
+        return dict(line.rsplit(" ", 1) for line in file.read_text().splitlines() if not line.startswith("#"))
+
+    wait_until(file.exists)
+    assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "1.0"
+    assert metrics()['deeplearning_job_nodes{cluster="demo",training_job="digits"}'] == "2.0"
+    (tmp_path / "jobs/digits/code/go").touch()
+    running.wait()
+    for unit in running.units.values():  # systemd does this on hosts
+        subprocess.run([sys.executable, str(program), "finish", str(unit / "spec.json")], check=True)
+    assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "0.0"
+    assert metrics()['deeplearning_job_attempts{cluster="demo",training_job="digits"}'] == "2.0"
+    spent = goodput.measure(running.paths, 60).goodput
+    seconds = [float(value) for name, value in metrics().items() if name.startswith("deeplearning_job_node_seconds{")]
+    assert sum(seconds) == pytest.approx(sum(spent["buckets"].values()))
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_host_that_leaves_the_job_deletes_its_metrics(job, tmp_path, program):
+    (tmp_path / "metrics").mkdir()
+    file = tmp_path / "metrics/deeplearning-digits.prom"
+    running = job(trains("time.sleep(600)"), metrics_directory=str(file.parent))
+    wait_until(file.exists)
+    wait_until(lambda: len(running.records(1)) == 2)
+    spec = running.units["rank0"] / "spec.json"
+    host_metrics.write(json.loads(spec.read_text()), is_last=True)
+    assert not file.exists()
+    running.end()
+
+
+def test_a_job_without_metrics_does_not_load_what_writes_them(program):
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(program)!r})
+        import {supervisor.__name__} as supervisor
+        assert supervisor.metrics_writer({{"metrics_directory": "", "name": "rank0", "lead": "rank0"}}) is None
+        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank1", "lead": "rank0"}}) is None
+        assert not {{{host_metrics.__name__!r}, {goodput.__name__!r}}} & set(sys.modules)
+        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank0", "lead": "rank0"}})
+    """
+    subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(code)], check=True)
 
 
 def test_the_rendezvous_of_each_attempt_is_new(job):
@@ -749,7 +806,7 @@ def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
     assert found["attempts"][0]["why"] == "The job continues on the same hosts."
     assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
     stacks = {path.name: path.read_text() for path in pathlib.Path(running.paths.stacks).iterdir()}
-    assert f'train.py", line {line} in <module>' in stacks["rank0.txt"]
+    assert re.search(rf'train\.py(", line {line} in <module>|:{line}\))', stacks["rank0.txt"]), "from faulthandler or py-spy"
     assert "state T" in stacks["rank1.txt"]
 
 
@@ -797,6 +854,31 @@ def test_a_job_that_shows_activity_does_not_hang(job):
     running = job(trains(script), hosts=1, hang_timeout=2)
     assert running.wait() == [0]
     assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
+
+
+@pytest.mark.parametrize(
+    ("others", "message", "restarts", "expected"),
+    [
+        (["failed"], "Connection reset by peer", 3, "worker1"),
+        (["failed", "running"], "Connection reset by peer", 3, ""),
+        (["failed"], "no number", 3, ""),
+        (["failed"], "Connection reset by peer", 0, ""),
+    ],
+    ids=["all processes have ended", "one process runs", "another error", "no restarts"],
+)
+def test_a_process_with_open_connections_to_a_host_whose_processes_have_ended(monkeypatch, tmp_path, others, message, restarts, expected):
+    paths = records.Paths(str(tmp_path))
+    os.makedirs(paths.status)
+    record = {"ranks": [], "part": "worker", "processes": 3, "started": 1.0, "heartbeat": 1.0, "finished": 1.0}
+    record["cause"] = {"kind": "script_error", "what": "OSError at train.py, line 9", "message": message}
+    states = [("worker1", state) for state in others] + [("worker2", "running")]
+    for rank, (host, state) in enumerate(states):
+        name = f"rank{rank}"
+        records.write_json(paths.record(name), {**record, "name": name, "rank": rank, "host": host, "state": state})
+    hosts = [{"name": f"worker{number}", "address": f"10.0.0.{number}"} for number in (1, 2)]
+    spec = {"directory": paths.directory, "attempt": 1, "restarts": restarts, "parameters": {"hosts": hosts}}
+    monkeypatch.setattr(attempts.connections, "open_to", lambda _pids, addresses: {"10.0.0.1"} & set(addresses))
+    assert attempts.still_connected(spec, {"state": "failed", "failure": records.read_record(paths.record("rank0"))}) == expected
 
 
 def test_the_line_at_which_a_signal_ends_a_script_is_known(job):

@@ -66,6 +66,18 @@ def test_ipv6_counts_too(proc):
     assert connections.silent_peers(7, proc(tcp6=[row(peer, 11, timer="01", again=3, local=local)])) == 100
 
 
+def test_open_connections_are_those_of_the_process_to_one_of_the_addresses(proc):
+    found = proc(
+        row("0200000A", 11),
+        row("0300000A", 12, state="08"),
+        row("0400000A", 99),
+        tcp6=[row("0000000000000000FFFF00000500000A", 13, local="0000000000000000FFFF00000100000A")],
+    )
+    names = [f"10.0.0.{number}" for number in range(2, 7)]
+    assert connections.open_to([7, 8], names, found) == {"10.0.0.2", "10.0.0.5"}
+    assert connections.open_to([7], ["10.0.0.3"], found) == set()
+
+
 def test_a_process_without_connections_has_no_silent_peers(tmp_path):
     assert connections.silent_peers(7, str(tmp_path)) == 0
     assert connections.silent_peers(os.getpid()) == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
@@ -26,3 +29,26 @@ def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypa
     else:
         with pytest.raises(RefusalError, match=message):
             launch.check_place("digits", specs)
+
+
+def test_the_directory_for_metrics_is_created_and_belongs_to_the_user(tmp_path, monkeypatch):
+    owners = {}
+    monkeypatch.setattr(os, "chown", lambda path, *owner: owners.update({path: owner}))
+    user = pwd.getpwuid(os.geteuid())
+    place = str(tmp_path / "collector/jobs")
+    launch.make_metrics_directory(place, user)
+    launch.make_metrics_directory(place, user)
+    launch.make_metrics_directory(str(tmp_path), user)
+    launch.make_metrics_directory(None, user)
+    assert os.path.isdir(place)
+    assert owners == {place: (user.pw_uid, user.pw_gid)}
+
+
+def test_a_directory_for_metrics_in_which_the_user_cannot_write_is_refused(paths, tmp_path):
+    os.makedirs(paths.status)
+    params = {"name": "digits", "user": "trainer", "sync_directory": None}
+    launch.occupy({**params, "metrics_directory": str(tmp_path)}, paths, [], None)
+    launch.occupy({**params, "metrics_directory": None}, paths, [], None)
+    (tmp_path / "file").touch()
+    with pytest.raises(RefusalError, match=r"^metrics_directory: user 'trainer' cannot write to '.*/file'. Make this user the owner"):
+        launch.occupy({**params, "metrics_directory": str(tmp_path / "file")}, paths, [], None)

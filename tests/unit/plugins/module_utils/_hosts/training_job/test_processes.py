@@ -137,6 +137,7 @@ def test_a_strategy_determines_the_task_types():
             "spares: 1 is not possible with queue 'slurm', because a job uses all hosts that the queue allocates. Set spares to 0, or start"
             " the job without a queue.",
         ),
+        ({"metrics_directory": "metrics"}, "metrics_directory: 'metrics' is not an absolute path. Use an absolute path."),
         ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
         ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
         ({"hang_minimum": -1}, "hang_minimum: -1 is negative. Use 0 or more."),

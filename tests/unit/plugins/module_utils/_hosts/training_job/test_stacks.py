@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -85,7 +87,9 @@ def test_only_a_process_with_a_handler_gets_the_signal(mask, caught):
 
 
 @pytest.fixture
-def spec(tmp_path):
+def spec(tmp_path, monkeypatch):
+    """Return the spec of a process in whose PATH there is no py-spy."""
+    monkeypatch.setenv("PATH", os.defpath)
     return {
         "directory": str(tmp_path),
         "attempt": 1,
@@ -165,6 +169,26 @@ def test_py_spy_is_used_if_it_is_installed(spec, running, tmp_path):
     assert stacks.collect(spec, 0.0)[0]["where"] == "train.py, line 40"
     (tmp_path / "bin/py-spy").write_text("#!/bin/sh\nexit 1\n")
     assert stacks.collect(spec, 0.0)[0]["where"] != "train.py, line 40"
+
+
+def may_attach():
+    """Return whether a program may attach to a process of the same user that is not one of its descendants."""
+    scope = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+    return not scope.exists() or scope.read_text().strip() == "0" or (os.geteuid() == 0 and scope.read_text().strip() != "3")
+
+
+@pytest.mark.skipif(not may_attach(), reason="kernel.yama.ptrace_scope is not 0")
+@pytest.mark.parametrize("is_suspended", [False, True], ids=["running", "suspended"])
+def test_the_real_py_spy_finds_the_line_of_a_script_without_a_handler(spec, running, tmp_path, is_suspended):
+    spec["programs"] = os.path.dirname(sys.executable)
+    assert shutil.which("py-spy", path=spec["programs"])
+    process = running("import time\ndef load():\n    print('up', flush=True)\n    time.sleep(600)\nload()\n")
+    if is_suspended:
+        process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: stacks._read(process.pid).state == "T")
+    [found] = stacks.collect(spec, 0.0)
+    assert (found["where"], found["suspended"]) == ("train.py, line 4", is_suspended)
+    assert f"load ({tmp_path}/train.py:4)" in (tmp_path / "logs/stacks/rank0.txt").read_text()
 
 
 def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):

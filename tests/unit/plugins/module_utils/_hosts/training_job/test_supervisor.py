@@ -64,6 +64,8 @@ def make_spec(tmp_path):
             "attempt": 1,
             "restarts": 0,
             "launcher": "torchrun",
+            "metrics_directory": "",
+            "cluster": "demo",
             "slot": 0,
             "parameters": {},
             **changes,
@@ -166,6 +168,7 @@ def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
         ("0::/deeplearning.slice/x.service\n", "no numbers", None),
         ("0::/other.service\n", "oom_kill 2\n", None),
         ("12:memory:/deeplearning.slice/x.service\n", "oom_kill 2\n", None),
+        ("0:/deeplearning.slice/x.service\n", "oom_kill 2\n", None),
     ],
 )
 def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(tmp_path, groups, events, count):
@@ -174,6 +177,38 @@ def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(t
     (tmp_path / "deeplearning.slice" / "x.service" / "memory.events").write_text(events)
     assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
     assert attempts.oom_kills(str(tmp_path / "nowhere"), str(tmp_path)) is None
+
+
+# The groups of a process with cgroup v1, and the contents of memory.oom_control after the kernel has killed a process, on Linux 6.18.
+GROUPS_V1 = """\
+9:name=systemd:/deeplearning.slice/x.service
+8:pids:/
+5:devices:/
+4:memory:/deeplearning.slice/x.service
+1:cpu:/
+0::/
+"""
+OOM_CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "control", "count"),
+    [
+        (GROUPS_V1, OOM_CONTROL, 1),
+        (GROUPS_V1.replace("4:memory:", "4:cpuset,memory:"), OOM_CONTROL, 1),
+        (GROUPS_V1, OOM_CONTROL.replace("oom_kill 1", "oom_kill 0"), 0),
+        (GROUPS_V1, "oom_kill_disable 0\nunder_oom 0\n", None),
+        (GROUPS_V1.replace("memory:/deeplearning.slice/x.service", "memory:/deeplearning.slice"), OOM_CONTROL, None),
+        (GROUPS_V1.replace("name=systemd", "name=other"), OOM_CONTROL, None),
+    ],
+    ids=["killed", "two controllers", "not killed", "before Linux 4.13", "memory of other units", "without systemd"],
+)
+def test_the_kernel_counts_with_the_first_version_of_cgroups_too(tmp_path, groups, control, count):
+    (tmp_path / "cgroup").write_text(groups)
+    for group in ("deeplearning.slice", "deeplearning.slice/x.service"):
+        (tmp_path / "memory" / group).mkdir(parents=True)
+        (tmp_path / "memory" / group / "memory.oom_control").write_text(control)
+    assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
 
 
 @pytest.mark.parametrize(("text", "count"), [("nr_free 7\noom_kill 3\n", 3), ("oom_kill\n", None), ("nr_free 7\n", None)])
@@ -489,6 +524,21 @@ def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, st
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(300) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
+
+
+@pytest.mark.parametrize("host", ["deeplearning-worker1", ""])
+def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypatch, make_spec, tmp_path, host):
+    spec = make_spec("")
+    (tmp_path / "status").mkdir()
+    stopped = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    stopped.watch.write()
+    monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: host)
+    failure = {**supervisor.first_record(stopped.spec), "name": "rank0", "host": "deeplearning-worker1", "state": "failed", "exit_code": 1}
+    stopped.obey({"state": "failed", "failure": failure})
+    monkeypatch.setattr(attempts, "still_connected", lambda *_: pytest.fail("the process is already being stopped"))
+    stopped.obey({"state": "failed", "failure": failure})
+    assert record(tmp_path).get("still_connected", "") == host
+    assert stopped.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
 
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):

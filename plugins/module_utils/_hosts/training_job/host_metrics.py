@@ -1,0 +1,48 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Writes the metrics of a job to a file on the host of the job's first process, for the node_exporter of this host."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import goodput
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.metrics import INTERVAL, MetricsFile
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
+
+
+def start(spec: ProcessSpec) -> threading.Thread:
+    """Update the file at regular intervals, in a thread, until this process ends.
+
+    Reading the progress of a long job takes seconds, which must not delay heartbeats.
+    """
+    thread = threading.Thread(target=_update, args=(spec,), daemon=True)
+    thread.start()
+    return thread
+
+
+def _update(spec: ProcessSpec) -> None:
+    while True:
+        write(spec)
+        time.sleep(INTERVAL)
+
+
+def write(spec: ProcessSpec, *, is_last: bool = False) -> None:
+    """Write the file. If this is the last time, and the job is not over, delete the file instead. Errors are logged."""
+    file, paths = MetricsFile(Path(spec["metrics_directory"]), spec["job"], spec["cluster"]), Paths(spec["directory"])
+    try:
+        job = read_status(paths, spec["heartbeat_timeout"])
+        if is_last and not is_over(job["state"]):
+            file.path.unlink(missing_ok=True)
+            return
+        job["goodput"], job["step_times"] = goodput.measure(paths, spec["heartbeat_timeout"])
+        file.write(job)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"cannot write {file.path}: {error}\n")
