@@ -87,7 +87,7 @@ def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
     """Create the directory for the metrics of jobs, unless it exists, and make the user its owner."""
     if path and not os.path.lexists(path):
         os.makedirs(path)
-        os.chown(path, user.pw_uid, user.pw_gid)
+        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
