@@ -72,7 +72,7 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 # Most of these targets wait for hosts and for the simulated AWS, so five targets in parallel keep two cores busy. The longest ones start
 # first.
-TESTS := hosts integration security end-to-end local-cloud sanity lint units chaos-short
+TESTS := hosts integration security end-to-end local-cloud chaos-short units sanity lint
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test

@@ -131,6 +131,7 @@ def test_ctrl_c_ends_a_run_that_follows_logs_without_an_error(cluster):
     end(cluster, "watched")
 
 
+@pytest.mark.exhaustive
 def test_status_tells_how_each_process_ended(cluster):
     script = """
         import os, sys, time
@@ -154,6 +155,7 @@ def test_status_tells_how_each_process_ended(cluster):
     assert cluster.play("deeplearning.cluster.status", "-e", "training_job_name=none").returncode != 0
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     arguments, variables = talker("asked", show_logs=True)
     playbook = Path(cluster.playbook(*arguments, **variables))

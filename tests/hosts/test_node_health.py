@@ -132,6 +132,7 @@ def expire(cluster, host):
     host.ssh(f"echo {shlex.quote(text)} | sudo tee /etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub")
 
 
+@pytest.mark.exhaustive
 def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, repaired):
     for host, pause in zip(cluster.hosts, (0, 3600), strict=True):
         install(host, "nvidia-smi", program(*driver(NO_DRIVER, 9), pause=pause))
@@ -147,6 +148,7 @@ def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, re
     assert cluster.hosts[1].ssh("pgrep -f nvidia-smi", check=False).stdout == "", "the hanging program has been killed"
 
 
+@pytest.mark.exhaustive
 def test_storage_that_hangs_is_named(cluster):
     """A stopped rclone process simulates storage that hangs."""
     host = cluster.hosts[1]

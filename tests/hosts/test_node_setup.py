@@ -138,6 +138,7 @@ def test_a_step_with_new_content_runs_again_and_no_other(cluster):
     assert set(changes(run(cluster, new_token)).values()) == {0}, "the value of a secret is not part of the step's content"
 
 
+@pytest.mark.exhaustive
 def test_a_failed_step_ends_its_node_until_it_is_corrected(cluster):
     master, worker = cluster.hosts
     master.ssh("touch /var/tmp/corrected")

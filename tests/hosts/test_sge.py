@@ -47,6 +47,7 @@ def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Sge) -> None:
     assert owners == "root 755\nroot 755\n"
 
 
+@pytest.mark.exhaustive
 def test_a_training_job_waits_for_its_turn_and_can_be_stopped_while_it_waits(queue: Sge) -> None:
     queues.check_that_a_waiting_job_is_stopped(queue, "its hosts are not free", "-N", "train-second")
 

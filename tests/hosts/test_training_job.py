@@ -50,6 +50,7 @@ def test_a_finished_job_is_not_overwritten(cluster):
     assert cluster.read("/efs/jobs/once/logs/rank0.log").count("once") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_job_continues_from_the_checkpoints_of_an_earlier_one(cluster):
     script = """
         import os, pathlib, sys

@@ -206,7 +206,14 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
 
 
-@pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard", "configure", "dataset"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "status",
+        "configure",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("logs", "stop", "report", "tensorboard", "dataset")),
+    ],
+)
 def test_a_cluster_without_nodes_is_told(cloud: LocalCloud, play: Run, name: str) -> None:
     cloud.control.forget_calls()
     told = play(name, training_job_name="digits", dataset_source="s3://bert-data/coco", dataset_destination="s3://bert-copy/coco")

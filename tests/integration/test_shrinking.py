@@ -89,6 +89,7 @@ def asked_here(tmp_path, name):
 REFUSED = "cannot list the running jobs"
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrink, play):
     run("cluster", **definition)
     status, words = shrink()
@@ -129,7 +130,9 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     assert sorted(numbers(cloud, name).values()) == left
 
 
-@pytest.mark.parametrize(("playbook", "variables"), [("destroy", {}), ("provision", {"deeplearning_state": "absent"})])
+@pytest.mark.parametrize(
+    ("playbook", "variables"), [pytest.param("destroy", {}, marks=pytest.mark.exhaustive), ("provision", {"deeplearning_state": "absent"})]
+)
 def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, shrink, asked_here, playbook, variables, tmp_path, repository):
     run("cluster", **definition)
     status, words = play(playbook, **asked_here, **variables)

@@ -198,13 +198,13 @@ def test_the_first_process_writes_the_metrics_of_the_job(job, tmp_path, program)
 
     wait_until(file.exists)
     assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "1.0"
-    assert metrics()['deeplearning_job_nodes{cluster="demo",training_job="digits"}'] == "2.0"
     (tmp_path / "jobs/digits/code/go").touch()
     running.wait()
     for unit in running.units.values():  # systemd does this on hosts
         subprocess.run([sys.executable, str(program), "finish", str(unit / "spec.json")], check=True)
     assert metrics()['deeplearning_job_running{cluster="demo",training_job="digits"}'] == "0.0"
     assert metrics()['deeplearning_job_attempts{cluster="demo",training_job="digits"}'] == "2.0"
+    assert metrics()['deeplearning_job_nodes{cluster="demo",training_job="digits"}'] == "2.0"
     spent = goodput.measure(running.paths, 60).goodput
     seconds = [float(value) for name, value in metrics().items() if name.startswith("deeplearning_job_node_seconds{")]
     assert sum(seconds) == pytest.approx(sum(spent["buckets"].values()))

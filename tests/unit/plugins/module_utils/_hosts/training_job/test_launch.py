@@ -33,7 +33,7 @@ def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypa
 
 def test_the_directory_for_metrics_is_created_and_belongs_to_the_user(tmp_path, monkeypatch):
     owners = {}
-    monkeypatch.setattr(os, "chown", lambda path, *owner: owners.update({path: owner}))
+    monkeypatch.setattr(os, "chown", lambda path, *owner, follow_symlinks: owners.update({path: (*owner, follow_symlinks)}))
     user = pwd.getpwuid(os.geteuid())
     place = str(tmp_path / "collector/jobs")
     launch.make_metrics_directory(place, user)
@@ -41,7 +41,7 @@ def test_the_directory_for_metrics_is_created_and_belongs_to_the_user(tmp_path, 
     launch.make_metrics_directory(str(tmp_path), user)
     launch.make_metrics_directory(None, user)
     assert os.path.isdir(place)
-    assert owners == {place: (user.pw_uid, user.pw_gid)}
+    assert owners == {place: (user.pw_uid, user.pw_gid, False)}
 
 
 def test_a_directory_for_metrics_in_which_the_user_cannot_write_is_refused(paths, tmp_path):
