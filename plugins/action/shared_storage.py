@@ -25,7 +25,7 @@ class ActionModule(NodeAction, module="shared_storage"):
         try:
             arguments = self._arguments()
         except ValueError as error:
-            return {**result, "failed": True, "msg": f"shared storage: {error}"}
+            return {**result, "failed": True, "msg": str(error)}
         found = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 

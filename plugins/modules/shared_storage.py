@@ -54,6 +54,12 @@ options:
       - ID of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
       - Requires TLS.
     type: str
+  directory:
+    description:
+      - The only directory of the EFS file system that the host may access. O(access_point) restricts the host to this directory.
+      - If this option is set and O(access_point) is not, the module fails, because the host could access the whole file system.
+    type: str
+    version_added: 0.2.0
   encrypt_in_transit:
     description:
       - Whether EFS is mounted over TLS, with C(amazon-efs-utils).
@@ -162,8 +168,10 @@ def main() -> None:
             ensure_present(module)
         else:
             ensure_absent(module)
-    except (ValueError, OSError) as error:
+    except OSError as error:
         module.fail_json(msg=f"shared storage: {error}", client_missing=False)
+    except ValueError as error:
+        module.fail_json(msg=str(error), client_missing=False)
 
 
 if __name__ == "__main__":

@@ -289,9 +289,9 @@ def test_tls_and_lustre(cluster: Project) -> None:
     host, only_first = cluster.hosts[0], ("--limit", cluster.name(1))
     cluster.runtime.export(LUSTRE, [f"{LUSTRE_SERVER}@tcp:abcdefgh"])
     other = {
-        "shared_storage_encrypt_in_transit": True,
-        "shared_storage_path": "/tls",
-        "shared_storage_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh",
+        "deeplearning_encrypt_in_transit": True,
+        "deeplearning_mount_point": "/tls",
+        "deeplearning_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh",
     }
     cluster.write(1, **other)
     host.ssh("sudo mv /usr/local/sbin/mount.lustre /usr/local/sbin/away")

@@ -74,7 +74,7 @@ class Cluster:
                 "deeplearning_private_ip": f"10.0.0.{number}",
             }
         inventory, book = self.folder / "inventory.yml", self.folder / "play.yml"
-        inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}, "ungrouped": {"hosts": {"localhost": definition or {}}}}))
+        inventory.write_text(yaml.safe_dump({"all": {"vars": definition or {}}, "trainers": {"hosts": hosts}}))
         play = {"hosts": "trainers", "gather_facts": False, "roles": ["deeplearning.cluster.slurm"], "vars": variables}
         book.write_text(yaml.safe_dump([play]))
         (self.folder / "ansible.cfg").write_text("[defaults]\ninject_facts_as_vars = false\n")

@@ -166,7 +166,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
     )
     second.ssh("echo secret >/efs/others")
     refused = configure(hosts, *demanded, fails=True)
-    assert "has no tag for an access point to /teams/bert, so it could access the whole" in " ".join(refused.split())
+    assert "this host has no access point to /teams/bert, so it could access the whole" in " ".join(refused.split())
     first.ssh(f"sudo mv {CLIENT}.away {CLIENT}")
     try:
         hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": [], "tls": [], "access_points": {POINT: point}})

@@ -23,45 +23,28 @@ DEFAULTS = yaml.safe_load((Path(__file__).resolve().parents[3] / "roles" / "shar
 
 
 @pytest.mark.parametrize(
-    ("default", "option"),
+    ("definition", "paths", "own_disk"),
     [
-        ("shared_storage_file_system_adopted", "deeplearning_file_system_id"),
-        ("shared_storage_file_system_adopted", "deeplearning_file_system"),
-        ("shared_storage_lustre_adopted", "deeplearning_lustre_file_system_id"),
+        ({}, [], False),
+        ({"deeplearning_efs": True}, [], False),
+        ({"deeplearning_efs": False}, [], True),
+        ({"deeplearning_efs": "no"}, [], True),
+        ({"deeplearning_efs": False}, ["/efs"], False),
+        ({"deeplearning_efs": False, "deeplearning_mount_point": "/fsx"}, ["/fsx"], False),
+        ({"deeplearning_efs": False, "deeplearning_mount_point": "/data"}, ["/bucket"], True),
     ],
 )
-def test_what_the_definition_names_is_adopted(default, option):
-    def adopted(definition):
-        template = jinja2.Template(DEFAULTS[default])
-        return template.render({"hostvars": {"localhost": definition}, option: "fs-found-by-the-inventory"})
-
-    assert adopted({option: "fs-0123456789abcdef0"}) == "True"
-    assert adopted({option: ""}) == adopted({}) == "False"
-
-
-@pytest.mark.parametrize(
-    ("efs", "file_system_id", "lustre_source", "own_disk"),
-    [
-        (None, "", "", False),
-        (True, "", "", False),
-        (False, "", "", True),
-        ("no", "", "", True),
-        (False, "fs-1", "", False),
-        (False, "", "fs-1.fsx.us-east-1.amazonaws.com@tcp:/x", False),
-    ],
-)
-def test_jobs_are_on_the_own_disk_of_a_host_without_a_file_system(efs, file_system_id, lustre_source, own_disk):
+def test_jobs_are_on_the_own_disk_of_a_host_that_mounts_nothing_in_their_place(definition, paths, own_disk):
     environment = jinja2.Environment()
     environment.filters["bool"] = boolean
-    variables = {"shared_storage_file_system_id": file_system_id, "shared_storage_lustre_source": lustre_source}
-    definition = {} if efs is None else {"deeplearning_efs": efs}
-    assert environment.from_string(DEFAULTS["shared_storage_own_disk"]).render({**variables, **definition}) == str(own_disk)
+    variables = {"shared_storage_mounts": [{"path": path} for path in paths], **definition}
+    assert environment.from_string(DEFAULTS["shared_storage_own_disk"]).render(variables) == str(own_disk)
 
 
 def test_only_a_missing_directory_on_the_own_disk_gets_an_owner_and_a_mode(tmp_path):
     existing, missing = tmp_path / "existing", tmp_path / "missing"
     existing.mkdir(mode=0o700)
-    hosts = {path.name: {"shared_storage_path": str(path)} for path in (existing, missing)}
+    hosts = {path.name: {"deeplearning_mount_point": str(path)} for path in (existing, missing)}
     # The host is this machine, and this user may not be allowed to use sudo.
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
     variables = {**local, "ansible_user": getpass.getuser(), "deeplearning_region": "us-east-1", "deeplearning_efs": False}

@@ -83,9 +83,7 @@ OPTIONS = (
             Suboption(
                 "storage",
                 {"type": "str"},
-                "Security group for mount targets and file systems. The group must allow inbound traffic from the nodes on TCP port 2049."
-                " For a Lustre file system, the group must also allow traffic to and from the nodes and itself on TCP ports 988 and"
-                " 1018-1023.",
+                " ".join(("Security group for mount targets and file systems.", *kinds.GROUP_RULES)),
             ),
         ),
     ),

@@ -9,7 +9,7 @@ The components that provision storage are in `registry.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import options as bucket_options
@@ -20,26 +20,45 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import tags as lustre_tags
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
 
-# The tags of each kind of storage. A node mounts a kind of storage if the node has the first tag of that kind.
-KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
-TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
+
+class Kind(NamedTuple):
+    """A kind of storage.
+
+    A node mounts the storage if the node has the first of `tags`. `settings` maps arguments of the module `shared_storage` to options,
+    which apply to hosts whose tags do not describe these arguments. `adopted` is the option that makes a cluster use existing storage for
+    jobs.
+    """
+
+    tags: tuple[StorageTag, ...]
+    settings: Mapping[str, str]
+    adopted: str = ""
+
+
+KINDS = {
+    "efs": Kind(efs_tags.TAGS, efs_options.SETTINGS, efs_options.ADOPTED),
+    "lustre": Kind(lustre_tags.TAGS, lustre_options.SETTINGS, lustre_options.ADOPTED),
+    "bucket": Kind(bucket_tags.TAGS, bucket_options.SETTINGS),
+}
+TAGS = tuple(tag for kind in KINDS.values() for tag in kind.tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 # The modules for the kinds of storage that a cluster can own.
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
 # The options that enable storage for jobs.
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
 # The options that make a cluster use existing storage for jobs.
-ADOPTED = (efs_options.ADOPTED, lustre_options.ADOPTED)
+ADOPTED = tuple(kind.adopted for kind in KINDS.values() if kind.adopted)
 # When options of storage have no effect.
 UNUSED_RULES = (*efs_options.UNUSED_RULES, *lustre_options.UNUSED_RULES, *bucket_options.UNUSED_RULES)
 # Advice for file systems that cannot move to another network with their cluster.
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
+# Which rules an existing security group for storage must have.
+GROUP_RULES = (efs_options.GROUP_RULES, lustre_options.GROUP_RULES)
 
 
 def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the mounts that a node's tags describe. The tags contain arguments of the module `shared_storage`."""
     return [
-        {"kind": kind, **{tag.argument: tag.value(tags) for tag in own if tag.is_told(tags)}}
-        for kind, own in KINDS.items()
-        if own[0].is_told(tags)
+        {"kind": name, **{tag.argument: tag.value(tags) for tag in kind.tags if tag.is_told(tags)}}
+        for name, kind in KINDS.items()
+        if kind.tags[0].is_told(tags)
     ]

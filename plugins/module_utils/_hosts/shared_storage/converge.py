@@ -50,6 +50,7 @@ SPECIFICATION: dict[str, Any] = {
         "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
         "address": {"type": "str"},
         "access_point": {"type": "str"},
+        "directory": {"type": "str"},
         "encrypt_in_transit": {"type": "bool"},
         "path": {"type": "path", "default": "/efs"},
         "owner": {"type": "str"},
@@ -84,7 +85,7 @@ def ensure_present(module: AnsibleModule) -> None:
     storage = mountable_way(module, wanted) if mount is None else check_mount(mount, wanted)
     client = storage.client
     if mount is None and not module.check_mode and not has_client(module, storage):
-        module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
+        module.fail_json(msg=f"{path}: {client.advice}", client_missing=True, client_packages=client.packages)
 
     diff: list[dict[str, Any]] = list(converge(module, files(wanted, storage, THIS)))
     if diff and not module.check_mode:
@@ -153,7 +154,8 @@ def ensure_absent(module: AnsibleModule) -> None:
         if not module.check_mode:
             status, _output, error = module.run_command(["umount", path])
             if status != 0:
-                module.fail_json(msg=f"cannot unmount {path}: {error.strip()}", client_missing=False)
+                advice = "Stop the processes that use this directory, and run the playbook again."
+                module.fail_json(msg=f"{path}: the storage cannot be unmounted ({error.strip()}). {advice}", client_missing=False)
     if not module.check_mode and os.path.exists("/etc/systemd/system/" + UNIT):
         module.run_command(["systemctl", "disable", UNIT])
     absent = [HostFile(FSTAB, replace_entry(THIS.read(FSTAB) or "", path, ""), in_place=True)]
@@ -187,8 +189,8 @@ def check_mount(mount: MountTableEntry, wanted: FstabMount) -> FstabMount:
         through = f" through {wanted.access_point}" if wanted.access_point else ""
         expected = " or ".join(f"{alternative.source} as {alternative.kind}" for alternative in wanted.alternatives) + through
         raise ValueError(
-            f"{mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount {mount.source}, or choose another mount "
-            "point."
+            f"path: {mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount {mount.source}, or choose another"
+            " mount point."
         )
     return alternative
 
@@ -231,15 +233,15 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     """
     before = current_mount(path)
     if before is None:
-        raise ValueError(f"{path} is no longer mounted. Run the playbook again.")
+        raise ValueError(f"{path}: the storage is no longer mounted. Run the playbook again.")
     command = ["mount", "--internal-only", "-o", f"remount,bind,{before.options},{SAFE_OPTIONS}", before.source, path]
     _status, output, error = module.run_command(command)
     mount = current_mount(path)
     if mount is None or not mount.is_safe:
         reason = (error or output).strip() or "mount reports no error"
         raise ValueError(
-            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount this path while no job is running, and "
-            "run the playbook again."
+            f"{path}: the storage is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount this path while no job is"
+            " running, and run the playbook again."
         )
 
 
@@ -250,7 +252,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
         root, uid = os.stat(path), THIS.account(owner).uid
         whose = f"belongs to {root.st_uid}:{root.st_gid} and has mode {root.st_mode & 0o7777:04o}"
         raise ValueError(
-            f"{owner} cannot write to {path}, which {whose}. This collection does not change adopted file systems. "
+            f"owner: {owner} cannot write to {path}, which {whose}. This collection does not change adopted file systems. "
             f"Change the owner of that folder to uid {uid}, or give that user write permission."
         )
 

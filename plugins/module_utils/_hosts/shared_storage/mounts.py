@@ -185,7 +185,7 @@ def check_access_point_id(text: str) -> None:
 def check_address(text: str) -> None:
     """Raise ValueError if the text is not an IPv4 address."""
     if not ADDRESS.fullmatch(text) or any(int(part) > 255 for part in text.split(".")):
-        raise ValueError(f"{text!r} is not an IPv4 address")
+        raise ValueError(f"{text!r} is not an IPv4 address. Use an address such as 10.0.0.4")
 
 
 def check_lustre_source(text: str) -> None:
@@ -194,6 +194,14 @@ def check_lustre_source(text: str) -> None:
         raise ValueError(
             f"{text!r} is not a Lustre source. Use a source such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
         )
+
+
+def _check(option: str, check: Callable[[str], None], value: str) -> None:
+    """Raise ValueError with the name of the module's option if the value is not valid."""
+    try:
+        check(value)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}.") from None
 
 
 def efs(
@@ -215,15 +223,15 @@ def efs(
     If an `address` is given, hosts use the address instead of the DNS name. Hosts that cannot resolve the DNS name need an `address`.
     Raises ValueError if the mount point, an ID or the address is not valid, or if `encrypted` is false for an access point.
     """
-    check_mount_point(mount_point)
-    check_file_system_id(file_system_id)
+    _check("path", check_mount_point, mount_point)
+    _check("source", check_file_system_id, file_system_id)
     if address:
-        check_address(address)
+        _check("address", check_address, address)
     target = f",mounttargetip={address}" if address else ""
     if access_point:
-        check_access_point_id(access_point)
+        _check("access_point", check_access_point_id, access_point)
         if encrypted is False:
-            raise ValueError(f"access point {access_point}: EFS requires TLS for access points. Do not set encrypt_in_transit to false.")
+            raise ValueError(f"encrypt_in_transit: EFS requires TLS for access point {access_point}. Set encrypt_in_transit to true.")
         target = f"{target},accesspoint={access_point}"
     through_tls = FstabMount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
@@ -234,8 +242,8 @@ def efs(
 
 def lustre(source: str, mount_point: str) -> FstabMount:
     """Return the mount of an FSx for Lustre file system. Raises ValueError if the source or the mount point is not valid."""
-    check_mount_point(mount_point)
-    check_lustre_source(source)
+    _check("path", check_mount_point, mount_point)
+    _check("source", check_lustre_source, source)
     return FstabMount(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
@@ -254,8 +262,8 @@ def bucket_and_prefix(source: str) -> tuple[str, str]:
 
 def bucket(source: str, mount_point: str) -> FstabMount:
     """Return the mount of a bucket. Raises ValueError if the source or the mount point is not valid."""
-    check_mount_point(mount_point)
-    check_bucket_source(source)
+    _check("path", check_mount_point, mount_point)
+    _check("source", check_bucket_source, source)
     name, prefix = bucket_and_prefix(source)
     return FstabMount(f"s3://{name}/{prefix}", "mount-s3", MOUNTPOINT_OPTIONS, mount_point, adopted=True, read_only=True)
 
@@ -266,6 +274,13 @@ def lustre_source(server: str, mount_name: str) -> str:
 
 
 def _efs(source: str, params: Mapping[str, Any]) -> FstabMount:
+    if params["directory"] and not params["access_point"]:
+        raise ValueError(
+            f"directory: this host has no access point to {params['directory']}, so it could access the whole file system. If the host was"
+            " launched before deeplearning_file_system_directory was set, run deeplearning.cluster.provision with"
+            " -e deeplearning_replace_nodes=true. Otherwise, copy the tag deeplearning:file-system-access-point from the host's Auto"
+            " Scaling group to the instance."
+        )
     return efs(
         source,
         params["region"],
@@ -310,7 +325,7 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
             lines.append(line)
             continue
         if not is_shared(fields[2]):
-            raise ValueError(f"/etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove that line.")
+            raise ValueError(f"path: /etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove that line.")
         if not placed:
             lines.append(entry)
             placed = True
@@ -399,29 +414,27 @@ def _fits_entry(mount: MountTableEntry, alternative: FstabMount, entry: FstabEnt
 
 def explain(output: str, storage: FstabMount) -> str:
     """Return why a mount command failed with `output`, and what to do about it."""
+    reported = f"mount reports: {output.strip() or 'nothing'}"
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
-        return (
-            "the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. mount reports: "
-            + (output.strip() or "nothing")
-        )
+        return f"the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. {reported}"
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
             f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the ID and the"
-            " region are correct, and that DNS support and DNS hostnames are enabled in the VPC"
+            " region are correct, and that DNS support and DNS hostnames are enabled in the VPC."
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
-        return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}"
+        return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}."
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
             means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
             return (
-                f"{server} denies this host access. The file system's policy must allow clients without an IAM identity to connect {means}"
+                f"{server} denies this host access. The file system's policy must allow clients without an IAM identity to connect {means}."
             )
         return (
             f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
-            f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false"
+            f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false."
         )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
-    return "mount reports: {0}".format(output.strip() or "nothing")
+    return reported

@@ -35,6 +35,9 @@ OPTIONS = (
     ),
 )
 
+# The options that apply to hosts whose tags do not describe these arguments of the module `shared_storage`.
+SETTINGS = {"path": "bucket_mount_point"}
+
 UNUSED_RULES = (
     UnusedRule(
         ("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set bucket_mount, or remove this variable."

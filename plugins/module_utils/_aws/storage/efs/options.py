@@ -26,6 +26,8 @@ ADOPTED = "file_system_id"
 # The options of a new file system.
 NEW = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
 DEFAULT_MOUNT_POINT = "/efs"
+# Which rules an existing security group for storage must have.
+GROUP_RULES = "The group must allow inbound traffic from the nodes on TCP port 2049."
 
 OPTIONS = (
     Option(
@@ -121,6 +123,9 @@ OPTIONS = (
         ),
     ),
 )
+
+# The options that apply to hosts whose tags do not describe these arguments of the module `shared_storage`.
+SETTINGS = {"path": "mount_point", "encrypt_in_transit": "encrypt_in_transit", "directory": "file_system_directory"}
 
 UNUSED_RULES = (
     UnusedRule(NEW, lambda get: get(SWITCH) is False, "efs is false. Remove this variable."),

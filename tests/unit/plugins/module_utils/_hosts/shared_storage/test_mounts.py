@@ -201,8 +201,43 @@ def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted
 
 
 def test_an_access_point_is_not_mounted_in_the_clear():
-    with pytest.raises(ValueError, match="EFS requires TLS for access points"):
+    with pytest.raises(ValueError, match=r"^encrypt_in_transit: EFS requires TLS for access point fsap-1"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
+
+
+@pytest.mark.parametrize(("access_point", "allowed"), [("fsap-1", True), ("", False), (None, False)])
+def test_a_host_that_may_access_one_directory_needs_an_access_point(access_point, allowed):
+    of_efs = dict.fromkeys(("address", "encrypt_in_transit", "dns_suffix", "adopted"))
+    parameters = {**of_efs, "region": "us-east-1", "path": "/efs", "access_point": access_point, "directory": "/teams/bert"}
+    if allowed:
+        assert mounts.KINDS["efs"]("fs-1", parameters) == POINT._replace(adopted=None)
+        return
+    with pytest.raises(ValueError, match=r"^directory: this host has no access point to /teams/bert, so it could access the whole"):
+        mounts.KINDS["efs"]("fs-1", parameters)
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"),
+    [
+        (
+            lambda: mounts.efs("fs-x", "us-east-1", "/efs"),
+            "source: 'fs-x' is not a file system ID. Use an ID such as fs-01234",
+        ),
+        (
+            lambda: mounts.efs("fs-1", "us-east-1", "/efs", address="x"),
+            "address: 'x' is not an IPv4 address. Use an address",
+        ),
+        (lambda: mounts.lustre("fs-1", "/fsx"), "source: 'fs-1' is not a Lustre source. Use a source such as fs-0123456789abcdef0.fsx."),
+        (lambda: mounts.bucket("s3://Sets", "/data"), "source: 's3://Sets' is not a bucket or prefix. Use letters, digits"),
+        (
+            lambda: mounts.bucket("s3://sets", "/etc"),
+            "path: '/etc' is not a valid mount point, because it would hide",
+        ),
+    ],
+)
+def test_messages_name_the_option_of_the_module(mount, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        mount()
 
 
 def test_all_mount_points_are_listed():
