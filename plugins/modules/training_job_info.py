@@ -104,6 +104,10 @@ jobs:
         - The state of the job. A job that was removed from its queue before it started has the state V(stopped).
       type: str
       choices: [pending, queued, running, succeeded, failed, stopped, lost]
+    over:
+      description: Whether the job has ended.
+      type: bool
+      version_added: 0.2.0
     directory:
       description: The job's directory.
       type: str

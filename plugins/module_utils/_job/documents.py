@@ -418,6 +418,7 @@ class _JobStatus(TypedDict):
 class JobStatus(_JobStatus, total=False):
     """The current status of a job, as returned by the `training_job_info` module."""
 
+    over: bool
     checkpoint_directory: str
     has_checkpoint: bool
     resume: str | None

@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum total size, in bytes, of the records to read and return for a list of jobs. The controller accepts twice this size.
@@ -58,6 +59,7 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
             left -= size
     complete(cast("list[JobStatus]", jobs))
     for job in jobs:
+        job["over"] = is_over(job["state"])
         job["lines"] = [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 

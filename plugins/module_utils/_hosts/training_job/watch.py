@@ -55,7 +55,7 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
         if params["log_lines"] is not None:
             new = read_logs(result["processes"], params, result["attempt"])
             result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
-        over = is_over(result["state"])
+        result["over"] = over = is_over(result["state"])
         first = first or result["attempt"]
         is_new = bool(result["progress"] or result.get("logs")) and (time.monotonic() >= held_until or result["attempt"] != first)
         if is_new or over or time.monotonic() >= end:

@@ -117,6 +117,7 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
     params = {"name": "digits", "attempt": None, "wait": 0, "hold": 0, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
     found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": asked}, lambda _jobs: None)
     assert ("goodput" in found, "step_times" in found) == (measured, measured)
+    assert found["over"] is (state == "succeeded")
     if measured:
         assert found["goodput"]["buckets"]["waiting"] == pytest.approx(50, abs=1)
         assert found["step_times"] == [{"name": "w1", "seconds": 0.5, "slow": False}]
