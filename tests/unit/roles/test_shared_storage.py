@@ -30,14 +30,13 @@ DEFAULTS = yaml.safe_load((Path(__file__).resolve().parents[3] / "roles" / "shar
         ({"deeplearning_efs": False}, [], True),
         ({"deeplearning_efs": "no"}, [], True),
         ({"deeplearning_efs": False}, ["/efs"], False),
-        ({"deeplearning_efs": False, "deeplearning_mount_point": "/fsx"}, ["/fsx"], False),
-        ({"deeplearning_efs": False, "deeplearning_mount_point": "/data"}, ["/bucket"], True),
+        ({"deeplearning_efs": False}, ["/bucket"], True),
     ],
 )
 def test_jobs_are_on_the_own_disk_of_a_host_that_mounts_nothing_in_their_place(definition, paths, own_disk):
     environment = jinja2.Environment()
     environment.filters["bool"] = boolean
-    variables = {"shared_storage_mounts": [{"path": path} for path in paths], **definition}
+    variables = {"__shared_storage_of_jobs": "/efs", "shared_storage_mounts": [{"path": path} for path in paths], **definition}
     assert environment.from_string(DEFAULTS["shared_storage_own_disk"]).render(variables) == str(own_disk)
 
 

@@ -171,3 +171,14 @@ def test_the_role_of_emr_hands_over_each_option(option):
 
 def test_markup_in_a_table():
     assert tool.markdown("Keep O(nat) for V(none), or C(aws iam x)") == "Keep `nat` for `none`, or `aws iam x`"
+
+
+def test_roles_and_playbooks_repeat_only_declared_defaults():
+    """Hand-written inventories do not set variables for all options, so the templates that use an option contain its default."""
+    texts = [path.read_text() for folder in ("roles", "playbooks") for path in (ROOT / folder).rglob("*.yml")]
+    pattern = re.compile(r"\b(deeplearning_\w+) \| default\((\d+|true|false|'[^']+')\)")
+    found = {match for text in texts for match in pattern.findall(text) if match[0] in [option.variable for option in OPTIONS]}
+    declared = {option.variable: option.spec.get("default") for option in OPTIONS}
+    wrong = {name: literal for name, literal in found if yaml.safe_load(literal) != declared[name]}
+    assert "deeplearning_mount_point" in [name for name, _literal in found]
+    assert wrong == {}
