@@ -45,35 +45,7 @@ options:
   hosts:
     description:
       - Descriptions of the cluster's hosts, which are the return values RV(host) of the hosts.
-    type: list
-    elements: dict
     default: []
-    suboptions:
-      name:
-        description: Name of the host in the cluster's metadata.
-        type: str
-        required: true
-      address:
-        description: Private address of the host.
-        type: str
-        required: true
-      number:
-        description: Worker number of the host.
-        type: int
-        required: true
-      gpus:
-        description: Indices of the host's GPUs.
-        type: list
-        elements: int
-        required: true
-      interface:
-        description: Network interface that has the address.
-        type: str
-        required: true
-      efa:
-        description: Whether the host has Elastic Fabric Adapters.
-        type: bool
-        default: false
   parameters:
     description:
       - Return values RV(parameters) of other hosts. For each job that the host lacks, the module uses the first valid parameters, and shows
@@ -90,11 +62,6 @@ options:
         description: The parameters of the job.
         type: str
         required: true
-  metadata_directory:
-    description:
-      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
-    type: path
-    default: /opt/deeplearning
   efa:
     description:
       - Whether the host has Elastic Fabric Adapters. The default is the value of C(deeplearning_has_efa) in the inventory.
@@ -114,6 +81,7 @@ seealso:
   - module: deeplearning.cluster.training_job
 extends_documentation_fragment:
   - ansible.builtin.action_common_attributes
+  - deeplearning.cluster.job.hosts
 attributes:
   check_mode:
     support: full

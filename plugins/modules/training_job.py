@@ -164,34 +164,6 @@ options:
     description:
       - The job's hosts. Each entry is the RV(host) that O(state=prepared) returned on that host.
       - Required with O(state=printed), O(state=queued), O(state=started) and O(state=submitted).
-    type: list
-    elements: dict
-    suboptions:
-      name:
-        description: Name of the host in the cluster's metadata.
-        type: str
-        required: true
-      address:
-        description: Private address of the host.
-        type: str
-        required: true
-      number:
-        description: Worker number of the host. The host with the lowest number is the first host of the job.
-        type: int
-        required: true
-      gpus:
-        description: Indices of the GPUs that the job uses.
-        type: list
-        elements: int
-        required: true
-      interface:
-        description: Network interface that has the address.
-        type: str
-        required: true
-      efa:
-        description: Whether the host has Elastic Fabric Adapters.
-        type: bool
-        default: false
   queue:
     description:
       - Name of the queue that decides when the job runs and, with O(host_count), on which hosts. The job does not share its hosts.
@@ -312,11 +284,6 @@ options:
     elements: int
     default: []
     version_added: 0.2.0
-  metadata_directory:
-    description:
-      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
-    type: path
-    default: /opt/deeplearning
   setup_steps:
     description:
       - Steps of M(deeplearning.cluster.node_setup). With O(state=prepared), the module fails on a host if one of the host's steps has not
@@ -401,6 +368,7 @@ author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
   - ansible.builtin.action_common_attributes
+  - deeplearning.cluster.job.hosts
 attributes:
   check_mode:
     support: full
