@@ -127,13 +127,21 @@ def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def name() -> str:
-    """A cluster name that no other test uses."""
-    return f"test-{next(_numbers)}"
+    return new_name()
 
 
 @pytest.fixture
 def definition(name: str) -> dict[str, Any]:
-    """The options of a whole cluster with two workers."""
+    return cluster_options(name)
+
+
+def new_name() -> str:
+    """Return a cluster name that no other test uses."""
+    return f"test-{next(_numbers)}"
+
+
+def cluster_options(name: str) -> dict[str, Any]:
+    """Return the options of a whole cluster with two workers."""
     return {
         "cluster": name,
         "ssh_cidrs": ["203.0.113.0/24"],

@@ -11,52 +11,61 @@ import pytest
 from local_cloud.testing import wait_until
 
 from .clusters import EXPECTED, instances, numbers, steps
-from .conftest import ModuleFailed
+from .conftest import ModuleFailed, cluster_options, new_name
+from .life import Life
 
 
-def test_life_of_a_cluster(cloud, run, definition, name):
-    predicted = run("cluster", **definition, check=True)
-    assert steps(predicted) == {("create", item) for item in EXPECTED}
-    assert predicted["resources"]["vpc"]["main"] == "(known after apply)"
-    assert not instances(cloud, name)
+@pytest.fixture(scope="module")
+def life():
+    return Life(cluster_options(new_name()))
+
+
+def test_check_mode_predicts_the_cluster_and_creates_nothing(cloud, life):
+    assert steps(life.predicted) == {("create", item) for item in EXPECTED}
+    assert life.predicted["resources"]["vpc"]["main"] == "(known after apply)"
+    assert not instances(cloud, life.name)
     assert all(call["read_only"] for call in cloud.control.calls())
 
-    applied = run("cluster", **definition)
-    assert steps(applied) == steps(predicted)
-    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
-    assert {tags["NodeType"] for tags in instances(cloud, name).values()} == {"Master", "Worker"}
-    assert {tags["Name"] for tags in instances(cloud, name).values()} == {f"{name}-Master", f"{name}-Worker"}
 
+def test_a_cluster_is_created_as_predicted(cloud, life):
+    assert steps(life.created) == steps(life.predicted)
+    assert sorted(numbers(cloud, life.name).values()) == [1, 2, 3]
+    assert {tags["NodeType"] for tags in instances(cloud, life.name).values()} == {"Master", "Worker"}
+    assert {tags["Name"] for tags in instances(cloud, life.name).values()} == {f"{life.name}-Master", f"{life.name}-Worker"}
+
+
+def test_a_second_run_only_reads(cloud, run, life):
+    created = life.created
     cloud.control.forget_calls()
-    assert not run("cluster", **definition, check=True)["changed"]
-    unchanged = run("cluster", **definition)
+    assert not run("cluster", **life.options, check=True)["changed"]
+    unchanged = run("cluster", **life.options)
     assert not unchanged["changed"]
-    assert unchanged["resources"] == applied["resources"]
+    assert unchanged["resources"] == created["resources"]
     assert cloud.control.calls()
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
-    gone = run("cluster", cluster=name, state="absent", check=True)
-    assert steps(gone) == {("delete", item) for item in EXPECTED - {"file_system main", "file_system_policy main"}}
-    assert numbers(cloud, name)
-    result = run("cluster", cluster=name, state="absent")
-    assert steps(result) == steps(gone)
-    assert result["kept"] == gone["kept"] == [applied["resources"]["file_system"]["main"]]
-    left = cloud.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "deeplearning:cluster", "Values": [name]}])
-    assert [
-        item["ResourceARN"]
-        for item in left["ResourceTagMappingList"]
-        if ":natgateway" not in item["ResourceARN"] and ":instance/" not in item["ResourceARN"]
-    ] == [item for item in (arn["ResourceARN"] for arn in left["ResourceTagMappingList"]) if "file-system" in item]
-    assert not run("cluster", cluster=name, state="absent")["changed"]
 
-    # The next run finds the data again, and delete_data deletes the data
-    again = run("cluster", **definition)
+def test_deletion_keeps_the_data_and_nothing_else(cloud, life):
+    assert steps(life.deleted) == {("delete", item) for item in EXPECTED - {"file_system main", "file_system_policy main"}}
+    assert life.deleted["kept"] == [life.created["resources"]["file_system"]["main"]]
+    left = cloud.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "deeplearning:cluster", "Values": [life.name]}])
+    names = [item["ResourceARN"] for item in left["ResourceTagMappingList"]]
+    # Deleted NAT gateways and instances keep their tags for a while
+    assert [name for name in names if ":natgateway" not in name and ":instance/" not in name] == [
+        name for name in names if "file-system" in name
+    ]
+
+
+def test_a_new_cluster_finds_the_data_again(life):
+    again = life.created_again
     assert ("create", "file_system main") not in steps(again)
     assert ("create", "mount_target us-east-1a") in steps(again)
-    assert again["resources"]["file_system"] == applied["resources"]["file_system"]
-    result = run("cluster", cluster=name, state="absent", delete_data=True)
-    assert result["kept"] == []
-    assert ("delete", "file_system main") in steps(result)
+    assert again["resources"]["file_system"] == life.created["resources"]["file_system"]
+
+
+def test_data_is_deleted_on_request(life):
+    assert life.deleted_with_data["kept"] == []
+    assert ("delete", "file_system main") in steps(life.deleted_with_data)
 
 
 def test_a_single_node_grows_and_shrinks_again(cloud, run, definition, name):

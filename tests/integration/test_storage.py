@@ -12,7 +12,8 @@ import pytest
 from local_cloud.testing import wait_until
 
 from .clusters import instances, steps
-from .conftest import ModuleFailed
+from .conftest import ModuleFailed, cluster_options, new_name
+from .life import Life
 
 LUSTRE_PARTS = {"lustre_file_system main"}
 HELD = {"vpc main", "subnet private-us-east-1a", "security_group nodes", "security_group storage"}
@@ -46,17 +47,25 @@ def same(run, options, expected):
     return result
 
 
-def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
-    links = [{"path": "/train", "s3": f"s3://{bucket}/train/"}]
-    options = {**definition, "lustre": True, "lustre_data_repositories": links}
-    predicted = run("cluster", **options, check=True)
-    made = run("cluster", **options)
-    assert {("create", "lustre_file_system main"), ("create", "data_repository_association /train")} <= steps(made) == steps(predicted)
+@pytest.fixture(scope="module")
+def lustre_life(cloud):
+    """The life of a cluster with a Lustre file system that is linked to a bucket."""
+    name = new_name()
+    cloud.client("s3").create_bucket(Bucket=f"{name}-data")
+    links = [{"path": "/train", "s3": f"s3://{name}-data/train/"}]
+    return Life({**cluster_options(name), "lustre": True, "lustre_data_repositories": links})
+
+
+def test_a_lustre_file_system_is_created_as_predicted(cloud, run, lustre_life):
+    expected = {("create", "lustre_file_system main"), ("create", "data_repository_association /train")}
+    assert expected <= steps(lustre_life.created) == steps(lustre_life.predicted)
     cloud.control.forget_calls()
-    assert not run("cluster", **options)["changed"]
+    assert not run("cluster", **lustre_life.options)["changed"]
     assert writes(cloud) == []
 
-    lustre = made["resources"]["lustre_file_system"]["main"]
+
+def test_nodes_mount_lustre_at_boot(cloud, run, lustre_life):
+    lustre, name = lustre_life.created["resources"]["lustre_file_system"]["main"], lustre_life.name
     described = cloud.client("fsx").describe_file_systems(FileSystemIds=[lustre])["FileSystems"][0]
     source = f"{described['DNSName']}@tcp:/{described['LustreConfiguration']['MountName']}"
     assert f"{source} /fsx lustre noatime,flock,nosuid,nodev,_netdev,nofail 0 0" in boot_script(cloud, name)
@@ -66,32 +75,37 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     node = run("cluster_info", cluster=name)["nodes"][0]
     assert (node["lustre_file_system_id"], node["lustre_source"]) == (lustre, source)
 
+
+def test_a_lustre_file_system_changes_in_place(run, lustre_life):
+    assert lustre_life.created["changed"]
     update = {("update", "lustre_file_system main")}
-    same(run, options := {**options, "lustre_capacity": 2400}, update)
+    same(run, options := {**lustre_life.options, "lustre_capacity": 2400}, update)
     same(run, options := {**options, "lustre_throughput": 500, "lustre_compression": "NONE"}, update)
-    other = [{"path": "/test", "s3": f"s3://{bucket}/test", "export_changes": True}]
+    other = [{"path": "/test", "s3": f"s3://{lustre_life.name}-data/test", "export_changes": True}]
     both = {("delete", "data_repository_association /train"), ("create", "data_repository_association /test")}
     same(run, options := {**options, "lustre_data_repositories": other}, both)
+    lustre_life.options = options
+    lustre = lustre_life.created["resources"]["lustre_file_system"]["main"]
     with pytest.raises(ModuleFailed, match=rf"lustre_capacity: {lustre} has 2400 GiB and cannot shrink to 1200"):
         run("cluster", **{**options, "lustre_capacity": 1200})
     with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot be changed to 'SCRATCH_2'"):
         run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
 
-    # The data is kept, together with the resources that the data depends on
-    predicted = run("cluster", cluster=name, state="absent", check=True)
-    gone = run("cluster", cluster=name, state="absent")
-    assert steps(gone) == steps(predicted)
-    assert sorted(gone["kept"]) == sorted([made["resources"]["file_system"]["main"], lustre])
+
+def test_a_lustre_file_system_is_kept_with_what_it_needs(run, lustre_life):
+    of_cluster = lustre_life.created["resources"]
+    gone, again = lustre_life.deleted, lustre_life.created_again
+    assert sorted(gone["kept"]) == sorted([of_cluster["file_system"]["main"], of_cluster["lustre_file_system"]["main"]])
     assert not {resource for _action, resource in steps(gone)} & {*HELD, *LUSTRE_PARTS, "data_repository_association /test"}
-    assert not run("cluster", cluster=name, state="absent")["changed"]
-    again = run("cluster", **options)
-    assert again["resources"]["lustre_file_system"] == made["resources"]["lustre_file_system"]
+    assert again["resources"]["lustre_file_system"] == of_cluster["lustre_file_system"]
     assert not {resource for _action, resource in steps(again)} & HELD
 
-    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+
+def test_a_lustre_file_system_is_deleted_on_request(run, lustre_life):
+    gone = lustre_life.deleted_with_data
     assert {("delete", resource) for resource in {*HELD, *LUSTRE_PARTS}} <= steps(gone)
     assert gone["kept"] == []
-    assert run("cluster_info", cluster=name)["resources"] == []
+    assert run("cluster_info", cluster=lustre_life.name)["resources"] == []
 
 
 def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
