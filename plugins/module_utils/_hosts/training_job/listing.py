@@ -59,7 +59,7 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
             left -= size
     complete(cast("list[JobStatus]", jobs))
     for job in jobs:
-        job["over"] = is_over(job["state"])
+        job["over"] = is_over(cast(JobStatus, job)["state"])
         job["lines"] = [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 
