@@ -16,7 +16,6 @@ from typing import TypeVar
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
-from .launchers.ranks import CONSIDERATE
 from .packages import purge
 from .project import FILE_SYSTEM, REGION, Project, changes
 
@@ -27,20 +26,6 @@ USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
 GPUS = 2
-# A script whose processes, started by mpirun or torchrun, compute a sum.
-RANKS = """
-import os
-import socket
-import torch
-import torch.distributed as dist
-rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
-size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
-dist.init_process_group("gloo", rank=rank, world_size=size)
-total = torch.tensor([rank + 1.0])
-dist.all_reduce(total)
-print(f"the sum is {total.item():.0f} on {socket.gethostname()}", flush=True)
-dist.destroy_process_group()
-"""
 # A script that ends when the file exists.
 UNTIL_GO = "until [ -e /efs/go ]; do sleep 0.2; done"
 
@@ -363,18 +348,3 @@ def check_that_missing_packages_are_installed(queue: QueueHosts, packages: Seque
     queue.wait_for(job, queue.ended)
     assert queue.output(job) == f"{queue.name(2)}\n"
     assert set(queue.converge().values()) == {0}
-
-
-def check_that_a_launcher_starts_its_processes(queue: QueueHosts, launcher: str) -> None:
-    """A training job with three processes, one on each host, waits for its turn and then runs."""
-    script, name, before = queue.folder / "ranks.py", f"ranks-{launcher}", f"before-{launcher}"
-    queue.train(before, UNTIL_GO)
-    script.write_text(RANKS)
-    queue.train(name, "", command=[], script=str(script), launcher=launcher, processes_per_host=1, environment=CONSIDERATE)
-    assert queue.entries() == {before: queue.running, name: queue.waiting}
-    queue.master.ssh("touch /efs/go")
-    queue.wait_for_end(name)
-    logs = queue.master.ssh(f"cat /efs/jobs/{name}/logs/*.log").stdout
-    assert queue.status(name).startswith(f"{name} succeeded after "), logs
-    assert sorted(re.findall(r"the sum is 6 on (\S+)", logs)) == queue.names
-    assert queue.left(name) == []

@@ -155,12 +155,6 @@ def test_nodes_leave_and_enter_under_running_jobs(queue: Slurm) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("launcher", ["mpi", "torchrun"])
-def test_launchers_run_in_the_queue(queue: Slurm, launcher: str) -> None:
-    queues.check_that_a_launcher_starts_its_processes(queue, launcher)
-
-
-@pytest.mark.exhaustive
 def test_torchrun_by_the_script_of_the_documentation(queue: Slurm) -> None:
     queues.check_the_script_of_the_documentation(queue)
 

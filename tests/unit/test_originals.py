@@ -19,15 +19,59 @@ SIZES = {"S1": 71, "S2": 46, "S3": 29, "S4": 27}
 tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "originals.py")))
 SYSTEMS = tool.systems()
 CAPABILITIES = [capability for system in SYSTEMS for capability in system["capabilities"]]
-PROVEN = ("same", "better")
+# Attributes of `pytest` and `pytest.mark` that keep a test from running, or let it fail.
+SKIPPING = {"skip", "skipif", "xfail", "importorskip"}
+# The only reason for which a test in the table may be skipped.
+NO_FUSE = "This machine lets no container use /dev/fuse."
+MAKEFILE = (ROOT / "Makefile").read_text()
 KEYS = {"id", "capability", "verdict", "how"}
 each_capability = pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability["id"])
 
 
 @functools.cache
-def functions(path: str) -> set[str]:
-    """Return the names of the tests in a file."""
-    return {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
+def functions(path: str) -> dict[str, ast.FunctionDef]:
+    """Return the tests in a file, by name."""
+    return {node.name: node for node in parsed(path).body if isinstance(node, ast.FunctionDef)}
+
+
+@functools.cache
+def parsed(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text())
+
+
+@functools.cache
+def skipping(path: str) -> set[str]:
+    """Return the names of the tests in a file that may not run, and of the fixtures in the file that may skip their tests.
+
+    An assignment to `pytestmark` stands for all tests of the file.
+    """
+    found = set()
+    for node in parsed(path).body:
+        parts = list(ast.walk(node))
+        allowed = {
+            id(part.func) for part in parts if isinstance(part, ast.Call) and [ast.unparse(each) for each in part.args] == [repr(NO_FUSE)]
+        }
+        if any(isinstance(part, ast.Attribute) and part.attr in SKIPPING and id(part) not in allowed for part in parts):
+            found.add(node.name if isinstance(node, ast.FunctionDef) else "pytestmark")
+    return found
+
+
+def fixtures(path: str, function: str) -> set[str]:
+    """Return the names of the fixtures in a file that a test uses, directly or through other fixtures."""
+    known, found, left = functions(path), set(), [function]
+    while left:
+        used = {argument.arg for argument in known[left.pop()].args.args if argument.arg in known} - found
+        found |= used
+        left += used
+    return found
+
+
+def command(path: str, function: str) -> str:
+    """Return how the Makefile starts pytest for tests with the marks of a test: the marks of the function and those of its file."""
+    assigned = [node.value for node in parsed(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
+    nodes = [*functions(path)[function].decorator_list, *assigned]
+    marks = {part.attr for node in nodes for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    return next((f"time pytest -m {mark} $(PYTEST_ARGS)" for mark in ("exhaustive", "frameworks") if mark in marks), "$(PYTEST)")
 
 
 @functools.cache
@@ -51,8 +95,7 @@ def test_the_page_is_what_the_table_gives():
 def test_an_entry_is_complete(capability):
     assert KEYS <= set(capability) <= KEYS | {"docs", "tests", "untestable"}
     assert capability["verdict"] in tool.VERDICTS
-    if capability["verdict"] in PROVEN:
-        assert ("tests" in capability) != ("untestable" in capability), "list tests, or explain why there are none"
+    assert ("tests" in capability) != ("untestable" in capability), "list tests, or explain why there are none"
     assert "|" not in capability["capability"] + capability["how"], "a bar would end the table cell"
 
 
@@ -73,6 +116,15 @@ def test_the_named_tests_exist(capability):
         path, function = test.split("::")
         assert function.startswith("test_")
         assert function in functions(path), test
+
+
+@each_capability
+def test_the_named_tests_run(capability):
+    for test in capability.get("tests", []):
+        path, function = test.split("::")
+        assert not skipping(path) & {"pytestmark", function, *fixtures(path, function)}, f"{test} can be skipped"
+        start, folder = re.escape(command(path, function)), "/".join(path.split("/")[:2])
+        assert re.search(rf"^\t{start} (.* )?{folder}( .*)?$", MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
 
 
 @each_capability
