@@ -41,11 +41,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import KINDS, OPTIONS, Kind
 
 MOUNTS = f"{PREFIX}mounts"
 BY_NAME = {option.name: option for option in OPTIONS}
+
+# Former variables of the role `shared_storage`, which still replace arguments of mounts.
+FORMER: Mapping[str, tuple[str, str]] = {
+    "shared_storage_file_system_id": ("efs", "source"),
+    "shared_storage_region": ("efs", "region"),
+    "shared_storage_file_system_address": ("efs", "address"),
+    "shared_storage_access_point": ("efs", "access_point"),
+    "shared_storage_directory": ("efs", "directory"),
+    "shared_storage_encrypt_in_transit": ("efs", "encrypt_in_transit"),
+    "shared_storage_path": ("efs", "path"),
+    "shared_storage_file_system_adopted": ("efs", "adopted"),
+    "shared_storage_lustre_source": ("lustre", "source"),
+    "shared_storage_lustre_path": ("lustre", "path"),
+    "shared_storage_lustre_adopted": ("lustre", "adopted"),
+}
 
 
 def variables_of(name: str) -> tuple[str, ...]:
@@ -56,6 +72,7 @@ def variables_of(name: str) -> tuple[str, ...]:
 # All variables that mounts depend on.
 VARIABLES = (
     MOUNTS,
+    *FORMER,
     *(variable for kind in KINDS.values() for tag in kind.tags if tag.variable for variable in variables_of(tag.variable)),
     *(variable for kind in KINDS.values() for option in kind.settings.values() for variable in variables_of(option)),
 )
@@ -72,7 +89,8 @@ def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any]) -> li
 def _completed(mount: Mapping[str, Any], host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mount with the arguments that it lacks. The module refuses unknown kinds of storage."""
     kind = KINDS.get(mount["kind"])
-    return {**_arguments(kind, host, controller), **mount} if kind else dict(mount)
+    former = {argument: host[name] for name, (of, argument) in FORMER.items() if of == mount["kind"] and name in host}
+    return {**_arguments(kind, host, controller), **mount, **former} if kind else dict(mount)
 
 
 def _arguments(kind: Kind, host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,4 +116,8 @@ class LookupModule(LookupBase):
     def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         own = variables or {}
         host = {name: self._templar.template(own[name]) for name in VARIABLES if name in own}
+        for name in FORMER:
+            if name in host:
+                message = f"Variable '{name}' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."
+                Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
         return storage_mounts(host, own["hostvars"]["localhost"])

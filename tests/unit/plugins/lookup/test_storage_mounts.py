@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.lookup.storage_mounts import LookupModule, storage_mounts
 
 SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
@@ -38,6 +39,10 @@ ID = {"deeplearning_file_system_id": "fs-1"}
         ),
         ({**ID, "deeplearning_mounts": [BUCKET, {**BUCKET, "path": "/more"}]}, [BUCKET, {**BUCKET, "path": "/more"}, EFS]),
         ({"deeplearning_mounts": [{"kind": "tape", "source": "t"}]}, [{"kind": "tape", "source": "t"}]),
+        ({"deeplearning_mounts": [TOLD], "shared_storage_path": "/old"}, [{**EFS, "path": "/old"}]),
+        ({"shared_storage_file_system_id": "fs-1", "shared_storage_file_system_adopted": True}, [{**EFS, "adopted": True}]),
+        ({"deeplearning_mounts": [TOLD], "shared_storage_file_system_id": ""}, []),
+        ({"shared_storage_lustre_source": SOURCE, "shared_storage_lustre_path": "/old"}, [{**LUSTRE, "path": "/old"}]),
     ],
 )
 def test_the_definition_adds_what_the_inventory_does_not_say(host, expected):
@@ -86,3 +91,12 @@ def test_the_values_of_templates_are_those_of_the_host():
     }
     templar = Templar(loader=DataLoader(), variables=variables)
     assert LookupModule(templar=templar).run([], variables) == [{**EFS, "path": "/shared/efs", "adopted": True}]
+
+
+def test_former_variables_of_the_role_have_an_effect_and_are_named(monkeypatch):
+    told = []
+    monkeypatch.setattr(Display, "deprecated", lambda _self, message, **_more: told.append(message))
+    variables = {"hostvars": {"localhost": {}}, "deeplearning_mounts": [TOLD], "shared_storage_path": "/old"}
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert LookupModule(templar=templar).run([], variables) == [{**EFS, "path": "/old"}]
+    assert told == ["Variable 'shared_storage_path' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."]
