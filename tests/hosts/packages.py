@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from local_cloud.hosts.podman import LABEL, Podman
 from local_cloud.image.builder import node_image
 
 from .project import Project
+
+# Options of pip for the wheels of the hosts of the local cloud: Debian 12 with Python 3.11.
+WHEELS = ["--python-version=3.11", "--implementation=cp", "--only-binary=:all:"]
 
 # Creates the package `greeting`, in the host's only apt repository.
 APT_REPOSITORY = """
@@ -56,6 +61,12 @@ echo 'deb [trusted=yes] file:/srv/apt ./' >/etc/apt/sources.list.d/test.list
 apt-get update -q
 apt-get install -y -q python3-apt
 """
+
+
+def download(folder: Path, *arguments: str) -> None:
+    """Download Python packages with pip, unless the folder already contains them."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", f"--dest={folder}", f"--find-links={folder}", *arguments]
+    subprocess.run(command, check=True, timeout=5400)
 
 
 def purge(project: Project, hosts: Sequence[int], packages: Sequence[str]) -> None:
