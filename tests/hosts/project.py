@@ -43,7 +43,7 @@ class Project:
         """Write an inventory of the first `count` hosts with the variables that the inventory plugin sets. Return its path."""
         members = {self.name(number): self.variables(number) for number in range(1, count + 1)}
         common = {
-            "ansible_user": "ubuntu",
+            "ansible_user": self.hosts[0].user,
             "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
             "ansible_python_interpreter": "/usr/bin/python3",
             "deeplearning_cluster": CLUSTER,
@@ -63,7 +63,7 @@ class Project:
         host, master = self.hosts[number - 1], self.hosts[0]
         arguments = self.host_key_arguments(host)
         if number > 1:
-            jump = ["ssh", "-W", "%h:%p", "-i", str(host.key_file), *self.host_key_arguments(master), "-l", "ubuntu", master.private_ip]
+            jump = ["ssh", "-W", "%h:%p", "-i", str(host.key_file), *self.host_key_arguments(master), "-l", master.user, master.private_ip]
             arguments = [*arguments, "-o", f"ProxyCommand={shlex.join(jump)}"]
         return {
             "ansible_host": host.private_ip,

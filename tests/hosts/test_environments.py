@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
+import socket
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
 from local_cloud.testing import wait_until
 
 from .cluster import FILE_SYSTEM, job_cluster
-from .packages import APT_REPOSITORY
+from .packages import APT_REPOSITORY, WHEELS, download
 
 pytestmark = pytest.mark.exhaustive
 
@@ -232,3 +236,32 @@ def test_the_image_s_own_environments_are_used_by_name(cluster):
     cluster.hosts[0].ssh("test ! -e /efs/environments/pytorch")
     unknown = play(cluster, "", name="mxnet")
     assert "environment 'mxnet': this host's image has no environment with this name (available: pytorch)" in unknown.stdout
+
+
+def test_a_notebook_from_a_requirements_file_is_reached_through_a_tunnel(cluster):
+    """As the guide for MXNet on EC2 says. This machine downloads the packages, because the hosts have no package index."""
+    download(wheels(cluster), *WHEELS, "notebook")
+    python = pythons(play(cluster, "--no-index\nnotebook\n", name="notebook"))[0]
+    host, token = cluster.hosts[0], "c0ffee"
+    command = f"{Path(python).parent}/jupyter notebook --no-browser --port=8888 --IdentityProvider.token={token}"
+    host.ssh(f"setsid {command} >notebook.log 2>&1 </dev/null &")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    options = [f"-o{option}" for option in ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")]
+    tunnel = ["ssh", "-N", "-i", str(host.key_file), *options, "-L", f"{port}:localhost:8888", f"{host.user}@{host.private_ip}"]
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    start = urllib.request.Request(f"http://127.0.0.1:{port}/api/kernels", b"{}", {"Authorization": f"token {token}"}, method="POST")
+
+    def kernel():
+        try:
+            return json.load(opener.open(start, timeout=60))["name"]
+        except OSError:
+            return None
+
+    with subprocess.Popen(tunnel) as process:
+        try:
+            wait_until(lambda: kernel() == "python3")
+        finally:
+            process.terminate()
+            host.ssh("pkill -f '[j]upyter-notebook'", check=False)

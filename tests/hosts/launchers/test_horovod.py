@@ -152,3 +152,18 @@ def test_mpirun_runs_by_hand_as_in_the_script_of_the_former_stack(cluster):
     done = master.ssh("cd /efs/by-hand && bash -l run.sh 2>&1", check=False, timeout=600)
     assert done.stdout.count("the sum of 4 is 6.0") == 4, done.stdout
     assert len(master.ssh("ls -d /efs/by-hand/logs/*/rank.*").stdout.split()) == 4
+
+
+def test_a_job_runs_a_script_that_starts_mpirun_itself(cluster):
+    """The job runs as the login user, whose SSH connections reach the other host."""
+    cluster.trust()
+    source = cluster.folder / "run"
+    source.mkdir()
+    (source / "once.py").write_text(ONCE)
+    mpirun = BY_HAND.split(">>hostfile; done\n")[1].replace("--output-filename /efs/by-hand/logs", "")
+    (source / "run.sh").write_text(mpirun.replace("./hostfile", "$DEEPLEARNING_HOSTFILE").replace("-np 4", "-np 2"))
+    job = {"launcher": "command", "launcher_options": {"hosts": "first"}, "user": "ubuntu", "command": ["bash", "run.sh"]}
+    result = cluster.train("runs-mpirun", "", source=str(source), **job)
+    log = cluster.read("/efs/jobs/runs-mpirun/logs/rank0.log")
+    assert result.returncode == 0, result.stdout + log
+    assert log.count("the sum of 2 is 1.0") == 2, log

@@ -10,7 +10,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,13 @@ import yaml
 from local_cloud.image.builder import cache_directory
 
 from ..cluster import FILE_SYSTEM, job_cluster
+from ..packages import WHEELS, download
 from .ranks import CONSIDERATE
 
 pytestmark = pytest.mark.frameworks
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 BUILD_TIMEOUT = 5400
-# What the hosts of the local cloud run: Debian 12 with Python 3.11.
-HOST = ["--python-version=3.11", "--implementation=cp", "--only-binary=:all:"]
 SOURCES = ["--no-deps", "--no-binary=:all:", "--no-build-isolation"]
 SUM = """
 import horovod.torch as hvd
@@ -51,24 +49,19 @@ def packages(name):
             lines = [line for line in path.read_text().splitlines() if "==" in line]
             for torch in (line for line in lines if line.startswith("torch==")):
                 download_cpu_build(unfinished, torch)
-            download(unfinished, *HOST, *[line for line in lines if not line.startswith("horovod==")])
+            download(unfinished, *WHEELS, *[line for line in lines if not line.startswith("horovod==")])
             download(unfinished, *SOURCES, *[line for line in lines if line.startswith("horovod==")])
             unfinished.rename(folder)
     return folder
-
-
-def download(folder, *arguments):
-    command = [sys.executable, "-m", "pip", "download", "--quiet", f"--dest={folder}", f"--find-links={folder}", *arguments]
-    subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
 
 
 def download_cpu_build(folder, torch):
     """Download the CPU build of PyTorch, which pip then prefers to the build with CUDA."""
     folder.mkdir(parents=True)
     try:
-        download(folder, *HOST, "--no-deps", f"{torch}+cpu")
+        download(folder, *WHEELS, "--no-deps", f"{torch}+cpu")
     except subprocess.CalledProcessError:
-        download(folder, *HOST, "--no-deps", "--index-url=https://download.pytorch.org/whl/cpu", torch)
+        download(folder, *WHEELS, "--no-deps", "--index-url=https://download.pytorch.org/whl/cpu", torch)
 
 
 @pytest.fixture(scope="module")

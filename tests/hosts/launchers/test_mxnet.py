@@ -120,6 +120,16 @@ def test_staged_files_of_cifar_10_are_trained_on(cluster, form, folder):
     assert all(log.startswith(f"images: CIFAR-10 from {folder}\n") and "32 of 96 images" in log for log in logs), logs
 
 
+def test_the_installation_is_tried_on_one_host(cluster):
+    """A script that trains without parameter servers runs on the first host only, as the guide says for `train_mnist.py`."""
+    quick = {**MXNET, "launcher": "command", "launcher_options": {"hosts": "first"}}
+    result = cluster.train("quick", "mxnet_train.py", arguments=["--epochs", "2"], source=str(EXAMPLE), **quick)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert [process["name"] for process in cluster.info("quick")["processes"]] == ["rank0"]
+    first, second = (json.loads(line)["loss"] for line in cluster.read("/efs/jobs/quick/progress.jsonl").splitlines())
+    assert second < first
+
+
 def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
     result = cluster.train("raises", ENDLESS, arguments=["1"], **MXNET)
     assert result.returncode != 0
