@@ -12,7 +12,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON
 
 from . import queues
-from .project import changes
+from .project import CLUSTER, changes
 from .slurm import QUEUE, Slurm
 
 
@@ -266,6 +266,42 @@ def test_a_new_master_has_the_old_queue(queue: Slurm) -> None:
     queue.wait_for(waiting, "COMPLETED")
     queue.wait_for(running, "COMPLETED")
     assert queue.output(running) == "ran\n"
+    queue.wait_for_nodes()
+
+
+@pytest.mark.exhaustive
+def test_slurmctld_starts_with_a_thousand_emulated_nodes_in_less_than_five_seconds(queue: Slurm) -> None:
+    """The module writes the configuration, in which only three nodes have hosts. A unit test measures how long this takes."""
+    job = queue.submit("hostname", "--hold", queue.on.format(queue.name(2)))
+    hardware = {"cpus": 96, "sockets": 2, "cores": 24, "threads": 2, "memory": 1_090_000, "gpus": 8}
+    nodes = [{"name": name, "address": host.private_ip} for name, host in zip(queue.names, queue.hosts, strict=True)]
+    for number in range(len(nodes) + 1, 1001):
+        nodes.append({"name": f"trust-worker{number}", "address": f"10.9.{number // 250}.{number % 250 + 4}", "hardware": hardware})
+    controller = {
+        "component": "controller",
+        "cluster": CLUSTER,
+        "nodes": nodes,
+        "state_directory": QUEUE,
+        "user": "ubuntu",
+        "groups": ["ubuntu"],
+        "cgroups": "{{ found.cgroups }}",
+        **{name.removeprefix("slurm_"): value for name, value in queue.parameters.items()},
+    }
+    tasks = [
+        {"deeplearning.cluster.slurm_info": {"controller": True}, "register": "found"},
+        {"deeplearning.cluster.slurm": controller},
+    ]
+    play = queue.folder / "thousand.yml"
+    play.write_text(yaml.safe_dump([{"hosts": queue.name(1), "gather_facts": False, "become": True, "tasks": tasks}]))
+    queue.run(str(play))
+    # A slurmctld that stops waits for the nodes that do not respond.
+    start = "systemctl start slurmctld; until [ $(sinfo --noheader --Node | wc -l) = 1000 ]; do sleep 0.1; done"
+    shown = queue.master.ssh(f"sudo systemctl stop slurmctld && sudo bash -c 'TIMEFORMAT=%R; time {{ {start}; }} 2>/dev/null'").stderr
+    assert float(shown) < 5
+    queue.master.ssh(f"scontrol release {job}")
+    queue.wait_for(job, "COMPLETED")
+    assert queue.output(job) == f"{queue.name(2)}\n"
+    queue.converge()
     queue.wait_for_nodes()
 
 
