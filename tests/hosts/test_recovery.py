@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from local_cloud.testing import wait_until
 
-from .cluster import job_cluster
+from .cluster import FILE_SYSTEM, job_cluster
 from .spot import SpotHosts
 
 pytestmark = pytest.mark.exhaustive
@@ -92,6 +96,24 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
         assert "thread " in cluster.read(f"/efs/jobs/hangs/logs/stacks/rank{rank}.txt")
     assert "all_reduce" in cluster.read("/efs/jobs/hangs/logs/stacks/rank0.txt")
     assert cluster.processes("/efs/jobs/hangs/code") == []
+
+
+def test_py_spy_shows_where_ranks_without_a_handler_are(cluster):
+    """The supervisors run py-spy as the job's user, in the sandbox. It also shows where the suspended rank is."""
+    cluster.hosts[0].ssh("mkdir /efs/tools")
+    shutil.copy(Path(sys.executable).with_name("py-spy"), cluster.folder / "file-systems" / FILE_SYSTEM / "tools")
+    for host in cluster.hosts:
+        host.ssh("sudo install /efs/tools/py-spy /usr/local/bin/")
+    script = HANGS.replace("    faulthandler.register(signal.SIGUSR1)\n", "")
+    done = cluster.train("spied", script, restarts=3, hang_steps=3, hang_minimum=0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cause = cluster.info("spied")["attempts"][0]["cause"]
+    assert cause.startswith(f"rank 1 on {cluster.workers[1]['name']} made no progress for ")
+    assert "it is suspended; all other ranks are at spied.py, line " in cause
+    for rank, function in ((0, "all_reduce"), (1, "<module>"), (2, "all_reduce")):
+        stack = cluster.read(f"/efs/jobs/spied/logs/stacks/rank{rank}.txt")
+        assert re.search(r'Thread \d+ \(\w+\): "MainThread"', stack), stack
+        assert re.search(rf" {function} \(/.*:\d+\)$", stack, re.MULTILINE), stack
 
 
 def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
