@@ -8,7 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BEFORE_JOB, Check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    AFTER_FAILURE,
+    BEFORE_JOB,
+    BOOT,
+    ON_DEMAND,
+    PERIODIC,
+    Check,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
 from generated_tables import with_tables, write
 
@@ -17,14 +24,22 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "health.md"
 
 def check_table() -> str:
     """Return the table of checks."""
-    rows = ["| check | finds | severity | limit | before a job |", "|---|---|---|---|---|"]
+    rows = ["| check | finds | severity | limit | runs |", "|---|---|---|---|---|"]
     return "".join(f"{row}\n" for row in (*rows, *map(_row, CHECKS)))
 
 
 def _row(check: Check) -> str:
     severities = ", ".join(f"`{each}`" for each in check.severities)
     limit = f"{check.limit:g} s" if check.read else ""
-    return f"| `{check.name}` | {check.description} | {severities} | {limit} | {'yes' if BEFORE_JOB in check.contexts else ''} |"
+    return f"| `{check.name}` | {check.description} | {severities} | {limit} | {runs(check)} |"
+
+
+def runs(check: Check) -> str:
+    """Return when a check runs, besides on demand."""
+    found = ["before a job"] if BEFORE_JOB in check.contexts else []
+    found += ["after a failure, after a boot"] if {AFTER_FAILURE, BOOT} <= {*check.contexts} else []
+    found += ["while jobs run"] if PERIODIC in check.contexts else []
+    return ", ".join(found) if ON_DEMAND in check.contexts or not found else f"only {', '.join(found)}"
 
 
 def xid_table() -> str:

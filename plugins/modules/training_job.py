@@ -317,6 +317,22 @@ options:
     type: bool
     default: true
     version_added: 0.2.0
+  health_interval:
+    description:
+      - Seconds between two health checks of a host while jobs run on it. A finding with a severity other than V(monitor) ends the attempt.
+        O(state=prepared) sets the interval for all jobs on the host.
+      - With V(0), no health checks run while jobs run.
+    type: int
+    default: 300
+    version_added: 0.2.0
+  reboot:
+    description:
+      - Whether hosts reboot by themselves if a health check after a failure requires this. A host reboots when no job runs on it, and at
+        most once per hour. See C(docs/recovery.md).
+      - O(state=prepared) sets this for all jobs on the host. Cannot be combined with O(queue).
+    type: bool
+    default: false
+    version_added: 0.2.0
   instance_type:
     description:
       - Instance type of the host, from which O(health_check) derives the number of GPUs that the host should have. The action plugin sets

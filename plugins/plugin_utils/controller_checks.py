@@ -310,9 +310,9 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
             yield from refusal(prefix, partial(records.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         yield from _launcher_errors(prefix, options)
-    if are_known(options, "queue", "host_count", "spares"):
+    if are_known(options, "queue", "host_count", "spares", "reboot"):
         counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
-        yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts))
+        yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts, reboot=bool(options.get("reboot"))))
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

@@ -15,8 +15,17 @@ SCRIPT = Path(__file__).with_name("workload.py")
 
 # Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, a median
 # step of 0.1 s, and a minimum time of a hang of 0 s. SLOW_HANG is for the role's default of 300 s. After STALL, the storage works again.
-PROCESS, HOST, HANG, SLOW_HANG, STALL = "process", "host", "hang", "slow hang", "stall"
-NOTICED = {PROCESS: 5.0, HOST: 15.0 + 5.0, HANG: 3 * 0.1 + 10.0, SLOW_HANG: 300.0 + 10.0, STALL: 30.0 + 3 * 0.1 + 10.0}
+# CHECK is for a health check while the job runs, every HEALTH_INTERVAL seconds.
+PROCESS, HOST, HANG, SLOW_HANG, STALL, CHECK = "process", "host", "hang", "slow hang", "stall", "health check"
+HEALTH_INTERVAL = 2
+NOTICED = {
+    CHECK: HEALTH_INTERVAL + 8.0,
+    PROCESS: 5.0,
+    HOST: 15.0 + 5.0,
+    HANG: 3 * 0.1 + 10.0,
+    SLOW_HANG: 300.0 + 10.0,
+    STALL: 30.0 + 3 * 0.1 + 10.0,
+}
 
 # The cause of an out-of-memory kill. With cgroup v1, units in containers have no memory cgroup of their own that counts these kills.
 OUT_OF_MEMORY = "out of memory|OOM killer had" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "SIGKILL"
@@ -361,6 +370,26 @@ JOB_FAULTS = (
         arguments={"code": 79, "text": "GPU has fallen off the bus.", "is_cause": True},
         causes=(r"^health finding on {host}: GPU 0000:64:00: Xid 79 ",),
         noticed=PROCESS,
+    ),
+    with_spare(
+        "gpu_fails_while_ranks_run",
+        "GPU",
+        "the kernel reports that a GPU has fallen off the bus (Xid 79), and all ranks continue",
+        "machines.report_xid",
+        arguments={"code": 79, "text": "GPU has fallen off the bus.", "is_cause": True, "kills": False},
+        causes=(r"^health finding on {host}: GPU 0000:64:00: Xid 79 ",),
+        noticed=CHECK,
+        options={"health_interval": HEALTH_INTERVAL, "environment": {"CHAOS_STEPS": "300"}},
+    ),
+    with_spare(
+        "gpu_needs_reboot",
+        "GPU",
+        "the kernel reports an NVLink error (Xid 74), and the host reboots itself after it has left the job",
+        "machines.reboot",
+        arguments={"code": 74, "text": "NVLink: fatal error detected on link 6"},
+        causes=(r"^health finding on {host}: GPU 0000:64:00: Xid 74 ",),
+        noticed=CHECK,
+        options={"health_interval": HEALTH_INTERVAL, "reboot": True, "environment": {"CHAOS_STEPS": "300"}},
     ),
     JobFault(
         "unknown_xid",

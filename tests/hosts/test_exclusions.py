@@ -10,6 +10,7 @@ import shlex
 
 import pytest
 from gpu_tools import kernel_log, program
+from local_cloud.testing import wait_until
 
 from .cluster import CLUSTER, job_cluster
 
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.exhaustive
 
 TWO, THREE = f"{CLUSTER}-worker2", f"{CLUSTER}-worker3"
 LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+LINK = "NVRM: Xid (PCI:0000:64:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 6"
 NEW = "NVRM: Xid (PCI:0000:64:00): 4711, pid='<unknown>', name=<unknown>, something that no table knows"
 OPTIONS = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
 
@@ -92,6 +94,47 @@ def test_a_job_continues_on_a_spare_and_later_jobs_avoid_the_unhealthy_host(clus
     kernel(cluster.hosts[1])
     done, text = health(cluster)
     assert (done.returncode, "excluded" in text) == (0, False), done.stdout
+
+
+def test_a_job_waits_for_a_host_that_must_be_rebooted_if_it_needs_the_host(cluster):
+    """The finding comes while the job runs. The host reboots when its supervisor has ended, and starts the supervisor again."""
+    host, name = cluster.hosts[1], cluster.workers[1]["name"]
+    for each in cluster.hosts:
+        kernel(each)
+    text = program(("'--dmesg --boot'*", kernel_log(LINK), 0)).replace("#!/bin/sh\n", "#!/bin/sh\n[ -e /run/fault ] || exit 0\n", 1)
+    host.ssh(f"printf %s {shlex.quote(text)} | sudo tee /usr/local/sbin/journalctl >/dev/null")
+    host.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
+    script = """
+        import os, time
+        print("runs", flush=True)
+        time.sleep(600 if os.environ["DEEPLEARNING_ATTEMPT"] == "1" else 0)
+    """
+    cluster.start("reboots", script, restarts=3, health_interval=5, reboot=True, **OPTIONS)
+    host.ssh("sudo touch /run/fault")
+    wait_until(lambda: not cluster.runtime.is_alive(host.name), 180)
+    assert cluster.runtime.is_rebooting(host.name)
+    job = cluster.info("reboots")
+    assert (job["state"], job["attempt"]) == ("running", 1), "the job waits"
+    cluster.runtime.start(host.spec())
+    wait_until(lambda: cluster.runtime.is_booted(host.name))
+    wait_until(lambda: cluster.info("reboots")["state"] != "running", 120)
+    job = cluster.info("reboots")
+    assert (job["state"], job["attempt"], len(job["processes"])) == ("succeeded", 2, 3)
+    assert job["attempts"][0]["cause"].startswith(f"health finding on {name}: GPU 0000:64:00: Xid 74 ")
+    assert job["attempts"][0]["why"] == f"{name} has been rebooted, and the job continues on the same hosts."
+    assert cluster.members("reboots") == []
+    memory = "/var/lib/deeplearning-node-health"
+    assert '"exclusions": []' in host.ssh(f"cat {memory}/exclusions.json").stdout
+    assert '"findings": []' in host.ssh(f"cat {memory}/boot.json").stdout
+    assert host.ssh(f"sudo ls {memory}/rejoin").stdout == "", "secrets do not stay on the disk"
+    assert "61000" in host.ssh("sudo nft list set inet deeplearning job_users").stdout, "the job's user cannot use NFS directly"
+    assert host.ssh("systemctl is-active deeplearning-health.socket deeplearning_health_periodic.timer").stdout.split() == ["active"] * 2
+
+    # Together with the failure of another test, this failure would exclude the host.
+    cluster.hosts[0].ssh("sudo rm -f /efs/jobs/.host-failures/*")
+    later = cluster.train("later", "print()\n", **OPTIONS)
+    assert later.returncode == 0, later.stdout + later.stderr
+    assert len(cluster.info("later")["processes"]) == 3
 
 
 def test_an_unknown_xid_has_no_effect(cluster):

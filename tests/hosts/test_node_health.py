@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 from gpu_tools import NO_DRIVER, dcgm_4, driver, kernel_log, nvlink, process, program, smi
+from local_cloud.testing import wait_until
 
 from .cluster import CLUSTER, job_cluster
 
@@ -226,3 +227,24 @@ def test_a_job_does_not_start_on_an_unhealthy_host(cluster, repaired):
     done = cluster.train("unhealthy", script, health_check=False, gpus=[0], **options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert cluster.read("/efs/jobs/unhealthy/logs/rank0.log") == "trained\n"
+
+
+def test_a_finding_while_a_job_runs_restarts_the_job_without_the_host(cluster, repaired):
+    script = """
+        import os, time
+        print("runs", flush=True)
+        time.sleep(600 if os.environ["DEEPLEARNING_ATTEMPT"] == "1" else 0)
+    """
+    options = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
+    cluster.start("watched", script, restarts=1, min_hosts=1, health_interval=2, **options)
+    install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(LOST), 0)))
+    wait_until(lambda: cluster.info("watched")["state"] != "running", 120)
+    job = cluster.info("watched")
+    assert (job["state"], job["attempt"], len(job["processes"])) == ("succeeded", 2, 1)
+    assert job["attempts"][0]["cause"].startswith(f"health finding on {cluster.workers[1]['name']}: GPU 0000:64:00: Xid 79 ")
+    assert cluster.members("watched") == []
+
+    boot = "sudo systemctl restart deeplearning_health_boot; cat /var/lib/deeplearning-node-health/exclusions.json"
+    assert '"by": "xid"' in cluster.hosts[1].ssh(boot).stdout
+    install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
+    assert '"exclusions": []' in cluster.hosts[1].ssh(boot).stdout

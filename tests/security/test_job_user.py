@@ -57,6 +57,12 @@ HOSTILE = """
         "reach another port": lambda: bool(socket.create_connection(("127.0.0.1", 20048), 5)),
         "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
         "reach MUNGE": lambda: socket.socket(socket.AF_UNIX).connect("/run/munge/munge.socket.2") is None,
+        "forge a health finding": lambda: replace("/run/deeplearning/health/findings.json"),
+        "change the health checks": lambda: replace("/var/lib/deeplearning-node-health/health.zip"),
+        "change the exclusions": lambda: replace("/var/lib/deeplearning-node-health/exclusions.json", "{}"),
+        "read the jobs that a reboot keeps": lambda: os.listdir("/run/deeplearning/rejoin"),
+        "reboot the host": lambda: runs("systemctl", "start", "deeplearning_health_reboot.service"),
+        "start the host's jobs again": lambda: runs("systemctl", "start", "deeplearning_rejoin.service"),
         "hold the lock": lambda: open("/run/deeplearning.lock"),
         "write a trusted folder": lambda: pathlib.Path("/usr/local/bin/mine").touch(),
         "write results beside the code": lambda: pathlib.Path("results.txt").touch(),
@@ -120,17 +126,20 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
     for host in cluster.hosts:
         for port in (2049, 20049):  # other users can use these ports
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
-        host.ssh("sudo install -d -m 755 /run/munge")
+        host.ssh("sudo install -d -m 755 /run/munge /run/deeplearning /run/deeplearning/health")
         host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")
         # Any other user can connect
         host.ssh(f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1")
-    result = cluster.train("hostile", HOSTILE, **USER)
+    result = cluster.train("hostile", HOSTILE, restarts=1, reboot=True, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
     for rank in (0, 1):
         seen = json.loads(cluster.read(f"/efs/jobs/hostile/logs/rank{rank}.log"))
         assert (seen.pop("uid"), seen.pop("groups"), seen.pop("home")) == (61000, [61000], "/var/lib/deeplearning-jobs")
         assert {name for name, worked in seen.items() if worked} == ALLOWED
     assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
+    cluster.hosts[0].ssh("systemctl cat deeplearning_health_reboot.service deeplearning_rejoin.service deeplearning_health_periodic.timer")
+    modes = cluster.hosts[0].ssh("sudo stat -c %a /run/deeplearning/rejoin /run/deeplearning/rejoin/hostile.json").stdout.split()
+    assert modes == ["700", "600"]
 
 
 @pytest.mark.exhaustive

@@ -49,6 +49,9 @@ class HostInterface(Protocol):
     def is_alive(self, instance_id: str) -> bool:
         """Return whether the host exists and is running."""
 
+    def is_rebooting(self, instance_id: str) -> bool:
+        """Return whether the host has ended because a program on it has requested a reboot."""
+
     def stop(self, instance_id: str) -> None:
         """Stop the host and keep its disk. An unknown host is ignored."""
 
@@ -88,6 +91,9 @@ class NoHosts:
     def is_alive(self, instance_id: str) -> bool:
         with self._lock:
             return instance_id in self._running
+
+    def is_rebooting(self, instance_id: str) -> bool:
+        return False
 
     def stop(self, instance_id: str) -> None:
         with self._lock:

@@ -67,11 +67,18 @@ class Notice(TypedDict):
     deadline: float
 
 
-class Unfit(TypedDict):
-    """Why a host must not run the next attempt: `why` is `reboot`, `replace` or `excluded`, and `what` describes the reason."""
-
+class _Unfit(TypedDict):
     why: str
     what: str
+
+
+class Unfit(_Unfit, total=False):
+    """Why a host must not run the next attempt: `why` is `reboot`, `replace` or `excluded`, and `what` describes the reason.
+
+    `reboots` is true if the host reboots as soon as its supervisors have ended, and then starts them again.
+    """
+
+    reboots: bool
 
 
 class ProcessRecord(_Record, Outcome, total=False):
@@ -81,7 +88,8 @@ class ProcessRecord(_Record, Outcome, total=False):
 
     `restartable` is true if the job may be restarted after a failure. `available` is true if the attempt has ended, the process has left no
     other processes behind, and the supervisor can start another attempt. `available` is false if the supervisor has ended or is about to
-    end. `unfit` says why the host of an available process must not run the next attempt.
+    end. `unfit` says why the host of an available process must not run the next attempt, unless `rebooted` is true: the host has rebooted
+    since, and its health checks have passed.
 
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
@@ -101,6 +109,7 @@ class ProcessRecord(_Record, Outcome, total=False):
     restartable: bool
     available: bool
     unfit: Unfit
+    rebooted: bool
     active: float
     suspects_hang: bool
     hang: str
@@ -144,8 +153,8 @@ class Following(_Following, total=False):
     been renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), `excluded` (those of them that are excluded from
-    jobs), the options `restarts` and `min_hosts`, and
-    `refusal` (why the launcher cannot run the job on the remaining hosts).
+    jobs), the options `restarts` and `min_hosts`, `refusal` (why the launcher cannot run the job on the remaining hosts), and `reboots`
+    (whether the host of `failure` reboots by itself).
     """
 
     started: float
@@ -161,6 +170,7 @@ class Following(_Following, total=False):
     excluded: list[str]
     restarts: int
     min_hosts: int
+    reboots: bool
     refusal: str
 
 

@@ -144,6 +144,7 @@ NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline":
 UNFIT: schema.Schema = {
     "why": schema.one_of(recovery.REBOOT, recovery.REPLACE, recovery.EXCLUDED),
     "what": schema.text(recovery.WHAT_LIMIT),
+    "reboots": optional(schema.flag()),
 }
 
 # The record of a process.
@@ -168,6 +169,7 @@ RECORD: schema.Schema = {
     "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
     "unfit": schema.lenient(schema.mapping(UNFIT)),
+    "rebooted": optional(schema.flag()),
     "active": optional(schema.seconds()),
     "suspects_hang": optional(schema.flag()),
     "hang": optional(schema.text(300)),
@@ -226,6 +228,7 @@ FOLLOWING: schema.Schema = {
     "excluded": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "restarts": optional(schema.integer(0, 1 << 31)),
     "min_hosts": optional(schema.integer(0, 1 << 31)),
+    "reboots": optional(schema.flag()),
     "refusal": optional(schema.text(recovery.WHAT_LIMIT)),
 }
 
@@ -556,6 +559,7 @@ def explain(found: Following, attempt: int) -> str:
         refusal=found.get("refusal", ""),
         spares=len(replacements),
         excluded=found.get("excluded", []),
+        reboots=found.get("reboots", False),
     )
     return recovery.explain(found["action"], found["rule"], situation)
 

@@ -57,11 +57,17 @@ REBOOT, REPLACE, EXCLUDED = "reboot", "replace", "excluded"
 # The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
 BROKEN_HOST = (HOST_LOST, HEALTH)
 
+# Seconds for which a job waits for a host that reboots, if it cannot continue without the host.
+REBOOT_PATIENCE = 600.0
+
 # What can follow an attempt.
 STOP, RESTART = "stop", "restart"
 
 # The rule in the decision about an attempt after which an operator has started the job again under the same name.
 CONTINUED = "continued"
+
+# The name of the rule that ends a job without enough hosts.
+TOO_FEW_HOSTS = "too_few_hosts"
 
 # The maximum number of attempts of a job.
 ATTEMPTS_LIMIT = 1 << 10
@@ -136,7 +142,7 @@ class Situation(NamedTuple):
     `refusal` states the reason.
 
     The last `spares` hosts were on standby during the last attempt. `excluded` contains the hosts that are not available because they are
-    excluded from jobs.
+    excluded from jobs. `reboots` is true if the host of the last failure reboots by itself.
     """
 
     attempts: Sequence[FailedAttempt]
@@ -148,6 +154,7 @@ class Situation(NamedTuple):
     refusal: str = ""
     spares: int = 0
     excluded: Sequence[str] = ()
+    reboots: bool = False
 
     @property
     def size(self) -> int:
@@ -210,6 +217,14 @@ def explain(action: str, name: str, situation: Situation) -> str:
         return "The job was started again with the same name."
     rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
+
+
+def waits_for_reboot(situation: Situation, rebooting: Sequence[str]) -> bool:
+    """Return whether the job cannot continue without the hosts that reboot, but would continue with them."""
+    if decide(situation).rule != TOO_FEW_HOSTS:
+        return False
+    available = [host for host in situation.hosts if host in situation.available or host in rebooting]
+    return decide(situation._replace(available=available)).action == RESTART
 
 
 def idle_restarts(attempts: Sequence[FailedAttempt]) -> int:
@@ -329,6 +344,8 @@ def _needs(situation: Situation, what: str) -> bool:
 
 def _continuation(situation: Situation) -> str:
     """Return a sentence about the hosts of a restart after a health finding."""
+    if not _missing(situation):
+        return f"{situation.cause.host} has been rebooted, and the job continues on the same hosts."
     spares = _replacements(situation, situation.available)
     if spares:
         return f"The job continues with spare {_named(spares)} in place of {_named(_missing(situation))}."
@@ -341,8 +358,8 @@ def _repair(situation: Situation) -> str:
     The hosts do not know the region and the playbooks of the controller, so health.yml shows the complete commands.
     """
     host, name = situation.cause.host, situation.cause.name
-    needs = {REBOOT: "must be rebooted", REPLACE: "should be replaced"}
-    found = [f"{host} {needs[name]}"] if host and situation.cause.kind == HEALTH and name in needs else []
+    needs = {REBOOT: "is rebooted" if situation.reboots else "must be rebooted", REPLACE: "should be replaced"}
+    found = [f"{host} {needs[name]}"] if host in _missing(situation) and situation.cause.kind == HEALTH and name in needs else []
     others = [each for each in situation.excluded if not (found and each == host)]
     if others:
         found.append(f"{_named(others)} {'is' if len(others) == 1 else 'are'} excluded from jobs")
@@ -390,7 +407,7 @@ TABLE: Sequence[DecisionRule] = (
         lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_stop_exit_codes.",
     ),
     DecisionRule(
-        "too_few_hosts",
+        TOO_FEW_HOSTS,
         STOP,
         lambda situation: len(situation.available) < situation.policy.min_hosts,
         lambda situation: (

@@ -66,8 +66,8 @@ def suspend(job, number=None):
     job.undo.close()
 
 
-def report_xid(job, code, text, is_cause=False):
-    """Replay a kernel log with a GPU error on a host, and kill the rank on a different host.
+def report_xid(job, code, text, is_cause=False, kills=True):
+    """Replay a kernel log with a GPU error on a host, and kill the rank on a different host unless `kills` is false.
 
     If the GPU error is the cause of the failure, the fault is aimed at its host, and otherwise at the rank that is killed.
     """
@@ -76,9 +76,22 @@ def report_xid(job, code, text, is_cause=False):
     job.undo.callback(job.host.ssh, f"sudo rm -f {health.PROGRAMS}/journalctl")
     if is_cause:
         job.struck()
+    if is_cause and kills:
         job.cluster.hosts[0].ssh(f"sudo pkill -KILL -f '/jobs/{job.name}/[c]ode/workload.py rank'")
-    else:
+    elif kills:
         job.signal(0, "KILL")
+
+
+def reboot(job, code, text):
+    """Replay a kernel log with a GPU error while the ranks run, and wait until the host reboots itself."""
+    job.wait_for_step()
+    replace_later(job)
+    health.xid_of_driver(job.host, code, f"pid='<unknown>', name=<unknown>, {text}")
+    job.struck()
+    wait_until(lambda: not job.cluster.runtime.is_alive(job.host.name), 120)
+    job.gone.add(job.host.name)
+    if not job.cluster.runtime.is_rebooting(job.host.name):
+        raise OSError(f"{job.host.name} has ended without a reboot")
 
 
 def replace_later(job):

@@ -34,6 +34,8 @@ STOP_GRACE = 10
 REMOVALS = 10
 # EC2 keeps 64 KB of console output.
 CONSOLE_SIZE = 64 * 1024
+# What systemd prints before a container ends because of a reboot, in one of the last lines.
+REBOOTING, LAST_LINES = "Rebooting.", 3
 # Capabilities in addition to podman's defaults: mount, change the network, debug, raise priorities, and lock memory.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE", "IPC_LOCK")
 
@@ -105,6 +107,13 @@ class PodmanHosts:
         """Return whether the host exists and is running."""
         container = self._read().get(instance_id)
         return container is not None and container.running
+
+    def is_rebooting(self, instance_id: str) -> bool:
+        """Return whether the host has ended because a program on it has requested a reboot.
+
+        A container ends in the same way after a reboot and after a shutdown, but systemd prints what was requested.
+        """
+        return not self.is_alive(instance_id) and REBOOTING in self.console_output(instance_id).splitlines()[-LAST_LINES:]
 
     def without(self, environments: Collection[str]) -> set[str]:
         """Return the IDs of instances whose hosts were created without at least one of these environments."""

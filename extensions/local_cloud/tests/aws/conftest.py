@@ -34,6 +34,7 @@ class Hosts:
     def __init__(self) -> None:
         self.specs: dict[str, HostSpec] = {}
         self.alive: set[str] = set()
+        self.rebooting: set[str] = set()
         self.sockets: Path | None = None
         """The socket of each host, or None if hosts execute nothing."""
         self.boots = threading.Event()
@@ -56,6 +57,9 @@ class Hosts:
 
     def is_alive(self, instance_id: str) -> bool:
         return instance_id in self.alive
+
+    def is_rebooting(self, instance_id: str) -> bool:
+        return instance_id in self.rebooting
 
     def stop(self, instance_id: str) -> None:
         self.alive.discard(instance_id)

@@ -80,6 +80,17 @@ def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
     assert host.ssh("cat /etc/kept /etc/ssh/ssh_host_ed25519_key.pub").stdout == before
 
 
+def test_a_reboot_differs_from_a_shutdown(hosts: Hosts) -> None:
+    host = hosts.second
+    for command, is_rebooting in (("reboot", True), ("poweroff", False)):
+        assert not hosts.runtime.is_rebooting(host.name)
+        host.ssh(f"sudo systemctl {command} --no-block")
+        wait_until(lambda: not hosts.runtime.is_alive(host.name))
+        assert hosts.runtime.is_rebooting(host.name) == is_rebooting
+        hosts.runtime.start(host.spec())
+        wait_until(lambda: hosts.runtime.is_booted(host.name))
+
+
 def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
     """After the host's first process is killed, podman's monitor alone must free the address of the host."""
     host = hosts.second

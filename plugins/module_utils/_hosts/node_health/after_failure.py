@@ -1,11 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the health checks after a failure, as root, for supervisors, which run as the job's user.
+"""Answers supervisors, which run as the job's user, with the findings of health checks that root runs after a failure of a job.
 
-systemd starts this program when a supervisor connects to the socket (see _hosts/training_job/health_service.py). The program reads
-nothing from the connection. Every user of the host may request the checks, so a request that arrives while the checks run gets their
-result.
+systemd starts this program when a supervisor connects to the socket (see service.py). The program reads nothing from the connection. Every
+user of the host may request the checks, so a request that arrives while the checks run gets their result.
 """
 
 from __future__ import annotations
@@ -13,11 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import time
-from typing import Callable, Sequence
-
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude, registry, run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, CheckedNode, HealthFinding
+from typing import Any, Callable
 
 # The file descriptor of the socket. Source: sd_listen_fds(3).
 LISTENER = 3
@@ -27,13 +22,13 @@ IDLE = 5.0
 SENDING = 1.0
 
 
-def serve(listener: socket.socket, examine: Callable[[], list[HealthFinding]]) -> None:
+def serve(listener: socket.socket, examine: Callable[[], list[dict[str, Any]]]) -> None:
     """Answer requests with the findings until there has been no request for some seconds."""
     while True:
         requests = _accept(listener, IDLE)
         if not requests:
             return
-        answer = json.dumps([finding._asdict() for finding in examine()]).encode()
+        answer = json.dumps(examine()).encode()
         for connection in [*requests, *_accept(listener, 0)]:
             with contextlib.suppress(OSError), connection:
                 connection.settimeout(SENDING)
@@ -49,18 +44,3 @@ def _accept(listener: socket.socket, seconds: float) -> list[socket.socket]:
             found.append(listener.accept()[0])
             listener.settimeout(0)
     return found
-
-
-def examine(instance: str, node: CheckedNode) -> list[HealthFinding]:
-    """Run the checks, exclude the host if a finding requires it, and return the findings that require it."""
-    checks = registry.checks_for(AFTER_FAILURE, ())
-    findings = run.run(checks, node)
-    exclude.update(instance, checks, findings, time.time())
-    return [finding for finding in findings if exclude.requires_exclusion(finding)]
-
-
-def main(arguments: Sequence[str]) -> int:
-    instance, metadata_directory, instance_type, efa_devices = arguments
-    node = CheckedNode("root", instance_type, int(efa_devices), metadata_directory=metadata_directory)
-    serve(socket.socket(fileno=LISTENER), lambda: examine(instance, node))
-    return 0

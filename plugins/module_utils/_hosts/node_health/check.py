@@ -12,10 +12,14 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
 # When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
-ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = CONTEXTS = ("on_demand", "before_job", "between_nodes", "deep")
+ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = ("on_demand", "before_job", "between_nodes", "deep")
+# After a failed attempt of a job on all of its hosts, once after each boot, or at intervals while jobs run.
+AFTER_FAILURE, BOOT, PERIODIC = ("after_failure", "boot", "periodic")
+CONTEXTS = (ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP, AFTER_FAILURE, BOOT, PERIODIC)
 
-# After a failed attempt of a job, on all of its hosts. The table has no column for this context (see `registry.runs_after_failure`).
-AFTER_FAILURE = "after_failure"
+# The contexts of checks of the host itself. A job can only continue without a host on which such a check requires a reboot or a
+# replacement. The shared storage is not checked after a failure, because the supervisors cannot decide anything without it.
+OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
 # A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest.
 Problem = Tuple[str, str]

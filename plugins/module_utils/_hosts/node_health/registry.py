@@ -11,11 +11,11 @@ from typing import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, gpu, storage, system, xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    AFTER_FAILURE,
-    BEFORE_JOB,
     BETWEEN_NODES,
     MONITOR,
+    OF_HOST,
     ON_DEMAND,
+    PERIODIC,
     REBOOT,
     REPLACE,
     RESTART,
@@ -24,6 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
 NVIDIA_SMI = 30.0
+# In seconds. Jobs survive shorter interruptions of their storage, so these are no reason to restart a job.
+STORAGE_HANG = 60.0
 
 CHECKS = (
     Check(
@@ -41,7 +43,7 @@ CHECKS = (
         (RESTART,),
         "less than 1 GiB of free space (on small disks, less than 5 %); less than 1 % free inodes",
     ),
-    Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system"),
+    Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system", (*OF_HOST, PERIODIC)),
     Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
     Check(
         "storage",
@@ -62,6 +64,17 @@ CHECKS = (
         (BETWEEN_NODES,),
         hanging=RESTART,
         as_user=True,
+        per_mount=True,
+    ),
+    Check(
+        "storage_hang",
+        storage.ask,
+        storage.decide_hang,
+        (RESTART,),
+        "shared storage that does not answer for a minute",
+        (PERIODIC,),
+        limit=STORAGE_HANG,
+        hanging=RESTART,
         per_mount=True,
     ),
     Check(
@@ -87,6 +100,7 @@ CHECKS = (
         (MONITOR, RESTART, REBOOT, REPLACE),
         "more GPUs than configured; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the instance "
         "type has",
+        OF_HOST,
         limit=NVIDIA_SMI,
         hanging=REBOOT,
         subject=gpu.PROGRAM,
@@ -97,6 +111,7 @@ CHECKS = (
         gpu.decide_errors,
         (MONITOR, REBOOT, REPLACE),
         "a GPU that must be drained; uncorrectable memory errors, a required reset, no NVLink fabric; memory that cannot be repaired",
+        OF_HOST,
         limit=NVIDIA_SMI,
     ),
     Check(
@@ -114,6 +129,7 @@ CHECKS = (
         gpu.decide_links,
         (MONITOR, REBOOT),
         "NVLinks whose status cannot be read; a GPU with fewer active NVLinks than the others",
+        OF_HOST,
         limit=NVIDIA_SMI,
         subject=f"{gpu.PROGRAM} nvlink",
     ),
@@ -124,6 +140,7 @@ CHECKS = (
         (MONITOR, RESTART, REBOOT, REPLACE),
         "a kernel log that cannot be read, if the host has GPUs; Xid errors of GPUs and SXid errors of NVSwitches in the kernel log since "
         "boot, by [code](#xid-errors)",
+        (*OF_HOST, PERIODIC),
         subject="the kernel log",
     ),
     Check(
@@ -132,6 +149,7 @@ CHECKS = (
         efa.decide,
         (RESTART, REPLACE),
         "EFA adapters that cannot be used; fewer adapters than are attached to the instance",
+        OF_HOST,
         hanging=RESTART,
         subject="fi_info",
     ),
@@ -143,19 +161,9 @@ def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[C
     """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
-        runs = runs_after_failure(check) if context == AFTER_FAILURE else context in check.contexts
-        if runs and check.read is not None:
+        if context in check.contexts and check.read is not None:
             found += [_of_mount(check, place) for place in mounts] if check.per_mount else [check]
     return found
-
-
-def runs_after_failure(check: Check) -> bool:
-    """Return whether a check runs after a failed attempt of a job.
-
-    These are the checks before a job whose findings can require a reboot or a replacement of the host. Other findings do not prevent the
-    next attempt. The shared storage is not checked again, because the supervisors cannot decide anything without it.
-    """
-    return BEFORE_JOB in check.contexts and not check.per_mount and bool({REBOOT, REPLACE} & {*check.severities, check.hanging})
 
 
 def _of_mount(check: Check, place: storage.MountedStorage) -> Check:

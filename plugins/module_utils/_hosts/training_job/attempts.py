@@ -292,6 +292,7 @@ class Recovery:
         self._before = before
         # Until `_patient_until`, processes without a record may still be starting.
         self._patient_until = time.monotonic() + spec["heartbeat_timeout"]
+        self._waits_until = time.monotonic() + recovery.REBOOT_PATIENCE
         self._silent = silent
         self._stopped = stopped
 
@@ -327,10 +328,9 @@ class Recovery:
         if len(processes) < self._planned() and time.monotonic() < self._patient_until:
             return None
         silent = {process["name"] for process in processes if self._silent(process)}
-        answering = [process for process in processes if process.get("available") is not False and process["name"] not in silent]
-        if not answering or answering[0]["name"] != self._spec["name"]:
+        if not self._may_decide([process for process in processes if process["name"] not in silent]):
             return None
-        if not all(process.get("available") for process in answering):
+        if self._waits_for_reboot(processes, silent, verdict):
             return None
         decision = self._decision(processes, silent, verdict)
         if write_new_json(self._paths.following, decision):
@@ -339,13 +339,36 @@ class Recovery:
         # ends the job.
         return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
 
-    def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
-        """Return what follows the attempt that these records describe."""
-        spec = self._spec
+    def _may_decide(self, processes: Sequence[ProcessRecord]) -> bool:
+        """Return whether this supervisor decides now. `processes` are the processes that are not silent."""
+        answering = [process for process in processes if process.get("available") is not False]
+        # A host that has rebooted does not know whether the attempt completed a checkpoint.
+        deciding = [process for process in answering if not process.get("rebooted")] or answering
+        is_first = bool(deciding) and deciding[0]["name"] == self._spec["name"]
+        return is_first and all(process.get("available") for process in answering)
+
+    def _waits_for_reboot(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> bool:
+        """Return whether the decision must wait for hosts that reboot."""
+        rebooting = [each["host"] for each in processes if each.get("unfit", {}).get("reboots") and not each.get("rebooted")]
+        if not rebooting or time.monotonic() > self._waits_until:
+            return False
+        seen, failure, why, progressed = self._failure(processes, silent, verdict)
+        attempt = recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed)
+        return recovery.waits_for_reboot(self._situation(seen, attempt, checkpoints(self._spec)), rebooting)
+
+    def _failure(
+        self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict
+    ) -> tuple[list[ProcessRecord], ProcessRecord, CauseRecord, bool]:
+        """Return the attempt's processes, the one that ended the attempt, the cause, and whether the attempt completed a checkpoint."""
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
         failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
-        progressed = has_progressed(self._before, known(spec), spec)
+        return seen, failure, why, has_progressed(self._before, known(self._spec), self._spec)
+
+    def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
+        """Return what follows the attempt that these records describe."""
+        spec = self._spec
+        seen, failure, why, progressed = self._failure(processes, silent, verdict)
         saved = checkpoints(spec)
         situation = self._situation(seen, recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed), saved)
         decision = recovery.decide(situation)
@@ -368,6 +391,7 @@ class Recovery:
             "excluded": list(situation.excluded),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
+            "reboots": situation.reboots,
             "refusal": refusal,
         }
         if decision.set_aside:
@@ -379,7 +403,7 @@ class Recovery:
     ) -> recovery.Situation:
         """Return what the decision depends on. `saved` are the complete checkpoints, newest first."""
         parameters = self._spec["parameters"]
-        unfit = {process["host"]: process["unfit"]["why"] for process in seen if process.get("unfit")}
+        unfit = {each["host"]: each["unfit"]["why"] for each in seen if each.get("unfit") and not each.get("rebooted")}
         hosts = [host["name"] for host in sorted(parameters["hosts"], key=lambda host: host["number"])]
         return recovery.Situation(
             [*self._earlier(), attempt],
@@ -390,6 +414,7 @@ class Recovery:
             len(saved) > 1,
             spares=parameters["spares"],
             excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
+            reboots=any(each.get("unfit", {}).get("reboots") for each in seen if each["host"] == attempt.cause.host),
         )
 
     def _earlier(self) -> list[recovery.FailedAttempt]:
@@ -445,9 +470,12 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
 
 
 def record_failure(spec: ProcessSpec, decision: Following) -> None:
-    """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures."""
-    failure = decision["failure"]
-    if exclusions.is_recorded(decision["cause"]["kind"]):
+    """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures.
+
+    If a health finding only requires a restart of the job, the script may be responsible.
+    """
+    failure, why = decision["failure"], decision["cause"]
+    if exclusions.is_recorded(why["kind"]) and (why["kind"] != recovery.HEALTH or why.get("name") in (recovery.REBOOT, recovery.REPLACE)):
         node = failure.get("instance") or failure["host"]
         exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
 

@@ -1,29 +1,84 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Installs the service that runs health checks as root when a supervisor requests them.
+"""Installs the service that runs health checks as root: when a supervisor requests them, after each boot, and while jobs run.
 
-The service uses no resources until then: systemd listens on the socket, and starts the program for a request.
+The service uses no resources in the meantime: systemd listens on the socket, and starts the program for a request or at an interval.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import sys
 from types import ModuleType
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import service
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health, rejoin, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records
 
-UNIT = "deeplearning-health"
-DIRECTORY = "/run/deeplearning/health"
+# The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
+UNITS = services.DROP_INS
+PROGRAM, REJOIN_PROGRAM, SETTINGS = "health.zip", "rejoin.zip", "settings.json"
+
+# The units. No job's unit has a name with an underscore, because names of jobs contain none.
+UNIT, BOOT, PERIODIC = "deeplearning-health", "deeplearning_health_boot", "deeplearning_health_periodic"
+REBOOT, REJOIN = service.REBOOT_UNIT, "deeplearning_rejoin"
 
 # The packages of the modules that run on hosts, without those that the program does not import.
 COLLECTION = "ansible_collections.deeplearning.cluster.plugins.module_utils."
 OTHERS = ("_aws.", "_hosts.training_job.", "_launchers.", "_queues.")
+
+# The modules of the program that starts jobs after a reboot.
+REJOIN_MODULES = (*systemd.PROGRAM, kept_jobs, rejoin, systemd, users)
+
+# A process that waits for storage or a driver may ignore SIGKILL. systemd must not wait for this process before it starts the next checks.
+SERVICE = """\
+[Unit]
+Description={description}
+{unit}
+[Service]
+Type={type}
+KillMode=process
+ExecStart={command}
+"""
+SOCKET = """\
+[Unit]
+Description=Requests of health checks after a failure of a job
+
+[Socket]
+ListenStream={socket}
+RemoveOnStop=yes
+
+[Install]
+WantedBy=sockets.target
+"""
+# The boot is not delayed. NVIDIA's services must have initialized the GPUs.
+AFTER_BOOT = "After=nvidia-persistenced.service nvidia-fabricmanager.service remote-fs.target\n"
+WANTED = """
+[Install]
+WantedBy=multi-user.target
+"""
+REMAINS = "RemainAfterExit=yes\n"
+# Starts the supervisors of jobs after a reboot, when the health checks have ended exclusions.
+AFTER_CHECKS = "ConditionDirectoryNotEmpty={kept}\nAfter=deeplearning_health_boot.service\n"
+# Starts the program only if a unit of a job has a directory on this host. Conditions of systemd are not used, because a unit whose
+# condition is not met counts as never started, and its timer would start it again at once.
+WHILE_JOBS_RUN = "/bin/sh -c 'ls {jobs} 2>/dev/null | grep -q . || exit 0; exec {command}'"
+TIMER = """\
+[Unit]
+Description=Interval of health checks while jobs run
+
+[Timer]
+OnActiveSec={interval}
+OnUnitInactiveSec={interval}
+AccuracySec=1
+
+[Install]
+WantedBy=timers.target
+"""
 
 
 def program_modules() -> list[ModuleType]:
@@ -33,25 +88,90 @@ def program_modules() -> list[ModuleType]:
     return [sys.modules[name] for name in names if not hasattr(sys.modules[name], "__path__")]
 
 
-def install(run: RunCommand, params: Mapping[str, Any]) -> None:
-    """Install the service with the parameters of the module `training_job`, unless this service is already installed. Raises UnitError."""
-    arguments = [params["instance_id"] or "", params["metadata_directory"], params["instance_type"], str(params["efa_devices"])]
-    content = systemd.program(program_modules(), after_failure)
-    digest = hashlib.sha256(b"\0".join([content, *map(str.encode, arguments)])).hexdigest()
-    path = os.path.join(DIRECTORY, f"{digest}.zip")
+def unit_files(interval: int, reboot: bool) -> dict[str, str]:
+    """Return the contents of the unit files, by their names. Without an interval, no checks run while jobs run."""
+    directory = os.path.dirname(exclusions.PATH)
+
+    def command(action: str) -> str:
+        return f"{sys.executable} {os.path.join(directory, PROGRAM)} {action} {os.path.join(directory, SETTINGS)}"
+
+    def unit(description: str, kind: str, command: str, order: str = "") -> str:
+        return SERVICE.format(description=description, unit=order, type=kind, command=command)
+
+    found = {
+        f"{UNIT}.socket": SOCKET.format(socket=host_health.SOCKET),
+        f"{UNIT}.service": unit("Health checks after a failure of a job", "simple", command("answer")),
+        f"{BOOT}.service": unit("Health checks after a boot", "oneshot", command("boot"), AFTER_BOOT) + REMAINS + WANTED,
+    }
+    if reboot:
+        start = f"{sys.executable} {os.path.join(directory, REJOIN_PROGRAM)}"
+        order = AFTER_CHECKS.format(kept=kept_jobs.directory())
+        found[REBOOT] = unit("Reboot after a failure of a job", "oneshot", command("reboot"))
+        found[f"{REJOIN}.service"] = unit("Start of jobs after a reboot", "simple", start, order) + WANTED
+    if interval:
+        jobs = os.path.dirname(records.runtime_directory("job", "process"))
+        periodic = WHILE_JOBS_RUN.format(jobs=jobs, command=command("periodic"))
+        found[f"{PERIODIC}.service"] = unit("Health checks while jobs run", "oneshot", periodic)
+        found[f"{PERIODIC}.timer"] = TIMER.format(interval=interval)
+    return found
+
+
+def desired_files(params: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
+    """Return the contents and modes of the service's files, by their paths, with the parameters of the module `training_job`."""
+    names = ("metadata_directory", "instance_type", "efa_devices", "reboot")
+    settings = service.Settings(instance_id=params["instance_id"] or "", **{name: params[name] for name in names})
+    directory, units = os.path.dirname(exclusions.PATH), unit_files(params["health_interval"], params["reboot"])
+    files = {os.path.join(UNITS, name): (content.encode(), 0o644) for name, content in units.items()}
+    files[os.path.join(directory, PROGRAM)] = systemd.program(program_modules(), service), 0o600
+    files[os.path.join(directory, SETTINGS)] = json.dumps(settings._asdict()).encode(), 0o600
+    if params["reboot"]:
+        files[os.path.join(directory, REJOIN_PROGRAM)] = systemd.program(REJOIN_MODULES, rejoin), 0o600
+    return files
+
+
+def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
+    """Install the service with the parameters of the module `training_job`, unless this service is already installed.
+
+    Raises UnitError, or OSError if the disk is full or read-only.
+    """
+    files, timer = desired_files(params), os.path.join(UNITS, f"{PERIODIC}.timer")
     with systemd.exclusive():
-        if os.path.exists(path) and run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0:
+        is_current = all(_read(path) == content for path, (content, _mode) in files.items()) and (timer in files) == os.path.exists(timer)
+        if is_current and run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0:
             return
+        run(["systemctl", "disable", "--now", "--quiet", f"{PERIODIC}.timer"])
         run(["systemctl", "stop", f"{UNIT}.socket", f"{UNIT}.service"])
         run(["systemctl", "reset-failed", f"{UNIT}.socket", f"{UNIT}.service"])
-        os.makedirs(DIRECTORY, mode=0o755, exist_ok=True)
-        for name in os.listdir(DIRECTORY):
-            os.unlink(os.path.join(DIRECTORY, name))
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-        command = ["systemd-run", "--quiet", f"--unit={UNIT}", "--description=Health checks after a failure of a job"]
-        command += [f"--socket-property=ListenStream={host_health.SOCKET}", "--socket-property=RemoveOnStop=yes"]
-        status, _unused, error = run([*command, sys.executable, path, *arguments])
+        if timer not in files and os.path.exists(timer):
+            os.unlink(timer)
+        os.makedirs(os.path.dirname(exclusions.PATH), mode=0o755, exist_ok=True)
+        for path, (content, mode) in files.items():
+            _write(path, content, mode)
+        _start(run, params)
+
+
+def _start(run: users.RunCommand, params: Mapping[str, Any]) -> None:
+    """Start the units that wait for requests, and enable those that run at boot. Raises UnitError."""
+    started = [f"{UNIT}.socket", *([f"{PERIODIC}.timer"] if params["health_interval"] else [])]
+    at_boot = [f"{BOOT}.service", *([f"{REJOIN}.service"] if params["reboot"] else [])]
+    for command in (["daemon-reload"], ["enable", "--quiet", *at_boot], ["enable", "--now", "--quiet", *started]):
+        status, _unused, error = run(["systemctl", *command])
         if status:
-            os.unlink(path)
-            raise systemd.UnitError(f"systemd-run could not start {UNIT}.socket: {error.strip()}")
+            raise systemd.UnitError(f"systemctl {' '.join(command)} failed: {error.strip()}")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _write(path: str, content: bytes, mode: int) -> None:
+    """Replace a file atomically."""
+    temporary = path + ".new"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+    os.replace(temporary, path)

@@ -26,6 +26,7 @@ ANSWER_LIMIT, FINDING_LIMIT = 1 << 20, 500
 FINDING: schema.Schema = {
     "severity": schema.one_of(recovery.REBOOT, recovery.REPLACE),
     "message": schema.text(),
+    "reboots": schema.lenient(schema.flag()),
 }
 
 
@@ -36,7 +37,10 @@ def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None
         findings = ask(is_ending)
         worst = next((each for each in findings if each["severity"] == recovery.REPLACE), findings[0] if findings else None)
         if worst:
-            return {"why": worst["severity"], "what": worst["message"].rstrip(". ")[:FINDING_LIMIT]}
+            found: Unfit = {"why": worst["severity"], "what": worst["message"].rstrip(". ")[:FINDING_LIMIT]}
+            if worst.get("reboots"):
+                found["reboots"] = True
+            return found
     excluded = exclusions.describe_all(exclusions.read(spec["instance"]).exclusions, checks)
     return {"why": recovery.EXCLUDED, "what": excluded[:FINDING_LIMIT]} if excluded else None
 

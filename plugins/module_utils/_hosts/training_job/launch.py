@@ -10,7 +10,7 @@ import pwd
 import sys
 from typing import Any, Callable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, rejoin, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
@@ -44,6 +44,8 @@ def start_processes(
             "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
     place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+    if specs and specs[0]["parameters"].get("reboot"):
+        rejoin.save(params["name"], place, specs)
     systemd.start(run, params["name"], place, specs)
 
 

@@ -29,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     lead,
     local_code,
     refusal,
+    rejoin,
     reservation,
     resource_manager,
     systemd,
@@ -39,7 +40,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.supervisor import write_private
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm, yarn
@@ -56,7 +57,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *systemd.PROGRAM,
-    *(hold, host, launch, lead, local_code, metadata, mounts, refusal, reservation, resource_manager, systemd, users),
+    *(hold, host, kept_jobs, launch, lead, local_code, metadata, mounts, refusal, rejoin, reservation, resource_manager, systemd, users),
     *(base, registry, sge, slurm, yarn),
 )
 

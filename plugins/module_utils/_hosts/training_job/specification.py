@@ -78,6 +78,8 @@ SPECIFICATION: dict[str, Any] = {
         "setup_digests": {"type": "dict", "default": {}},
         "efa": {"type": "bool"},
         "health_check": {"type": "bool", "default": True},
+        "health_interval": {"type": "int", "default": 300},
+        "reboot": {"type": "bool", "default": False},
         "instance_type": {"type": "str", "default": ""},
         "efa_devices": {"type": "int", "default": 0},
         "metrics_directory": {"type": "path"},
@@ -113,13 +115,13 @@ def check(params: dict[str, Any]) -> None:
     if params["metrics_directory"] and not os.path.isabs(params["metrics_directory"]):
         raise RefusalError("metrics_directory: {!r} is not an absolute path. Use an absolute path.".format(params["metrics_directory"]))
     check_restarts(params)
-    check_queue(params["queue"], params["host_count"], params["spares"])
+    check_queue(params["queue"], params["host_count"], params["spares"], reboot=params["reboot"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))
 
 
 def check_restarts(params: dict[str, Any]) -> None:
     """Raise RefusalError unless the options for restarts and hangs are in range and do not contradict each other."""
-    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps", "hang_minimum"):
+    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps", "hang_minimum", "health_interval"):
         if params[option] < 0:
             raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
     if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:
@@ -139,7 +141,7 @@ def check_restarts(params: dict[str, Any]) -> None:
         raise RefusalError(f"restart_exit_codes: {both[0]} is also in stop_exit_codes. Remove the exit code from one of the two options.")
 
 
-def check_queue(queue: str | None, count: int, spares: int = 0) -> None:
+def check_queue(queue: str | None, count: int, spares: int = 0, *, reboot: bool = False) -> None:
     """Raise RefusalError unless the options for the queue are valid."""
     if queue and queue not in QUEUES:
         raise RefusalError("queue: {!r} is unknown. Use one of {}.".format(queue, ", ".join(sorted(QUEUES))))
@@ -151,6 +153,11 @@ def check_queue(queue: str | None, count: int, spares: int = 0) -> None:
         raise RefusalError(
             f"spares: {spares} is not possible with queue {queue!r}, because a job uses all hosts that the queue allocates."
             " Set spares to 0, or start the job without a queue."
+        )
+    if queue and reboot:
+        raise RefusalError(
+            f"reboot: true is not possible with queue {queue!r}, because the queue may run other jobs on the hosts. Set reboot to false, or"
+            " start the job without a queue."
         )
 
 

@@ -65,6 +65,7 @@ PARAMETERS = (
     "health_check",
     "metrics_directory",
     "cluster",
+    "reboot",
     "instance_id",
     "capacity_end",
 )

@@ -37,7 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     stacks,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     Checkpoint,
     Notice,
@@ -60,6 +60,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     job_state,
     outcome,
     participants,
+    read_following,
     read_record,
     read_records,
     read_verdict,
@@ -145,6 +146,8 @@ class Watch:
         self._hang_seen = 0.0
         self._stacks_asked = False
         self._is_hurried = False
+        self._health = periodic_findings.PeriodicFindings(time.time())
+        self._heeds_health = bool(spec["parameters"].get("health_check")) and spec["part"] not in MAY_BE_LOST
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -173,6 +176,9 @@ class Watch:
             self._refresh()
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
                 return self._announce(self.notice)
+            finding = self._health.worst(time.time()) if self._heeds_health and self.record["state"] == RUNNING else None
+            if finding:
+                return self._end_unhealthy(finding)
             if self.record["name"] == self._lead:
                 return read_verdict(self._paths) or self._decide()
             return self._obey()
@@ -247,6 +253,13 @@ class Watch:
         now, reason = time.time(), notices.reason(notice)
         failure: ProcessRecord = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
         failure["cause"] = {"kind": notice["kind"], "what": reason}
+        return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
+
+    def _end_unhealthy(self, finding: periodic_findings.PeriodicFinding) -> Verdict | None:
+        """End the attempt because a health check of this host has found a problem, and return the verdict."""
+        reason = f"was stopped because of a health finding on its host: {finding.message}"
+        failure: ProcessRecord = {**self.record, "state": FAILED, "finished": time.time(), "reason": reason}
+        failure["cause"] = {"kind": recovery.HEALTH, "what": finding.message, "name": finding.severity}
         return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
 
     def _judge_missing(self, processes: list[ProcessRecord]) -> Verdict | None:
@@ -385,25 +398,48 @@ class Supervisor:
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
         self.watch.notice = self.notice
 
-    def run(self) -> int:
+    def run(self, rejoins: bool = False) -> int:
         """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over.
 
         If the job may be restarted, each supervisor returns only when the job is over, or when the job continues without the supervisor's
-        process.
+        process. A supervisor that `rejoins` begins with the attempt after the one that the host has left to reboot.
         """
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
             attempts.adopt_descendants()
         notices.Notices(self.receive, self.spec["capacity_end"]).start()
         metrics = None
-        while True:
+        status, spec = 0, self.rejoin() if rejoins else self.spec
+        while spec is not None:
+            if spec is not self.spec:
+                self.begin(spec)
             writer = metrics_writer(self.spec)
             metrics = metrics or (writer and writer.start(self.spec))
             status = self.run_attempt()
-            following = self.recover()
+            spec = self.recover()
+        return status
+
+    def rejoin(self) -> ProcessSpec | None:
+        """Take part in the recovery of the attempt that this host has left to reboot, and return the spec of the next attempt.
+
+        Return None if the job is over or continues without this process.
+        """
+        spec: ProcessSpec | None = self.spec
+        while spec is not None:
+            self.begin(spec)
+            following = read_following(self.paths)
             if following is None:
-                return status
-            self.begin(following)
+                break
+            spec = (
+                attempts.next_spec(spec, following.get("hosts") or [], self.directory) if following["action"] == recovery.RESTART else None
+            )
+        record, verdict = read_record(self.paths.record(self.spec["name"])), read_verdict(self.paths)
+        if spec is None or not verdict or not record or not record.get("unfit", {}).get("reboots"):
+            return None
+        self.before = attempts.known(spec)
+        self.watch.record, self.watch.verdict = {**record, "pid": os.getpid()}, verdict
+        self.watch.start()
+        return self.recover(rebooted=True)
 
     def run_attempt(self) -> int:
         """Run the process of one attempt until it ends, and return the exit status for the unit."""
@@ -439,8 +475,11 @@ class Supervisor:
         self.heed_notice()
         return bool(self.leaving) or self.is_late()
 
-    def recover(self) -> ProcessSpec | None:
-        """Return the spec of the next attempt, or None if the job is over or continues without this process."""
+    def recover(self, rebooted: bool = False) -> ProcessSpec | None:
+        """Return the spec of the next attempt, or None if the job is over or continues without this process.
+
+        If this host must be rebooted and reboots by itself, the supervisor ends, and the host starts it again after the boot.
+        """
         verdict = self.watch.verdict
         try:
             if not verdict or not verdict.get("restartable"):
@@ -452,9 +491,12 @@ class Supervisor:
                 self.watch.write(available=False)
                 return None
             ready = time.time()
-            unfit = host_health.find_unfit(self.spec, self.is_ending)
-            self.watch.write(available=self.leaving is None, **({"unfit": unfit} if unfit else {}))
-            following = attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).following(verdict)
+            is_fit = self.is_fit(rebooted)
+            recovery_of_job = attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending)
+            if not is_fit:
+                recovery_of_job.conclude(verdict)
+                return None
+            following = recovery_of_job.following(verdict)
             if following is None:
                 if not self.leaving:
                     self.decline(recovery.TIME_LIMIT)
@@ -472,6 +514,14 @@ class Supervisor:
                 if verdict and verdict.get("restartable"):
                     attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
             self.watch.stop()
+
+    def is_fit(self, rebooted: bool) -> bool:
+        """Record whether this host may run the next attempt. Return False if this supervisor must end so that the host reboots."""
+        unfit = host_health.find_unfit(self.spec, self.is_ending)
+        stays = not (unfit and unfit.get("reboots"))
+        changes = {"unfit": unfit} if unfit else {"rebooted": True} if rebooted else {}
+        self.watch.write(available=stays and self.leaving is None, **changes)
+        return stays
 
     def is_late(self, margin: float = 0) -> bool:
         """Return whether the job reached its time limit at least `margin` seconds ago."""
@@ -724,7 +774,7 @@ def end_for(verdict: Verdict, process: str = "") -> End:
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
     kind = failure.get("cause", {}).get("kind", "")
-    if failure["name"] == process and kind in (recovery.HANG, *recovery.ANNOUNCED):
+    if failure["name"] == process and kind in (recovery.HANG, recovery.HEALTH, *recovery.ANNOUNCED):
         return End(FAILED, describe_end(failure), kind)
     return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
@@ -784,8 +834,8 @@ def main(arguments: list[str]) -> int:
     action, path, rest = arguments[0], arguments[1], arguments[2:]
     with open(path, encoding="utf-8") as file:
         spec = json.load(file)
-    if action == "run":
-        return Supervisor(spec, path).run()
+    if action in ("run", "rejoin"):
+        return Supervisor(spec, path).run(rejoins=action == "rejoin")
     if action == "finish":
         try:
             finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))

@@ -52,6 +52,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     exclusions,
     hangs,
     metrics,
+    periodic_findings,
     records,
     recovery,
     schema,
@@ -96,6 +97,7 @@ PROGRAM = (
         hangs,
         job_goodput,
         metrics,
+        periodic_findings,
         records,
         recovery,
         schema,
@@ -277,8 +279,8 @@ def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:
     return error.strip() if status else ""
 
 
-def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
-    """Start the job's processes on this host as the specs describe. Raises UnitError."""
+def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec], action: str = "run") -> None:
+    """Start the job's processes on this host as the specs describe, with an action of the supervisor's program. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
@@ -288,7 +290,7 @@ def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[P
         _install(runtime_directory(job, spec["name"]), place, spec)
     try:
         for spec in specs:
-            _start_unit(run, job, place, spec, memory)
+            _start_unit(run, job, place, spec, memory, action)
     except UnitError:
         active = active_units(run, job)
         for spec in specs:
@@ -297,7 +299,7 @@ def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[P
         raise
 
 
-def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: ProcessSpec, memory: str) -> None:
+def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: ProcessSpec, memory: str, action: str) -> None:
     name = spec["name"]
     directory = runtime_directory(job, name)
     program = os.path.join(directory, "supervisor")
@@ -314,7 +316,7 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
         f"ExecStopPost=/bin/sh {program} finish",
     ):
         command.append("--property=" + setting)
-    status, _unused, error = run([*command, "/bin/sh", program, "run"])
+    status, _unused, error = run([*command, "/bin/sh", program, action])
     if status:
         raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
 

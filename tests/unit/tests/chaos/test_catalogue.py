@@ -43,6 +43,8 @@ def test_a_spare_can_take_the_place_of_a_host_only_in_a_job_with_spares():
         "first_host_lost_with_spare",
         "host_suspected_with_spare",
         "gpu_fails_with_spare",
+        "gpu_fails_while_ranks_run",
+        "gpu_needs_reboot",
     }
     assert [fault.name for fault in JOB_FAULTS if fault.replaced and (fault.began_with, fault.ranks) != (3, 3)] == []
 

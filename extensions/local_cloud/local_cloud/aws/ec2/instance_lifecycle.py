@@ -152,8 +152,14 @@ class InstanceLifecycle:
                 self._submit(self._lose, instance)
 
     def _lose(self, instance: Any) -> None:
-        """Terminate an instance whose host is lost, unless a reboot or a stop is in progress."""
+        """Terminate an instance whose host is lost, unless a reboot or a stop is in progress.
+
+        If a program on the host has requested a reboot, the host starts again with its disk and addresses, as on EC2.
+        """
         if instance.id in self._started and not CLOUD.hosts.is_alive(instance.id):
+            if instance.state == "running" and CLOUD.hosts.is_rebooting(instance.id):
+                self._reboot(instance)
+                return
             with CLOUD.lock:
                 instance.lose("the host of the instance no longer exists")
 

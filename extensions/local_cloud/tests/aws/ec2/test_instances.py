@@ -96,6 +96,17 @@ def test_a_rebooting_instance_is_not_lost(account: Account, hosts: Hosts) -> Non
     assert account.state(identifier) == "running"
 
 
+def test_an_instance_that_reboots_itself_keeps_its_state_and_address(account: Account, hosts: Hosts) -> None:
+    identifier = account.run(account.subnets()[0])[0]["InstanceId"]
+    wait_until(lambda: account.state(identifier) == "running")
+    before = account.instance(identifier)["PrivateIpAddress"]
+    hosts.rebooting.add(identifier)
+    hosts.alive.discard(identifier)
+    wait_until(lambda: identifier in hosts.alive)
+    assert account.state(identifier) == "running"
+    assert account.instance(identifier)["PrivateIpAddress"] == before
+
+
 def test_console_output_is_the_hosts(account: Account) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
     assert account.ec2.get_console_output(InstanceId=identifier)["Output"] == f"console of {identifier}\n"

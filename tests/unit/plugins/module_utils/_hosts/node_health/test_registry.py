@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    AFTER_FAILURE,
     BEFORE_JOB,
     BETWEEN_NODES,
+    BOOT,
     CONTEXTS,
     ON_DEMAND,
+    PERIODIC,
+    REBOOT,
+    REPLACE,
     SEVERITIES,
     is_unhealthy,
 )
@@ -39,6 +44,23 @@ def test_each_mount_has_a_check(context, names):
     assert [check.subject for check in checks if check.name.startswith("storage")] == ["/efs", "/fsx"]
     assert all(check.read is not None for check in checks)
     assert {check.name for check in checks} == {check.name for check in CHECKS if context in check.contexts and check.read}
+
+
+def test_a_check_after_a_failure_can_require_another_host():
+    """Other findings do not prevent the next attempt. The supervisors cannot decide anything without the shared storage."""
+    expected = [
+        check.name
+        for check in CHECKS
+        if BEFORE_JOB in check.contexts and not check.per_mount and {REBOOT, REPLACE} & {*check.severities, check.hanging}
+    ]
+    for context in (AFTER_FAILURE, BOOT):
+        assert [check.name for check in checks_for(context, [MountedStorage("/efs")])] == expected
+    assert expected
+
+
+def test_the_checks_while_jobs_run_do_not_use_the_driver_of_the_gpus():
+    checks = checks_for(PERIODIC, [MountedStorage("/efs")])
+    assert [check.name for check in checks] == ["root", "storage_hang", "xid"]
 
 
 def test_who_only_needs_to_be_watched_is_healthy():

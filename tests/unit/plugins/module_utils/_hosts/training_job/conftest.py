@@ -36,12 +36,13 @@ def parameters(**changes):
         key="k",
         sandbox=True,
         health_check=True,
+        reboot=False,
         queue=None,
         host_count=0,
         metrics_directory=None,
         cluster="demo",
     )
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60, "hang_timeout": 0, "hang_steps": 0}
-    limits["hang_minimum"] = 0
+    limits["hang_minimum"], limits["health_interval"] = 0, 300
     limits.update(restarts=3, min_hosts=0, spares=0, stop_exit_codes=[], restart_exit_codes=[])
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}

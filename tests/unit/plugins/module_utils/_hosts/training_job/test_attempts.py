@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     supervisor,
     systemd,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, hangs, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, hangs, periodic_findings, records, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from local_cloud.testing import wait_until
 
@@ -79,6 +79,7 @@ class Job:
             os.makedirs(os.path.dirname(host), exist_ok=True)
             os.chdir(os.path.dirname(host))
             sys.modules["{host_health.__name__}"].SOCKET = os.path.basename(host)
+            sys.modules["{periodic_findings.__name__}"].PATH = host + ".findings"
             sys.argv[0] = sys.path[0]
             sys.exit(main(sys.argv[1:]))
         """
@@ -93,9 +94,9 @@ class Job:
             if name != without:
                 self.start(name)
 
-    def start(self, name):
-        command = [sys.executable, "-c", self.hurry, "run", str(self.units[name] / "spec.json"), str(self.metadata.get(name, 1))]
-        with open(self.units[name] / "journal", "w", encoding="utf-8") as journal:
+    def start(self, name, action="run"):
+        command = [sys.executable, "-c", self.hurry, action, str(self.units[name] / "spec.json"), str(self.metadata.get(name, 1))]
+        with open(self.units[name] / "journal", "a", encoding="utf-8") as journal:
             process = subprocess.Popen(command, start_new_session=True, stderr=journal)
         self.started.append(process)
         return process
@@ -557,6 +558,123 @@ def test_a_job_without_enough_healthy_hosts_says_what_its_host_needs(job, unheal
     message = formatting.failure_message(found, lambda playbook: playbook)
     assert "because health finding on worker2: GPU 0000:64:00: Xid 79" in message
     assert "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts). worker2 must be rebooted." in message
+
+
+def report(folder, name, *findings, age=0.0):
+    """Write what the periodic health checks have found on the host of a unit."""
+    path = folder / "hosts" / f"{name}.findings"
+    (folder / "hosts" / f"{name}.new").write_text(json.dumps({"time": time.time() - age, "findings": findings}))
+    (folder / "hosts" / f"{name}.new").replace(path)
+
+
+# The processes of the first attempt never end by themselves.
+WAITS = """
+    time.sleep(600 if attempt == 1 else 0)
+"""
+
+
+@pytest.mark.parametrize("severity", ["restart", "reboot"])
+def test_a_finding_while_the_job_runs_restarts_the_job_as_a_finding_after_a_failure_does(job, unhealthy, tmp_path, severity):
+    exclusions_directory = tmp_path / "jobs" / exclusions.FAILURES_DIRECTORY
+    exclusions_directory.mkdir(parents=True)
+    if severity == "reboot":
+        unhealthy("rank1", {**XID, "severity": severity})
+    running = job(trains(WAITS), hosts=3, spares=1, min_hosts=2)
+    wait_until(lambda: "begins" in running.log("rank1"))
+    report(tmp_path, "rank1", {**XID, "severity": severity})
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert found["attempts"][0]["cause"] == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
+    used = {"restart": ["worker1", "worker2"], "reboot": ["worker1", "worker3"]}[severity]
+    assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
+    assert running.records(1)["rank1"]["state"] == "failed"
+    assert bool(os.listdir(exclusions_directory)) == (severity == "reboot"), "the script may be responsible for other findings"
+
+
+def test_a_finding_on_a_spare_or_of_a_blocked_host_does_not_end_the_attempt(job, tmp_path):
+    running = job(trains("while not (folder / 'stop').exists(): time.sleep(0.1)"), hosts=3, spares=1, min_hosts=2)
+    wait_until(lambda: "begins" in running.log("rank1"))
+    report(tmp_path, "standby0", XID)
+    report(tmp_path, "rank0", XID, age=60.0)
+    report(tmp_path, "rank1")
+    time.sleep(1.5)
+    pathlib.Path(running.paths.checkpoints, "stop").touch()
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
+
+
+REBOOT = {"check": "xid", "severity": "reboot", "message": "GPU 0000:64:00: Xid 74 (NVLink error).", "reboots": True}
+
+
+@pytest.mark.parametrize("name", ["rank0", "rank1"])
+def test_a_job_waits_for_a_host_that_reboots_if_it_needs_the_host(job, unhealthy, tmp_path, name):
+    """The supervisor of the host ends. After the boot, the host starts it again with the spec of the first attempt."""
+    script = """
+        if attempt == 1:
+            save(first)
+        if attempt == 2 and rank == 0:
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600 if attempt == 2 else 0)
+        if attempt == 1:
+            sys.exit(7 if rank == 0 else 0)
+    """
+    running = job(trains(script), hosts=2, min_hosts=2, reboot=True)
+    spec = (running.units[name] / "spec.json").read_text()
+    wait_until(lambda: records.read_following(running.paths))
+    unhealthy(name, REBOOT)
+    process = running.started[int(name[-1])]
+    assert process.wait(60) >= 0
+    record = running.records(2)[name]
+    assert (record["available"], record["unfit"]["reboots"]) == (False, True)
+    time.sleep(1)
+    second = running.paths.of_attempt(2)
+    assert records.read_following(second) is None, "the other host waits"
+    assert running.status()["state"] == "running"
+
+    (tmp_path / "hosts" / name).unlink()
+    (running.units[name] / "spec.json").write_text(spec)
+    running.start(name, "rejoin")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 3)
+    host = f"worker{int(name[-1]) + 1}"
+    assert found["attempts"][1]["cause"] == f"health finding on {host}: GPU 0000:64:00: Xid 74 (NVLink error)"
+    assert found["attempts"][1]["why"] == f"{host} has been rebooted, and the job continues on the same hosts."
+    assert records.read_following(second)["rule"] == "after_reboot"
+
+
+def test_a_job_does_not_wait_for_a_host_that_is_unhealthy_after_the_reboot_or_that_it_does_not_need(job, unhealthy):
+    unhealthy("rank1", REBOOT)
+    running = job(trains(FAILS), hosts=3, min_hosts=2, reboot=True)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"], len(found["processes"])) == ("succeeded", 2, 2)
+    assert "The job continues without worker2. worker2 is rebooted. To see the" in found["attempts"][0]["why"]
+    assert running.start("rank1", "rejoin").wait(60) == 0, "the job has continued without this host"
+
+
+def test_a_job_ends_if_the_host_is_still_unhealthy_after_the_reboot(job, unhealthy, tmp_path):
+    unhealthy("rank1", REBOOT)
+    running = job(trains(FAILS), hosts=2, min_hosts=2, reboot=True)
+    running.started[1].wait(60)
+    (tmp_path / "hosts/rank1").unlink()
+    unhealthy("rank1", {**REBOOT, "reboots": False})
+    running.start("rank1", "rejoin")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    assert records.read_following(running.paths)["rule"] == "too_few_hosts"
+
+
+def test_a_job_whose_hosts_all_reboot_ends(job, unhealthy):
+    for name in ("rank0", "rank1"):
+        unhealthy(name, REBOOT)
+    running = job(trains(FAILS), hosts=2, min_hosts=1, reboot=True)
+    running.wait()
+    assert (running.status()["state"], running.status()["attempt"]) == ("failed", 1)
+    assert records.read_following(running.paths)["action"] == "stop"
 
 
 @pytest.mark.parametrize(("health_check", "by"), [(True, "person"), (True, "xid"), (False, "person")])

@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure, service
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, host_health, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
@@ -51,7 +51,9 @@ def find(check=True, is_ending=lambda: False):
 
 def answering(listener, *findings):
     calls = []
-    thread = threading.Thread(target=after_failure.serve, args=(listener, lambda: calls.append(1) or list(findings)))
+    thread = threading.Thread(
+        target=after_failure.serve, args=(listener, lambda: calls.append(1) or [finding._asdict() for finding in findings])
+    )
     thread.start()
     return thread, calls
 
@@ -71,6 +73,15 @@ def test_the_worst_finding_is_the_reason_why_a_host_is_unfit(listener, findings,
     thread.join(10)
     assert not thread.is_alive(), "the program ends when there are no requests"
     assert len(calls) == 2
+
+
+def test_a_host_that_reboots_says_so(listener):
+    def reply():
+        with listener.accept()[0] as connection:
+            connection.sendall(json.dumps([{**REBOOT._asdict(), "reboots": True}]).encode())
+
+    threading.Thread(target=reply, daemon=True).start()
+    assert find() == {"why": "reboot", "what": "/: is read-only", "reboots": True}
 
 
 def test_requests_at_the_same_time_share_one_result(listener):
@@ -122,9 +133,11 @@ def test_without_the_service_only_exclusions_count():
 def test_the_program_runs_without_ansible(listener, place):
     """The program gets the socket as file descriptor 3, as from systemd."""
     path = place / "health.zip"
-    path.write_bytes(systemd.program(health_service.program_modules(), after_failure))
+    path.write_bytes(systemd.program(health_service.program_modules(), service))
+    settings = place / "settings.json"
+    settings.write_text(json.dumps(service.Settings("", str(place), "p5.48xlarge", 0, False)._asdict()))
     start = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.execv(sys.executable, [sys.executable, '-I', *sys.argv[2:]])"
-    command = [sys.executable, "-c", start, str(listener.fileno()), str(path), "", str(place), "p5.48xlarge", "0"]
+    command = [sys.executable, "-c", start, str(listener.fileno()), str(path), "answer", str(settings)]
     with subprocess.Popen(command, pass_fds=[listener.fileno()], env={"PATH": ""}) as program:
         assert host_health.ask(lambda: False) == []
         assert program.wait(60) == 0

@@ -133,6 +133,11 @@ def test_a_strategy_determines_the_task_types():
         ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
         ({"spares": -1}, "spares: -1 is negative. Use 0 or more."),
         (
+            {"reboot": True, "queue": "slurm"},
+            "reboot: true is not possible with queue 'slurm', because the queue may run other jobs on the hosts. Set reboot to false, or"
+            " start the job without a queue.",
+        ),
+        (
             {"spares": 1, "queue": "slurm"},
             "spares: 1 is not possible with queue 'slurm', because a job uses all hosts that the queue allocates. Set spares to 0, or start"
             " the job without a queue.",
@@ -141,6 +146,7 @@ def test_a_strategy_determines_the_task_types():
         ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
         ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
         ({"hang_minimum": -1}, "hang_minimum: -1 is negative. Use 0 or more."),
+        ({"health_interval": -1}, "health_interval: -1 is negative. Use 0 or more."),
         ({"hang_timeout": 29}, "hang_timeout: 29 s is too short. Specify at least 30 s, or 0 to disable the check."),
         ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),

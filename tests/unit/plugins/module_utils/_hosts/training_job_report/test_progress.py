@@ -112,7 +112,7 @@ def test_the_lead_notes_how_the_progress_grows(tmp_path):
     paths = Paths(str(tmp_path))
     (tmp_path / "status").mkdir()
     spec = {"directory": str(tmp_path), "lead": "rank0", "heartbeat_timeout": 60, "attempt": 1, "restarts": 0}
-    spec |= {"hang_timeout": 0, "hang_steps": 0, "hang_minimum": 0}
+    spec |= {"hang_timeout": 0, "hang_steps": 0, "hang_minimum": 0, "parameters": {}}
     for name in ("rank0", "rank1"):
         record = {"name": name, "rank": 0, "state": "running"}
         watch = supervisor.Watch(spec, record)

@@ -1,0 +1,98 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Decides whether this host reboots itself because of a health finding, and remembers the reboots and what followed them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REBOOT, REPLACE, HealthFinding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.exclude import requires_exclusion
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import runtime_directory
+
+# Files in the directory of the exclusions, which only root can write: the result of the checks after the last boot, and the time of the
+# last reboot because of a finding.
+BOOT_RESULT, LAST_REBOOT = "boot.json", "reboot.json"
+
+# Seconds between two reboots of the host.
+PAUSE = 3600.0
+# Seconds to wait until no job runs on the host, and between two polls.
+PATIENCE, INTERVAL = 600.0, 1.0
+
+FINDINGS: schema.Schema = {"findings": schema.list_of(schema.mapping({"check": schema.text(), "severity": schema.text()}))}
+TIME: schema.Schema = {"time": schema.seconds()}
+
+
+def is_needed(findings: Sequence[HealthFinding]) -> bool:
+    """Return whether a reboot may repair the host. A host that should be replaced is not rebooted."""
+    severities = {finding.severity for finding in findings}
+    return REBOOT in severities and REPLACE not in severities
+
+
+def wait_for_jobs() -> str:
+    """Wait until no unit of a job runs on this host. Return why the host must not be rebooted, or an empty string if it may.
+
+    Each unit has a directory while it runs.
+    """
+    directory, end = os.path.dirname(runtime_directory("job", "process")), time.monotonic() + PATIENCE
+    while os.path.isdir(directory) and os.listdir(directory):
+        if time.monotonic() > end:
+            return "jobs are running on it"
+        time.sleep(INTERVAL)
+    return ""
+
+
+def find_refusal(findings: Sequence[HealthFinding], now: float) -> str:
+    """Return why the host must not be rebooted, or an empty string if it may."""
+    if not is_needed(findings):
+        return "no health check requires only a reboot"
+    last = _read(LAST_REBOOT, TIME).get("time", 0.0)
+    if now < last + PAUSE:
+        return "the last reboot because of a health check was less than an hour ago"
+    known = {each["check"] for each in _read(BOOT_RESULT, FINDINGS).get("findings", ()) if each["severity"] in (REBOOT, REPLACE)}
+    again = sorted(known & {finding.check for finding in findings if requires_exclusion(finding)})
+    if again:
+        return f"the check {again[0]} has had a finding since the last boot"
+    return ""
+
+
+def record(now: float) -> str:
+    """Record that a reboot begins. Return why the host must not be rebooted, or an empty string if it may."""
+    try:
+        write_document(LAST_REBOOT, {"time": now})
+    except OSError:
+        # A read-only disk is itself a reason for a reboot. Without a record, only the time since the last boot limits the reboots.
+        if uptime() < PAUSE:
+            return "the reboot cannot be recorded, and the last boot was less than an hour ago"
+    return ""
+
+
+def uptime(stat: str = "/proc/1/stat") -> float:
+    """Return the number of seconds since the first process of the host has started."""
+    with open(stat, encoding="utf-8", errors="replace") as file:
+        started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def write_document(name: str, document: Mapping[str, Any]) -> None:
+    """Replace a file in the directory of the exclusions atomically. Everyone can read the file."""
+    path = os.path.join(os.path.dirname(exclusions.PATH), name)
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    temporary = path + ".new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        json.dump(document, file)
+    os.replace(temporary, path)
+
+
+def _read(name: str, form: schema.Schema) -> schema.Document:
+    """Return the contents of a file in the directory of the exclusions, or an empty document if there are none or they are not valid."""
+    try:
+        return schema.conform(schema.read_document(os.path.join(os.path.dirname(exclusions.PATH), name)), form)
+    except (OSError, ValueError):
+        return {}

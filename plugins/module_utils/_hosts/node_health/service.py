@@ -1,0 +1,121 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The program that runs health checks as root without the controller: after a failure of a job, after a boot, and while jobs run.
+
+systemd starts the program with one of the ACTIONS (see _hosts/training_job/health_service.py).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import (
+    after_failure,
+    exclude,
+    reboot,
+    registry,
+    run,
+    storage,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+    AFTER_FAILURE,
+    BOOT,
+    PERIODIC,
+    CheckedNode,
+    HealthFinding,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, periodic_findings
+
+# The file descriptor of the socket. Source: sd_listen_fds(3).
+LISTENER = 3
+
+# The unit that reboots the host. The program that answers a supervisor starts this unit, and does not wait for it.
+REBOOT_UNIT = "deeplearning_health_reboot.service"
+
+
+class Settings(NamedTuple):
+    """The contents of the file with the service's settings."""
+
+    instance_id: str
+    metadata_directory: str
+    instance_type: str
+    efa_devices: int
+    # Whether to reboot a host that needs it and has left its job.
+    reboot: bool
+
+    def node(self) -> CheckedNode:
+        return CheckedNode("root", self.instance_type, self.efa_devices, metadata_directory=self.metadata_directory)
+
+
+def examine(settings: Settings, context: str) -> list[HealthFinding]:
+    """Run the checks of a context, exclude the host if a finding requires it, and return all findings.
+
+    The exclusions of checks that pass end.
+    """
+    checks = registry.checks_for(context, storage.read_places())
+    findings = run.run(checks, settings.node())
+    exclude.update(settings.instance_id, checks, findings, time.time())
+    return findings
+
+
+def answer(settings: Settings) -> None:
+    """Answer supervisors with the findings that require a reboot or a replacement of the host."""
+
+    def find() -> list[dict[str, Any]]:
+        findings = [finding for finding in examine(settings, AFTER_FAILURE) if exclude.requires_exclusion(finding)]
+        reboots = settings.reboot and not reboot.find_refusal(findings, time.time())
+        # The supervisors end when they have received the answer, so their jobs are kept before. Without this, the host still reboots.
+        is_kept = reboots and kept_jobs.keep()
+        if reboots:
+            _call(["systemctl", "start", "--no-block", REBOOT_UNIT])
+        return [{**finding._asdict(), "reboots": is_kept} for finding in findings]
+
+    after_failure.serve(socket.socket(fileno=LISTENER), find)
+
+
+def check_boot(settings: Settings) -> None:
+    """Run the checks after a boot, and record their result."""
+    reboot.write_document(reboot.BOOT_RESULT, {"time": time.time(), "findings": [each._asdict() for each in examine(settings, BOOT)]})
+
+
+def check_periodically(settings: Settings) -> None:
+    """Run the checks for hosts with running jobs, and tell the supervisors about the findings."""
+    findings = examine(settings, PERIODIC)
+    periodic_findings.write([finding._asdict() for finding in findings], time.time())
+
+
+def reboot_host(settings: Settings) -> None:
+    """Reboot the host when its last job has ended, if a check still requires a reboot then and the limits allow it."""
+    refusal = reboot.wait_for_jobs() or reboot.find_refusal(examine(settings, AFTER_FAILURE), time.time()) or reboot.record(time.time())
+    if refusal:
+        sys.stderr.write(f"the host is not rebooted: {refusal}\n")
+        kept_jobs.discard()
+    else:
+        _call(["systemctl", "reboot"])
+
+
+def _call(command: Sequence[str]) -> None:
+    """Run a command. The unit's log shows its error message."""
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=reboot.PATIENCE)
+
+
+ACTIONS: Mapping[str, Callable[[Settings], None]] = {
+    "answer": answer,
+    "boot": check_boot,
+    "periodic": check_periodically,
+    "reboot": reboot_host,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    action, path = arguments
+    with open(path, encoding="utf-8") as file:
+        settings = Settings(**json.load(file))
+    ACTIONS[action](settings)
+    return 0

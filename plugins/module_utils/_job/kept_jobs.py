@@ -1,0 +1,71 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keeps what a host needs to start its jobs again after a reboot because of a health finding (see _hosts/training_job/rejoin.py).
+
+Each job has a file, in memory while the job runs and on the disk during a reboot. The files contain the secrets of jobs, so only root can
+read them. This code also runs on hosts without Ansible and imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import runtime_directories
+
+# The directory in memory, and the name of the directory on the disk.
+STARTED, KEPT = "/run/deeplearning/rejoin", "rejoin"
+SUFFIX = ".json"
+
+
+def directory() -> str:
+    """Return the directory of the files during a reboot, which is in the directory of the exclusions."""
+    return os.path.join(os.path.dirname(exclusions.PATH), KEPT)
+
+
+def job_of(path: str) -> str:
+    """Return the name of a file's job."""
+    return os.path.basename(path)[: -len(SUFFIX)]
+
+
+def files(place: str) -> list[str]:
+    """Return the paths of the files in a directory."""
+    return sorted(glob.glob(os.path.join(place, f"*{SUFFIX}")))
+
+
+def write(place: str, job: str, content: bytes) -> None:
+    """Replace the file of a job in a directory atomically."""
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    path = os.path.join(place, job + SUFFIX)
+    with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
+
+
+def keep() -> bool:
+    """Copy the files of the jobs that run on this host to the disk, and return whether all of them could be copied."""
+    try:
+        for path in files(STARTED):
+            if runtime_directories(job_of(path)):
+                with open(path, "rb") as file:
+                    write(directory(), job_of(path), file.read())
+    except OSError:
+        return False
+    return True
+
+
+def discard() -> None:
+    """Delete the files on the disk, because the host is not rebooted."""
+    for path in files(directory()):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def delete_ended() -> None:
+    """Delete the files of jobs that have ended from the memory."""
+    for path in files(STARTED):
+        if not runtime_directories(job_of(path)):
+            os.unlink(path)

@@ -1,0 +1,54 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the program that runs health checks without the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import registry, service, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BOOT, PERIODIC, Check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, periodic_findings
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """Return a function that runs an action on a host on which the check `broken` has these problems."""
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
+    monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
+    monkeypatch.setattr(periodic_findings, "PATH", str(tmp_path / "run/findings.json"))
+    monkeypatch.setattr(storage, "read_places", list)
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps(service.Settings("", str(tmp_path), "p5.48xlarge", 0, True)._asdict()))
+
+    def run(action, *problems):
+        check = Check("broken", lambda node: node.instance_type, lambda kind, _node: [(each, f"{kind}.") for each in problems], (), "")
+        monkeypatch.setattr(registry, "checks_for", lambda context, mounts: [check] if context in (BOOT, PERIODIC) else [])
+        assert service.main([action, str(settings)]) == 0
+        return [each.by for each in exclusions.read("").exclusions]
+
+    return run
+
+
+@pytest.mark.parametrize("action", ["boot", "periodic"])
+def test_a_finding_excludes_the_host_until_the_check_passes(node, action):
+    assert node(action, "restart") == []
+    assert node(action, "monitor", "reboot") == ["broken"]
+    assert node(action) == []
+
+
+def test_the_result_of_a_boot_is_recorded(node, tmp_path):
+    before = time.time()
+    node("boot", "replace")
+    found = json.loads((tmp_path / "health/boot.json").read_text())
+    assert before <= found["time"] <= time.time()
+    assert found["findings"] == [{"check": "broken", "severity": "replace", "message": "p5.48xlarge."}]
+
+
+def test_supervisors_can_read_the_findings_while_jobs_run(node):
+    node("periodic", "monitor", "restart")
+    assert periodic_findings.PeriodicFindings(0.0).worst(time.time()) == ("restart", "p5.48xlarge")

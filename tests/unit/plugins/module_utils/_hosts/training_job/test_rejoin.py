@@ -1,0 +1,81 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the start of a host's jobs after a reboot."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import time
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, rejoin, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
+
+USER = pwd.getpwuid(os.geteuid())
+VISIBLE = systemd.Visible(["/opt/pytorch"], ["/efs"])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
+    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(kept_jobs, "runtime_directories", lambda job: [] if job == "ended" else [job])
+    monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
+    monkeypatch.setattr(systemd, "make_devices", lambda _run, _gpus: None)
+    monkeypatch.setattr(systemd, "refuse_nfs", lambda _run, _user: "nftables is missing")
+    return tmp_path
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return the jobs that were started, with their accounts, specs and actions."""
+    found = []
+    monkeypatch.setattr(systemd, "active_units", lambda _run, job: [job] if job == "runs" else [])
+    monkeypatch.setattr(systemd, "start", lambda _run, *arguments: found.append(arguments))
+    return found
+
+
+def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [0]}]
+    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE)
+    for job in ("digits", "ended", "runs"):
+        rejoin.save(job, place, specs)
+    assert kept_jobs.keep()
+    assert rejoin.main([]) == 0
+    assert started == [("digits", place, specs, "rejoin")]
+    assert "nftables is missing" in capsys.readouterr().err
+    assert kept_jobs.files(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
+    assert rejoin.main([]) == 0
+    assert len(started) == 1
+
+
+def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, started, capsys):
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": []}]
+    rejoin.save("late", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    rejoin.save("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    assert kept_jobs.keep()
+    kept_jobs.write(kept_jobs.directory(), "damaged", b"{")
+    kept_jobs.write(kept_jobs.directory(), "alien", json.dumps({"specs": specs}).encode())
+    os.utime(os.path.join(kept_jobs.directory(), "late.json"), (time.time() - 601, time.time() - 601))
+    rejoin.main([])
+    assert [job for job, *_rest in started] == ["digits"]
+    assert "job damaged is not started again on this host" in capsys.readouterr().err
+    rejoin.main([])
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("reboot", [True, False])
+def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot):
+    monkeypatch.setattr(launch, "check_place", lambda _name, _specs: None)
+    monkeypatch.setattr(launch, "open_sync_directory", lambda *_arguments: None)
+    monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
+    spec = {"name": "rank0", "parameters": {"reboot": reboot}}
+    params = {"name": "digits", "sandbox": False, "metrics_directory": ""}
+    launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
+    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == (["digits"] if reboot else [])
+    assert len(started) == 1
