@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation shared by the modules that read job records, and by those that describe a job's hosts."""
+"""Documentation shared by the modules that read job records, and by those with options for a job's hosts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ description:
   - Returns the mounts of the host for which the template is evaluated, as arguments of M(deeplearning.cluster.shared_storage).
   - The mounts are those in C(deeplearning_mounts), which the inventory plugin P(deeplearning.cluster.nodes#inventory) sets. If
     C(deeplearning_mounts) contains no EFS file system, for example on EMR or on your own hosts, and C(deeplearning_file_system_id) is set,
-    the host mounts that file system. This applies in the same way to the other inventory variables that contain the source of a mount.
+    the host mounts that file system. The same applies to the other inventory variables that contain the source of a mount.
   - The definition provides what the inventory does not, such as the mount point from C(deeplearning_mount_point).
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -79,7 +79,7 @@ VARIABLES = (
 
 
 def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the mounts of a host from its variables, and from the controller's variables, which say what the cluster has adopted."""
+    """Return the mounts of a host from its variables, and from the controller's variables, which name adopted file systems."""
     listed: list[dict[str, Any]] = host.get(MOUNTS) or []
     others = [{"kind": name} for name in KINDS if name not in [mount["kind"] for mount in listed]]
     mounts = [_completed(mount, host, controller) for mount in [*listed, *others]]
@@ -87,7 +87,7 @@ def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any]) -> li
 
 
 def _completed(mount: Mapping[str, Any], host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mount with the arguments that it lacks. The module refuses unknown kinds of storage."""
+    """Return a mount with the arguments that it lacks. The module `shared_storage` refuses unknown kinds of storage."""
     kind = KINDS.get(mount["kind"])
     former = {argument: host[name] for name, (of, argument) in FORMER.items() if of == mount["kind"] and name in host}
     return {**_arguments(kind, host, controller), **mount, **former} if kind else dict(mount)
@@ -106,7 +106,7 @@ def _value(option: str, host: Mapping[str, Any]) -> Any:
 
 
 def _values(name: str, host: Mapping[str, Any]) -> Iterator[Any]:
-    """Return the value of the first variable that is set, or nothing."""
+    """Yield the value of the first of a name's variables that is set, if there is one."""
     yield from [host[variable] for variable in variables_of(name) if variable in host][:1]
 
 

@@ -327,7 +327,7 @@ options:
     version_added: 0.2.0
   reboot:
     description:
-      - Whether hosts reboot by themselves if a health check after a failure requires this. A host reboots when no job runs on it, and at
+      - Whether hosts reboot themselves if a health check after a failure requires a reboot. A host reboots when no job runs on it, and at
         most once per hour. See C(docs/recovery.md).
       - O(state=prepared) sets this for all jobs on the host. Cannot be combined with O(queue).
     type: bool
@@ -349,10 +349,10 @@ options:
     version_added: 0.2.0
   metrics_directory:
     description:
-      - Directory on the hosts to which the job's metrics are written as C(deeplearning-<name>.prom), for example for the textfile collector
-        of the Prometheus node exporter. The host of the job's first process writes the file every minute and when the job ends.
-      - If the directory does not exist, it is created, and O(user) becomes its owner. Otherwise, this user must be able to write to it.
-        The processes of all jobs of this user can change the files in the directory.
+      - Directory on the hosts for the file C(deeplearning-<name>.prom), which contains the job's metrics, for example for the textfile
+        collector of node_exporter. The host of the job's first process writes the file every minute and when the job ends.
+      - If the directory does not exist, the module creates it, and makes O(user) its owner. Otherwise, this user must be able to write to
+        it. The processes of all jobs of this user can change the files in the directory.
     type: path
     version_added: 0.2.0
   cluster:

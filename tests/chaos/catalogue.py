@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("workload.py")
 
 # Number of seconds within which hosts must detect a fault, with the options of the suite's jobs: a heartbeat timeout of 15 s, a median
 # step of 0.1 s, and a minimum time of a hang of 0 s. SLOW_HANG is for the role's default of 300 s. After STALL, the storage works again.
-# CHECK is for a health check while the job runs, every HEALTH_INTERVAL seconds.
+# CHECK is for a fault that a health check finds while the job runs. The check runs every HEALTH_INTERVAL seconds.
 PROCESS, HOST, HANG, SLOW_HANG, STALL, CHECK = "process", "host", "hang", "slow hang", "stall", "health check"
 HEALTH_INTERVAL = 2
 NOTICED = {

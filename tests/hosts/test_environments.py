@@ -239,7 +239,7 @@ def test_the_image_s_own_environments_are_used_by_name(cluster):
 
 
 def test_a_notebook_from_a_requirements_file_is_reached_through_a_tunnel(cluster):
-    """As the guide for MXNet on EC2 says. This machine downloads the packages, because the hosts have no package index."""
+    """The steps are those in the guide for MXNet on EC2. This machine downloads the packages, because the hosts have no package index."""
     download(wheels(cluster), *WHEELS, "notebook")
     python = pythons(play(cluster, "--no-index\nnotebook\n", name="notebook"))[0]
     host, token = cluster.hosts[0], "c0ffee"

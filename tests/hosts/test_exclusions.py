@@ -97,7 +97,7 @@ def test_a_job_continues_on_a_spare_and_later_jobs_avoid_the_unhealthy_host(clus
 
 
 def test_a_job_waits_for_a_host_that_must_be_rebooted_if_it_needs_the_host(cluster):
-    """The finding comes while the job runs. The host reboots when its supervisor has ended, and starts the supervisor again."""
+    """A check reports the finding while the job runs. The host reboots when its supervisor has ended, and starts the supervisor again."""
     host, name = cluster.hosts[1], cluster.workers[1]["name"]
     for each in cluster.hosts:
         kernel(each)

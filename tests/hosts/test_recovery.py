@@ -99,7 +99,7 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
 
 
 def test_py_spy_shows_where_ranks_without_a_handler_are(cluster):
-    """The supervisors run py-spy as the job's user, in the sandbox. It also shows where the suspended rank is."""
+    """The supervisors run py-spy as the job's user, in the sandbox. py-spy also shows the line of the suspended rank."""
     cluster.hosts[0].ssh("mkdir /efs/tools")
     shutil.copy(Path(sys.executable).with_name("py-spy"), cluster.folder / "file-systems" / FILE_SYSTEM / "tools")
     for host in cluster.hosts:

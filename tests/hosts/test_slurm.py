@@ -271,7 +271,7 @@ def test_a_new_master_has_the_old_queue(queue: Slurm) -> None:
 
 @pytest.mark.exhaustive
 def test_slurmctld_starts_with_a_thousand_emulated_nodes_in_less_than_five_seconds(queue: Slurm) -> None:
-    """The module writes the configuration, in which only three nodes have hosts. A unit test measures how long this takes."""
+    """The module writes the configuration, in which only three nodes have hosts. A unit test measures how long this writing takes."""
     job = queue.submit("hostname", "--hold", queue.on.format(queue.name(2)))
     hardware = {"cpus": 96, "sockets": 2, "cores": 24, "threads": 2, "memory": 1_090_000, "gpus": 8}
     nodes = [{"name": name, "address": host.private_ip} for name, host in zip(queue.names, queue.hosts, strict=True)]
@@ -294,7 +294,7 @@ def test_slurmctld_starts_with_a_thousand_emulated_nodes_in_less_than_five_secon
     play = queue.folder / "thousand.yml"
     play.write_text(yaml.safe_dump([{"hosts": queue.name(1), "gather_facts": False, "become": True, "tasks": tasks}]))
     queue.run(str(play))
-    # A slurmctld that stops waits for the nodes that do not respond.
+    # While slurmctld stops, it waits for the nodes that do not respond.
     start = "systemctl start slurmctld; until [ $(sinfo --noheader --Node | wc -l) = 1000 ]; do sleep 0.1; done"
     shown = queue.master.ssh(f"sudo systemctl stop slurmctld && sudo bash -c 'TIMEFORMAT=%R; time {{ {start}; }} 2>/dev/null'").stderr
     assert float(shown) < 5

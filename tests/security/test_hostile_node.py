@@ -189,7 +189,7 @@ ALWAYS = ("train.yml", "provision.yml")
 def test_facts_in_answers_change_nothing(hostile, playbook):
     """The results of hostile nodes contain variables.
 
-    Before the playbooks that configure hosts, the certificates are removed, so that the controller signs new certificates.
+    Before playbooks that configure hosts, the test removes the certificates, so that the controller signs new certificates.
     """
     signs = playbook in ("configure.yml", "train.yml")
     lie(hostile, facts(hostile))

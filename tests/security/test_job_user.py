@@ -60,7 +60,7 @@ HOSTILE = """
         "forge a health finding": lambda: replace("/run/deeplearning/health/findings.json"),
         "change the health checks": lambda: replace("/var/lib/deeplearning-node-health/health.zip"),
         "change the exclusions": lambda: replace("/var/lib/deeplearning-node-health/exclusions.json", "{}"),
-        "read the jobs that a reboot keeps": lambda: os.listdir("/run/deeplearning/rejoin"),
+        "read the parameters of jobs that are kept for a reboot": lambda: os.listdir("/run/deeplearning/rejoin"),
         "reboot the host": lambda: runs("systemctl", "start", "deeplearning_health_reboot.service"),
         "start the host's jobs again": lambda: runs("systemctl", "start", "deeplearning_rejoin.service"),
         "hold the lock": lambda: open("/run/deeplearning.lock"),

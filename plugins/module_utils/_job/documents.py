@@ -95,8 +95,8 @@ class ProcessRecord(_Record, Outcome, total=False):
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
 
-    If the attempt ended because connections between processes were closed, `still_connected` is a host all of whose processes have ended,
-    but to which this process still had open connections.
+    `still_connected` is the name of a host to which this process still had open connections after all processes there had ended. It is only
+    recorded if the attempt ended because connections between processes were closed.
 
     `notice` is in the record of the process in a verdict, if the attempt ends because AWS will terminate the process's host.
     """
@@ -154,7 +154,7 @@ class Following(_Following, total=False):
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), `excluded` (those of them that are excluded from
     jobs), the options `restarts` and `min_hosts`, `refusal` (why the launcher cannot run the job on the remaining hosts), and `reboots`
-    (whether the host of `failure` reboots by itself).
+    (whether the host of `failure` reboots itself).
     """
 
     started: float
@@ -268,7 +268,7 @@ class JobSpec(TypedDict):
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
     `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. `metrics_directory` is the directory for the file with the job's
-    metrics, or empty, and `cluster` is the name of the cluster for this file.
+    metrics, or empty. `cluster` is the cluster's name in this file.
     """
 
     job: str

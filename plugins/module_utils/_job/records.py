@@ -761,8 +761,8 @@ def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> P
     ended.
 
     If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
-    A process that was stopped because of the verdict has not failed. However, if connections were closed for no known reason, the process
-    that has not noticed this is the cause.
+    A process that was stopped because of the verdict has not failed. However, if connections were closed for no known reason, the cause
+    is a process whose connections stayed open.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
@@ -774,8 +774,8 @@ def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> P
 def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     """Return the record of the process that receives no data from other hosts, changed to the record of a failed process, or None.
 
-    A process notices within milliseconds if the process at the other end of a connection ends, unless its host receives no data. If this
-    applies to several hosts, the network of the other end is the more likely cause.
+    A process whose host receives data notices within milliseconds that the process at the other end of a connection has ended. If processes
+    on several hosts do not notice this, the network of the other end is the more likely cause.
     """
     found = [process for process in processes if process["state"] == STOPPED and process.get("still_connected")]
     if not has_lost_connection(failure) or len({process["host"] for process in found}) != 1:

@@ -142,7 +142,7 @@ class Situation(NamedTuple):
     `refusal` states the reason.
 
     The last `spares` hosts were on standby during the last attempt. `excluded` contains the hosts that are not available because they are
-    excluded from jobs. `reboots` is true if the host of the last failure reboots by itself.
+    excluded from jobs. `reboots` is true if the host of the last failure reboots itself.
     """
 
     attempts: Sequence[FailedAttempt]
@@ -358,7 +358,7 @@ def _repair(situation: Situation) -> str:
     The hosts do not know the region and the playbooks of the controller, so health.yml shows the complete commands.
     """
     host, name = situation.cause.host, situation.cause.name
-    needs = {REBOOT: "is rebooted" if situation.reboots else "must be rebooted", REPLACE: "should be replaced"}
+    needs = {REBOOT: "reboots itself" if situation.reboots else "must be rebooted", REPLACE: "should be replaced"}
     found = [f"{host} {needs[name]}"] if host in _missing(situation) and situation.cause.kind == HEALTH and name in needs else []
     others = [each for each in situation.excluded if not (found and each == host)]
     if others:

@@ -100,7 +100,7 @@ def test_the_optimizer_is_divided_among_all_processes(cluster):
 
 
 def test_a_rank_is_killed_while_it_saves_its_part_of_a_checkpoint(cluster, tmp_path):
-    """The other ranks have saved their parts. The next attempt continues from the checkpoint before it."""
+    """The other ranks have saved their parts. The next attempt continues from the previous checkpoint."""
     source = tmp_path / "source"
     shutil.copytree(EXAMPLE["source"], source)
     (source / "killed_while_saving.py").write_text(textwrap.dedent(KILLED_WHILE_SAVING))

@@ -34,7 +34,7 @@ STOP_GRACE = 10
 REMOVALS = 10
 # EC2 keeps 64 KB of console output.
 CONSOLE_SIZE = 64 * 1024
-# What systemd prints before a container ends because of a reboot, in one of the last lines.
+# The text that systemd prints before a container ends because of a reboot, and the number of last lines that can contain it.
 REBOOTING, LAST_LINES = "Rebooting.", 3
 # Capabilities in addition to podman's defaults: mount, change the network, debug, raise priorities, and lock memory.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE", "IPC_LOCK")

@@ -24,9 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 class Kind(NamedTuple):
     """A kind of storage.
 
-    A node mounts the storage if the node has the first of `tags`. `settings` maps arguments of the module `shared_storage` to options,
-    which apply to hosts whose tags do not describe these arguments. `adopted` is the option that makes a cluster use existing storage for
-    jobs.
+    A node mounts the storage if the node has the first of `tags`. `settings` maps arguments of the module `shared_storage` to the options
+    that set them on hosts whose tags do not. `adopted` is the option that makes a cluster use existing storage for jobs.
     """
 
     tags: tuple[StorageTag, ...]
@@ -51,7 +50,7 @@ ADOPTED = tuple(kind.adopted for kind in KINDS.values() if kind.adopted)
 UNUSED_RULES = (*efs_options.UNUSED_RULES, *lustre_options.UNUSED_RULES, *bucket_options.UNUSED_RULES)
 # Advice for file systems that cannot move to another network with their cluster.
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
-# Which rules an existing security group for storage must have.
+# The rules that an existing security group for storage must have.
 GROUP_RULES = (efs_options.GROUP_RULES, lustre_options.GROUP_RULES)
 
 

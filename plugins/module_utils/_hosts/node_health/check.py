@@ -13,12 +13,12 @@ MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot"
 
 # When a check runs: on demand, before a job, after all nodes have been checked, to compare two nodes, or on demand with idle GPUs.
 ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP = ("on_demand", "before_job", "between_nodes", "deep")
-# After a failed attempt of a job on all of its hosts, once after each boot, or at intervals while jobs run.
+# Also: after a failed attempt of a job, on all hosts of the job; once after each boot; or at intervals while jobs run.
 AFTER_FAILURE, BOOT, PERIODIC = ("after_failure", "boot", "periodic")
 CONTEXTS = (ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP, AFTER_FAILURE, BOOT, PERIODIC)
 
-# The contexts of checks of the host itself. A job can only continue without a host on which such a check requires a reboot or a
-# replacement. The shared storage is not checked after a failure, because the supervisors cannot decide anything without it.
+# The contexts of checks of the host itself. If such a check requires a reboot or a replacement of a host, a job continues only
+# without this host. The shared storage is not checked after a failure, because the supervisors cannot decide anything without it.
 OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
 # A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest.

@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
 NVIDIA_SMI = 30.0
-# In seconds. Jobs survive shorter interruptions of their storage, so these are no reason to restart a job.
+# In seconds. Jobs survive shorter interruptions of their storage, so only a longer interruption is a reason to restart a job.
 STORAGE_HANG = 60.0
 
 CHECKS = (

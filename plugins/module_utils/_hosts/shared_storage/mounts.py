@@ -325,7 +325,7 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
             lines.append(line)
             continue
         if not is_shared(fields[2]):
-            raise ValueError(f"path: /etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove that line.")
+            raise ValueError(f"path: /etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove the entry.")
         if not placed:
             lines.append(entry)
             placed = True

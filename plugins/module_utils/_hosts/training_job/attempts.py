@@ -133,7 +133,7 @@ def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") 
     """Return how many processes in this unit the kernel's OOM killer has killed, or None if the kernel does not count them.
 
     Sources: `memory.events` in the kernel's documentation of cgroup v2, and `memory.oom_control` in that of cgroup v1. With cgroup v1, the
-    memory of units is counted only if the unit's group in the hierarchy of the memory controller is the one in which systemd has put it.
+    count is for this unit only if the unit's group in the hierarchy of the memory controller is the same as in systemd's own hierarchy.
     """
     try:
         with open(cgroups, encoding="utf-8") as file:
@@ -472,7 +472,7 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
 def record_failure(spec: ProcessSpec, decision: Following) -> None:
     """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures.
 
-    If a health finding only requires a restart of the job, the script may be responsible.
+    A health finding that only requires a restart of the job is not recorded, because the script may be responsible.
     """
     failure, why = decision["failure"], decision["cause"]
     if exclusions.is_recorded(why["kind"]) and (why["kind"] != recovery.HEALTH or why.get("name") in (recovery.REBOOT, recovery.REPLACE)):

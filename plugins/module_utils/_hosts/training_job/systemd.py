@@ -280,7 +280,7 @@ def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:
 
 
 def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec], action: str = "run") -> None:
-    """Start the job's processes on this host as the specs describe, with an action of the supervisor's program. Raises UnitError."""
+    """Start the job's processes on this host as the specs describe. `action` is an action of the supervisor's program. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:

@@ -35,7 +35,7 @@ OPTIONS = (
     ),
 )
 
-# The options that apply to hosts whose tags do not describe these arguments of the module `shared_storage`.
+# Arguments of the module `shared_storage`, and the options that set them on hosts whose tags do not.
 SETTINGS = {"path": "bucket_mount_point"}
 
 UNUSED_RULES = (

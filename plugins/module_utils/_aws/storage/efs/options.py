@@ -26,7 +26,7 @@ ADOPTED = "file_system_id"
 # The options of a new file system.
 NEW = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
 DEFAULT_MOUNT_POINT = "/efs"
-# Which rules an existing security group for storage must have.
+# The rules that an existing security group for storage must have.
 GROUP_RULES = "The group must allow inbound traffic from the nodes on TCP port 2049."
 
 OPTIONS = (
@@ -124,7 +124,7 @@ OPTIONS = (
     ),
 )
 
-# The options that apply to hosts whose tags do not describe these arguments of the module `shared_storage`.
+# Arguments of the module `shared_storage`, and the options that set them on hosts whose tags do not.
 SETTINGS = {"path": "mount_point", "encrypt_in_transit": "encrypt_in_transit", "directory": "file_system_directory"}
 
 UNUSED_RULES = (

@@ -28,7 +28,7 @@ SWITCH = "lustre"
 ADOPTED = "lustre_file_system_id"
 # The options of a new file system.
 NEW = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
-# Which rules an existing security group for storage must have.
+# The rules that an existing security group for storage must have.
 GROUP_RULES = "For a Lustre file system, the group must also allow traffic to and from the nodes and itself on TCP ports 988 and 1018-1023."
 BOUND_TO_NETWORK = "A Lustre file system cannot move to a different network, so copy its data elsewhere and delete the file system as well"
 
@@ -130,7 +130,7 @@ OPTIONS = (
     ),
 )
 
-# The options that apply to hosts whose tags do not describe these arguments of the module `shared_storage`.
+# Arguments of the module `shared_storage`, and the options that set them on hosts whose tags do not.
 SETTINGS = {"path": "lustre_mount_point"}
 
 UNUSED_RULES = (

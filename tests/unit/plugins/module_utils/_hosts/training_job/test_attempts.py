@@ -651,7 +651,7 @@ def test_a_job_does_not_wait_for_a_host_that_is_unhealthy_after_the_reboot_or_th
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"], len(found["processes"])) == ("succeeded", 2, 2)
-    assert "The job continues without worker2. worker2 is rebooted. To see the" in found["attempts"][0]["why"]
+    assert "The job continues without worker2. worker2 reboots itself. To see the" in found["attempts"][0]["why"]
     assert running.start("rank1", "rejoin").wait(60) == 0, "the job has continued without this host"
 
 
