@@ -108,17 +108,17 @@ def no_log(host):
 
 def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
     """Replay a kernel log with a GPU error that names process 1, which is running."""
-    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
+    log(host, f"NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
 
 
 def xid_of_driver(host, code, text):
     """Replay a kernel log with a GPU error that names no process."""
-    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
+    log(host, f"NVRM: Xid (PCI:0000:64:00): {code}, {text}")
 
 
 def sxid(host, code, texts):
     """Replay a kernel log with NVSwitch errors."""
-    log(host, *(f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
+    log(host, *(f"nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
 
 
 def shell(host, command):
