@@ -162,7 +162,7 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
         seen = json.loads(cluster.read(f"/efs/jobs/hostile/logs/rank{rank}.log"))
         assert (seen.pop("uid"), seen.pop("groups"), seen.pop("home")) == (61000, [61000], "/var/lib/deeplearning-jobs")
         assert {name for name, worked in seen.items() if worked} == ALLOWED
-        cluster.hosts[rank].ssh("sudo rm /usr/local/sbin/journalctl && ls /var/lib/deeplearning-jobs/NVRM*")
+        cluster.hosts[rank].ssh("sudo sh -ec 'rm /usr/local/sbin/journalctl; ls /var/lib/deeplearning-jobs/NVRM*'")
     assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
     cluster.hosts[0].ssh("systemctl cat deeplearning_health_reboot.service deeplearning_rejoin.service deeplearning_health_periodic.timer")
     modes = cluster.hosts[0].ssh("sudo stat -c %a /run/deeplearning/rejoin /run/deeplearning/rejoin/hostile.json").stdout.split()
