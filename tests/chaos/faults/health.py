@@ -15,6 +15,8 @@ PROGRAMS = "/usr/local/sbin"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 GPUS, LINKS, ADAPTERS = 8, 18, 4
 CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
+# Without this file, a host is like a new one.
+EXCLUSIONS = "/var/lib/deeplearning-node-health/exclusions.json"
 METADATA = "/opt/deeplearning/metadata.json"
 # A file whose lines Python executes when it starts.
 PTH = "/usr/lib/python3/dist-packages/clock.pth"
@@ -45,7 +47,7 @@ def prepare(host):
 def restore(host):
     """Undo the changes that a fault made, so that the host is healthy again."""
     host.ssh(
-        f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
+        f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE} {EXCLUSIONS}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
         f"sudo umount -q /proc/meminfo; sudo rm -f {PTH}; sudo pkill -KILL -x rclone; "
         "for each in disk storage; do sudo umount -q --lazy /mnt/$each; "
