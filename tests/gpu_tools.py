@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 # The health-related parts of an H100's entry, in the order and format of driver 550 (nvsmi_device_v12.dtd).
@@ -104,6 +104,8 @@ NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
+# The first messages of a kernel log.
+BOOT_MESSAGES = ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.")
 LOST = "Unable to determine the device handle for GPU0000:64:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
 
 
@@ -141,9 +143,27 @@ def program(*answers: tuple[str, str, int], pause: int = 0) -> str:
     return f'#!/bin/sh\nsleep {pause}\ncase "$*" in\n{cases}esac\nexit 2\n'
 
 
-def kernel_log(*lines: str) -> str:
-    """Return kernel messages in the format of `journalctl --output=cat`."""
-    return "".join(f"{line}\n" for line in ("Linux version 6.8.0-1021-aws", "nvidia: module license 'NVIDIA' taints kernel.", *lines))
+def kernel_log(*messages: str | bytes, **fields: str) -> str:
+    """Return kernel messages in the format of `journalctl --dmesg --output=json`. `fields` replaces fields of the given messages."""
+    records = [_record(each, number, fields if number > 1 else {}) for number, each in enumerate((*BOOT_MESSAGES, *messages))]
+    return "".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in records)
+
+
+def _record(message: str | bytes, number: int, fields: Mapping[str, str]) -> dict[str, object]:
+    """Return a record of the journal. A message that is not printable UTF-8 becomes a list of bytes."""
+    encoded = message if isinstance(message, bytes) else message.encode()
+    text = encoded.decode("utf-8", "replace")
+    is_printable = text.encode() == encoded and all(each.isprintable() or each in "\t\n\u2028\u2029" for each in text)
+    return {
+        "MESSAGE": text if is_printable else list(encoded),
+        "_TRANSPORT": "kernel",
+        "__REALTIME_TIMESTAMP": str(1795600000000000 + number),
+        "__CURSOR": f"s=0d4f3b2a;i={number:x};b=8a6f0f6c4f5e4b0b9a52b6c1e2f4a7d3;m={number:x};t=6611b0a58c1ba;x=5c3e6f",
+        "_BOOT_ID": "8a6f0f6c4f5e4b0b9a52b6c1e2f4a7d3",
+        "SYSLOG_FACILITY": "0",
+        "__MONOTONIC_TIMESTAMP": str(number),
+        **fields,
+    }
 
 
 def driver(text: str, status: int = 0, links: str = "", links_status: int = 0) -> Sequence[tuple[str, str, int]]:

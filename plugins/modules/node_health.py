@@ -120,7 +120,7 @@ options:
   excluded:
     description:
       - V(true) excludes the host from jobs until a task with V(false) includes the host again. V(false) also ends the exclusion of a host
-        that was responsible for repeated failures of jobs, but not the exclusions that checks have made.
+        that was responsible for repeated failures of jobs. An exclusion that a check has made ends only if the check passes.
     type: bool
     version_added: 0.2.0
   reason:
@@ -193,6 +193,12 @@ exclusions:
       description: UUIDs of the faulty GPUs, if they are known.
       type: list
       elements: str
+    severity:
+      description: Severity of the finding, V(reboot) or V(replace), if a check has excluded the host. Otherwise, an empty string.
+      type: str
+    boot:
+      description: ID of the last boot before the check's last finding. For exclusions that persons have made, an empty string.
+      type: str
     text:
       description: Description of the exclusion, as a sentence.
       type: str

@@ -96,7 +96,9 @@ def exclusion_lines(exclusions: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
         lines.append(f"To let jobs use {persons} again, run: {playbook_command('health')} -e node_health_include={persons}")
     checks = ", ".join(name for name, makers in by.items() if makers - {PERSON, RECOVERY})
     if checks:
-        lines.append(f"Jobs use {checks} again when the check that has excluded the node passes.")
+        lines.append(
+            f"Jobs use {checks} again when the check that has excluded the node passes. After an Xid error, this requires a reboot."
+        )
     return lines
 
 

@@ -247,4 +247,7 @@ def test_a_finding_while_a_job_runs_restarts_the_job_without_the_host(cluster, r
     boot = "sudo systemctl restart deeplearning_health_boot; cat /var/lib/deeplearning-node-health/exclusions.json"
     assert '"by": "xid"' in cluster.hosts[1].ssh(boot).stdout
     install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
+    assert '"by": "xid"' in cluster.hosts[1].ssh(boot).stdout, "the kernel log can lose the error"
+    done, _found = health(cluster, node_health_include=[TWO])
+    assert done.returncode == 0, done.stdout + done.stderr
     assert '"exclusions": []' in cluster.hosts[1].ssh(boot).stdout

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge.key import DROP_IN
+from gpu_tools import kernel_log, program
 from hosts.cluster import job_cluster
 from local_cloud.testing import wait_until
 
@@ -28,9 +29,25 @@ HOSTILE = """
         except (OSError, subprocess.SubprocessError):
             return False
 
+    def ask_for_health_checks():
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(60)
+            connection.connect("/run/deeplearning/health.sock")
+            return connection.makefile().read()
+
     def replace(path, text="mine"):
         pathlib.Path(path + ".mine").write_text(text)
         os.replace(path + ".mine", path)
+
+    # Crashes in a file with this name, which the kernel writes to its log.
+    xid = "NVRM: Xid (PCI:0000:64:00): 74, x"
+    crash = "; ".join([
+        "import ctypes, mmap, sys",
+        "file = open(sys.argv[1], 'w+b', buffering=0)",
+        "file.write(bytes(4096))",
+        "code = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)",
+        "ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()",
+    ])
 
     job = os.environ["DEEPLEARNING_JOB_DIRECTORY"]
     code = os.path.dirname(os.path.abspath(__file__))
@@ -57,6 +74,7 @@ HOSTILE = """
         "reach another port": lambda: bool(socket.create_connection(("127.0.0.1", 20048), 5)),
         "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
         "reach MUNGE": lambda: socket.socket(socket.AF_UNIX).connect("/run/munge/munge.socket.2") is None,
+        "forge an Xid error": lambda: runs(sys.executable, "-c", crash, xid, cwd=pathlib.Path.home()) or "Xid" in ask_for_health_checks(),
         "forge a health finding": lambda: replace("/run/deeplearning/health/findings.json"),
         "change the health checks": lambda: replace("/var/lib/deeplearning-node-health/health.zip"),
         "change the exclusions": lambda: replace("/var/lib/deeplearning-node-health/exclusions.json", "{}"),
@@ -76,6 +94,12 @@ HOSTILE = """
     seen.update(uid=os.getuid(), groups=os.getgroups(), home=str(pathlib.Path.home()), privileges=status["NoNewPrivs"] == "0")
     print(json.dumps(seen))
 """
+
+# What the kernel writes about the crash. The journal of a container does not contain kernel messages, so a stand-in shows them.
+CRASH = (
+    "python3[31497]: segfault at 0 ip 00007f8e7496a000 sp 00007fff001efb48 error 6 in NVRM: Xid (PCI:0000:64:00): 74, x"
+    "[0,7f8e7496a000+1000] likely on CPU 1 (core 1, socket 0)"
+)
 
 # Listens on MUNGE's socket path, and lets every user connect
 MUNGE = """
@@ -130,12 +154,15 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
         host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")
         # Any other user can connect
         host.ssh(f"for i in $(seq 50); do python3 -c {shlex.quote(CONNECT)} && exit; sleep 0.2; done; exit 1")
+        journal = program(("'--dmesg --boot'*", kernel_log(CRASH, CRASH.replace("NVRM", "\n[52782.545021] NVRM")), 0))
+        host.ssh(f"printf %s {shlex.quote(journal)} | sudo install -m 755 /dev/stdin /usr/local/sbin/journalctl")
     result = cluster.train("hostile", HOSTILE, restarts=1, reboot=True, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
     for rank in (0, 1):
         seen = json.loads(cluster.read(f"/efs/jobs/hostile/logs/rank{rank}.log"))
         assert (seen.pop("uid"), seen.pop("groups"), seen.pop("home")) == (61000, [61000], "/var/lib/deeplearning-jobs")
         assert {name for name, worked in seen.items() if worked} == ALLOWED
+        cluster.hosts[rank].ssh("sudo sh -ec 'rm /usr/local/sbin/journalctl; ls /var/lib/deeplearning-jobs/NVRM*'")
     assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
     cluster.hosts[0].ssh("systemctl cat deeplearning_health_reboot.service deeplearning_rejoin.service deeplearning_health_periodic.timer")
     modes = cluster.hosts[0].ssh("sudo stat -c %a /run/deeplearning/rejoin /run/deeplearning/rejoin/hostile.json").stdout.split()

@@ -12,12 +12,13 @@ This code also runs on hosts without Ansible and imports only the standard libra
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
 import re
 import time
-from typing import Any, Collection, Iterable, Mapping, NamedTuple
+from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 
@@ -49,6 +50,8 @@ EXCLUSION: schema.Schema = {
     "reason": schema.text(REASON_LIMIT),
     "since": schema.seconds(),
     "gpus": schema.list_of(schema.text(64, r"[A-Za-z0-9-]+", "the UUID of a GPU"), GPUS_LIMIT),
+    "severity": schema.lenient(schema.one_of("", recovery.REBOOT, recovery.REPLACE)),
+    "boot": schema.lenient(schema.text(64, r"[0-9a-f:-]*", "the ID of a boot")),
 }
 MEMORY: schema.Schema = {
     "instance": schema.text(19, f"({INSTANCE.pattern})?", "the ID of an instance"),
@@ -60,13 +63,16 @@ MEMORY: schema.Schema = {
 class Exclusion(NamedTuple):
     """Why jobs must not use a host.
 
-    `by` is the name of a health check, `PERSON` or `RECOVERY`. `gpus` contains the UUIDs of faulty GPUs.
+    `by` is the name of a health check, `PERSON` or `RECOVERY`. `gpus` contains the UUIDs of faulty GPUs. If a check has made the exclusion,
+    `severity` is the severity of its finding, and `boot` identifies the last boot before its last finding.
     """
 
     by: str
     reason: str
     since: float
     gpus: tuple[str, ...] = ()
+    severity: str = ""
+    boot: str = ""
 
 
 class Memory(NamedTuple):
@@ -99,6 +105,19 @@ def read(instance: str) -> Memory:
     valid = (schema.conform(each, EXCLUSION) for each in found["exclusions"])
     read_exclusions = tuple(Exclusion(**{**each, "gpus": tuple(each["gpus"])}) for each in valid)
     return Memory(instance, read_exclusions, found["included"])
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock under which the exclusions of this host are read and changed. Only root can open the lock's file."""
+    path = os.path.join(os.path.dirname(PATH), "lock")
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # on a disk on which the file cannot be created, the exclusions cannot be changed either
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def write(memory: Memory) -> None:

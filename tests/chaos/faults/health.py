@@ -15,6 +15,8 @@ PROGRAMS = "/usr/local/sbin"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 GPUS, LINKS, ADAPTERS = 8, 18, 4
 CERTIFICATE = "/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub"
+# Without this file, a host is like a new one.
+EXCLUSIONS = "/var/lib/deeplearning-node-health/exclusions.json"
 METADATA = "/opt/deeplearning/metadata.json"
 # A file whose lines Python executes when it starts.
 PTH = "/usr/lib/python3/dist-packages/clock.pth"
@@ -45,7 +47,7 @@ def prepare(host):
 def restore(host):
     """Undo the changes that a fault made, so that the host is healthy again."""
     host.ssh(
-        f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE}; "
+        f"sudo cp -p /root/metadata.json {METADATA}; sudo cp /root/hosts /etc/hosts; sudo rm -f {CERTIFICATE} {EXCLUSIONS}; "
         f"sudo mkdir -p {' '.join(f'/sys/class/infiniband/rdmap{number}s0' for number in range(ADAPTERS))}; "
         f"sudo umount -q /proc/meminfo; sudo rm -f {PTH}; sudo pkill -KILL -x rclone; "
         "for each in disk storage; do sudo umount -q --lazy /mnt/$each; "
@@ -108,17 +110,17 @@ def no_log(host):
 
 def xid(host, code, text, pid="'<unknown>'", name="<unknown>"):
     """Replay a kernel log with a GPU error that names process 1, which is running."""
-    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
+    log(host, f"NVRM: Xid (PCI:0000:64:00): {code}, pid={pid}, name={name}, {text}")
 
 
 def xid_of_driver(host, code, text):
     """Replay a kernel log with a GPU error that names no process."""
-    log(host, f"[ 4711.123456] NVRM: Xid (PCI:0000:64:00): {code}, {text}")
+    log(host, f"NVRM: Xid (PCI:0000:64:00): {code}, {text}")
 
 
 def sxid(host, code, texts):
     """Replay a kernel log with NVSwitch errors."""
-    log(host, *(f"[ 4711.123456] nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
+    log(host, *(f"nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, {text}" for text in texts))
 
 
 def shell(host, command):

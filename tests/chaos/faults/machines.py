@@ -73,7 +73,7 @@ def report_xid(job, code, text, is_cause=False, kills=True):
     """
     job.wait_for_step()
     health.xid_of_driver(job.host, code, f"pid='<unknown>', name=<unknown>, {text}")
-    job.undo.callback(job.host.ssh, f"sudo rm -f {health.PROGRAMS}/journalctl")
+    job.undo.callback(job.host.ssh, f"sudo rm -f {health.PROGRAMS}/journalctl {health.EXCLUSIONS}")
     if is_cause:
         job.struck()
     if is_cause and kills:

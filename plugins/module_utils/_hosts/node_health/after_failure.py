@@ -20,27 +20,38 @@ LISTENER = 3
 IDLE = 5.0
 # Seconds for sending a result.
 SENDING = 1.0
+# Maximum number of requests that get the same result. By default, no more connections than this wait at a socket (net.core.somaxconn).
+SHARED = 4096
 
 
 def serve(listener: socket.socket, examine: Callable[[], list[dict[str, Any]]]) -> None:
     """Answer requests with the findings until there has been no request for some seconds."""
     while True:
-        requests = _accept(listener, IDLE)
-        if not requests:
+        first = _accept(listener, IDLE)
+        if first is None:
             return
-        answer = json.dumps(examine()).encode()
-        for connection in [*requests, *_accept(listener, 0)]:
-            with contextlib.suppress(OSError), connection:
-                connection.settimeout(SENDING)
-                connection.sendall(answer)
+        with first:
+            answer = json.dumps(examine()).encode()
+            # No more than two connections are open at a time, so that users cannot use up the file descriptors.
+            for _number in range(SHARED):
+                other = _accept(listener, 0)
+                if other is None:
+                    break
+                with other:
+                    _send(other, answer)
+            _send(first, answer)
 
 
-def _accept(listener: socket.socket, seconds: float) -> list[socket.socket]:
-    """Return the connections that wait, or the first one that arrives within some seconds."""
-    found: list[socket.socket] = []
+def _accept(listener: socket.socket, seconds: float) -> socket.socket | None:
+    """Return a connection that waits or that arrives within some seconds."""
     listener.settimeout(seconds)
+    try:
+        return listener.accept()[0]
+    except OSError:
+        return None
+
+
+def _send(connection: socket.socket, answer: bytes) -> None:
+    connection.settimeout(SENDING)
     with contextlib.suppress(OSError):
-        while True:
-            found.append(listener.accept()[0])
-            listener.settimeout(0)
-    return found
+        connection.sendall(answer)

@@ -78,6 +78,9 @@ class Check:
     subject: str = ""
     # Whether the check runs once for each mount of shared storage. The mount is then the first argument of `read` and `decide`.
     per_mount: bool = False
+    # Whether an exclusion that the check makes lasts at least until the next boot, even if the check passes, because messages in a log can
+    # disappear without a repair.
+    until_boot: bool = False
 
 
 def is_unhealthy(severity: str) -> bool:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, exclude, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BEFORE_JOB,
     DEEP,
     ON_DEMAND,
-    Check,
     CheckedNode,
     HealthFinding,
     is_unhealthy,
@@ -49,13 +48,17 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     elif params["context"] == DEEP:
         checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)
-    before = exclusions.read(params["instance_id"])
-    memory = keep_exclusions(params, before, checks, findings, now)
-    if memory != before and not params["check_mode"]:
-        if params["excluded"] is None:
-            exclude.store(memory)
-        else:  # a person must learn that the choice could not be stored
-            exclusions.write(memory)
+    faulty = exclude.find_faulty(findings, now)
+
+    def without_passed(memory: exclusions.Memory) -> exclusions.Memory:
+        return exclude.without_passed(memory, checks, findings, by_person=params["excluded"] is False)
+
+    before, memory = exclude.change(
+        params["instance_id"],
+        lambda memory: change_exclusions(params, exclude.with_faulty(without_passed(memory), faulty), now),
+        check_mode=params["check_mode"],
+        is_optional=params["excluded"] is None,  # a person must learn that the choice could not be stored
+    )
     return {
         "changed": memory != before,
         "exclusions": [{**each._asdict(), "text": exclusions.describe(each._asdict())} for each in memory.exclusions],
@@ -65,11 +68,8 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def keep_exclusions(
-    params: dict[str, Any], memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding], now: float
-) -> exclusions.Memory:
-    """Return the exclusions of this host after the checks, and after a person has excluded or included the host."""
-    memory = exclude.with_faulty(exclude.without_passed(memory, checks, findings), findings, now)
+def change_exclusions(params: dict[str, Any], memory: exclusions.Memory, now: float) -> exclusions.Memory:
+    """Return the exclusions of this host after a person has excluded or included the host, or the same exclusions."""
     if params["excluded"] is False:
         return exclusions.include(memory, now)
     if params["excluded"]:

@@ -9,7 +9,7 @@ import contextlib
 import re
 import shutil
 import subprocess
-from typing import Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
@@ -36,11 +36,27 @@ def requires_exclusion(finding: HealthFinding) -> bool:
 
 def update(instance: str, checks: Sequence[Check], findings: Sequence[HealthFinding], now: float) -> exclusions.Memory:
     """Exclude this host for each check that requires it, end the exclusions of the checks that pass, and return all exclusions."""
-    before = exclusions.read(instance)
-    memory = with_faulty(without_passed(before, checks, findings), findings, now)
-    if memory != before:
-        store(memory)
-    return memory
+    faulty = find_faulty(findings, now)
+    return change(instance, lambda memory: with_faulty(without_passed(memory, checks, findings), faulty))[1]
+
+
+def change(
+    instance: str, changed: Callable[[exclusions.Memory], exclusions.Memory], check_mode: bool = False, is_optional: bool = True
+) -> tuple[exclusions.Memory, exclusions.Memory]:
+    """Change the exclusions of this host, and return the exclusions before and after the change.
+
+    Programs that change the exclusions at the same time wait for each other. If `is_optional` is true, exclusions that cannot be stored are
+    no error. Otherwise, raises OSError. Check mode changes nothing.
+    """
+    with contextlib.nullcontext() if check_mode else exclusions.locked():
+        before = exclusions.read(instance)
+        memory = changed(before)
+        if memory != before and not check_mode:
+            if is_optional:
+                store(memory)
+            else:
+                exclusions.write(memory)
+    return before, memory
 
 
 def store(memory: exclusions.Memory) -> None:
@@ -52,23 +68,56 @@ def store(memory: exclusions.Memory) -> None:
         exclusions.write(memory)
 
 
-def without_passed(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding]) -> exclusions.Memory:
+def without_passed(
+    memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding], by_person: bool = False
+) -> exclusions.Memory:
     """Return the exclusions without those of the checks that pass.
 
-    A check that could not run has not passed, nor have the checks that share its reading.
+    A check that could not run has not passed, nor have the checks that share its reading. If the check requires it, only the next boot or a
+    person (`by_person`) ends the exclusion.
     """
     failed = {finding.check for finding in findings if is_unhealthy(finding.severity) or is_failure(finding)}
     readings = [check.read for check in checks if check.name in failed]
-    return exclusions.after_checks(memory, {check.name for check in checks if check.name not in failed and check.read not in readings})
+    passed = {check.name for check in checks if check.name not in failed and check.read not in readings}
+    return exclusions.after_checks(memory, passed if by_person else passed - set(_until_boot(memory, checks)))
 
 
-def with_faulty(memory: exclusions.Memory, findings: Sequence[HealthFinding], now: float) -> exclusions.Memory:
-    """Return the exclusions with one for each check whose findings require it."""
+def find_remembered(memory: exclusions.Memory, checks: Sequence[Check], findings: Sequence[HealthFinding]) -> list[HealthFinding]:
+    """Return a finding for each exclusion that lasts until the next boot although its check has no such finding any more."""
+    found = {finding.check for finding in findings if requires_exclusion(finding)}
+    return [HealthFinding(name, each.severity, each.reason) for name, each in _until_boot(memory, checks).items() if name not in found]
+
+
+def _until_boot(memory: exclusions.Memory, checks: Sequence[Check]) -> dict[str, exclusions.Exclusion]:
+    """Return the exclusions that last until the next boot, by the names of the checks that have made them."""
+    names, boot = {check.name for check in checks if check.until_boot}, current_boot()
+    return {each.by: each for each in memory.exclusions if each.by in names and each.boot == boot}
+
+
+def current_boot() -> str:
+    """Return a string that identifies the current boot of this host. A container has the kernel's boot ID and its own first process."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        kernel = file.read().strip()
+    with open("/proc/1/stat", encoding="utf-8", errors="replace") as file:
+        return f"{kernel}:{file.read().rpartition(')')[2].split()[19]}"
+
+
+def find_faulty(findings: Sequence[HealthFinding], now: float) -> list[exclusions.Exclusion]:
+    """Return an exclusion for each check whose findings require it. This takes some seconds if nvidia-smi is slow."""
     faulty = [finding for finding in findings if requires_exclusion(finding)]
     gpus = list_gpus() if any(ADDRESS.search(finding.message) for finding in faulty) else {}
+    found = []
     for name in dict.fromkeys(finding.check for finding in faulty):
-        messages = [finding.message for finding in faulty if finding.check == name]
-        memory = exclusions.exclude(memory, exclusions.Exclusion(name, messages[0], now, gpus_in(messages, gpus)))
+        own = [finding for finding in faulty if finding.check == name]
+        messages, severity = [finding.message for finding in own], REPLACE if any(each.severity == REPLACE for each in own) else REBOOT
+        found.append(exclusions.Exclusion(name, messages[0], now, gpus_in(messages, gpus), severity, current_boot()))
+    return found
+
+
+def with_faulty(memory: exclusions.Memory, faulty: Iterable[exclusions.Exclusion]) -> exclusions.Memory:
+    """Return the exclusions with those of checks that have found faults."""
+    for exclusion in faulty:
+        memory = exclusions.exclude(memory, exclusion)
     return memory
 
 

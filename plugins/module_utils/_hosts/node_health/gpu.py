@@ -110,11 +110,29 @@ def read_gpus(node: CheckedNode) -> Gpus:
         return Gpus(False, "", (), configured)
     done = subprocess.run([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode("utf-8", "replace")
-    if done.returncode or any(words in text for words in LOST):
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("<?")]
+    said = without_processes(text)
+    if done.returncode or any(words in said for words in LOST):
+        lines = [line.strip() for line in said.splitlines() if line.strip() and not line.lstrip().startswith("<?")]
         described = next((line for line in lines if any(words in line for words in LOST)), lines[0] if lines else "")
         return Gpus(True, re.sub(r"<[^>]*>", "", described) or f"exit status {done.returncode}", (), configured)
     return Gpus(True, "", parse(text), configured)
+
+
+def without_processes(text: str) -> str:
+    """Return the output of `nvidia-smi -q -x` without the processes, because users choose the names of their processes.
+
+    If the output is not valid XML, everything from the first to the last process is left out.
+    """
+    try:
+        log = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        before, _tag, rest = text.partition("<processes>")
+        _processes, end, after = rest.rpartition("</processes>")
+        return before + (after if end else "")
+    for element in log.findall("gpu"):
+        for processes in element.findall("processes"):
+            element.remove(processes)
+    return ElementTree.tostring(log, encoding="unicode")
 
 
 def parse(text: str) -> list[Gpu]:

@@ -142,6 +142,7 @@ CHECKS = (
         "boot, by [code](#xid-errors)",
         (*OF_HOST, PERIODIC),
         subject="the kernel log",
+        until_boot=True,
     ),
     Check(
         "efa",

@@ -56,12 +56,12 @@ class Settings(NamedTuple):
 def examine(settings: Settings, context: str) -> list[HealthFinding]:
     """Run the checks of a context, exclude the host if a finding requires it, and return all findings.
 
-    The exclusions of checks that pass end.
+    The exclusions of checks that pass end. If an exclusion lasts until the next boot, its finding does so, too.
     """
     checks = registry.checks_for(context, storage.read_places())
     findings = run.run(checks, settings.node())
-    exclude.update(settings.instance_id, checks, findings, time.time())
-    return findings
+    memory = exclude.update(settings.instance_id, checks, findings, time.time())
+    return [*findings, *exclude.find_remembered(memory, checks, findings)]
 
 
 def answer(settings: Settings) -> None:

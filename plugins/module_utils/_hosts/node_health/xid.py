@@ -13,11 +13,13 @@ because a reboot does not change an instance's hardware. `IGNORE`, codes that th
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
-from typing import NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     MONITOR,
@@ -89,11 +91,25 @@ NVLINK5 = range(144, 151)
 RECOVERY_CHANGED = 154
 RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
 
-# The journal keeps messages that the kernel's own buffer has already overwritten. Only the kernel can write messages with this transport.
-JOURNAL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat")
+# The journal keeps messages that the kernel's own buffer has already overwritten. The format JSON has one line per message, even if the
+# message contains line breaks.
+JOURNAL = (
+    "journalctl",
+    "--dmesg",
+    "--boot",
+    "--no-pager",
+    "--quiet",
+    "--output=json",
+    "--output-fields=MESSAGE,_TRANSPORT,SYSLOG_FACILITY",
+)
 DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-EVENT = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
-SWITCH_EVENT = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (Non-fatal|Fatal), (.*)")
+# Fields of the kernel's own messages. Messages that root writes to /dev/kmsg have a different facility.
+KERNEL = {"_TRANSPORT": "kernel", "SYSLOG_FACILITY": "0"}
+# These expressions must match at the start of a message. Names of users' programs and files are in messages about crashed programs, but
+# no more than 15 characters of them at the start, and a whole address is longer.
+ADDRESS = r"\((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?)\)"
+EVENT = re.compile(rf"NVRM: Xid {ADDRESS}: (\d+)(?:, (.*))?")
+SWITCH_EVENT = re.compile(rf"nvidia-nvswitch\d*: SXid {ADDRESS}: (\d+), (Non-fatal|Fatal), (.*)")
 PROCESS = re.compile(r"pid='?(\d+)'?, name=([^,]{1,64})")
 
 
@@ -120,24 +136,45 @@ def read(node: CheckedNode) -> KernelLog:
     if program is None:
         return KernelLog((), f"{JOURNAL[0]} is not installed" if has_gpus(node) else "")
     done = subprocess.run([program, *JOURNAL[1:]], capture_output=True, check=False)
-    events = parse(done.stdout.decode("utf-8", "replace"))
+    events = parse(done.stdout)
     if not done.returncode or not has_gpus(node):
         return KernelLog(events)
     said = done.stderr.decode("utf-8", "replace").strip().rstrip(".")
     return KernelLog(events, said or f"{JOURNAL[0]} ended with exit status {done.returncode}")
 
 
-def parse(log: str) -> list[XidEvent]:
-    """Return the errors in the text of a kernel log."""
+def parse(log: bytes) -> list[XidEvent]:
+    """Return the errors in the output of `journalctl --output=json`."""
     events = []
-    for line in log.splitlines():
-        found, switch = EVENT.search(line), SWITCH_EVENT.search(line)
+    for message in kernel_messages(log):
+        found, switch = EVENT.match(message), SWITCH_EVENT.match(message)
         if found:
             text = found[3] or ""
             events.append(XidEvent(found[1], int(found[2]), text, _is_running(text)))
         elif switch:
             events.append(XidEvent(switch[1], int(switch[2]), f"{switch[3]}, {switch[4]}", is_switch=True))
     return events
+
+
+def kernel_messages(log: bytes) -> Iterator[str]:
+    """Yield the messages of the kernel itself. A line that is not complete, because journalctl has failed, is skipped.
+
+    Values that are not printable UTF-8 are lists of bytes, and values of more than 4096 bytes are null. Source: journalctl(1).
+    """
+    for line in log.split(b"\n"):
+        try:
+            record = json.loads(line.decode("utf-8", "replace"))
+        except ValueError:
+            continue
+        if isinstance(record, dict) and all(record.get(field) == value for field, value in KERNEL.items()):
+            yield _text(record.get("MESSAGE"))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        with contextlib.suppress(TypeError, ValueError):  # a field that occurs several times is a list of values
+            return bytes(value).decode("utf-8", "replace")
+    return value if isinstance(value, str) else ""
 
 
 def _is_running(text: str) -> bool:

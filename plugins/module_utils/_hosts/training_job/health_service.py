@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from types import ModuleType
 from typing import Any, Mapping
 
@@ -22,6 +23,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import e
 # The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
 UNITS = services.DROP_INS
 PROGRAM, REJOIN_PROGRAM, SETTINGS = "health.zip", "rejoin.zip", "settings.json"
+
+# Maximum time in seconds for the service to end when nobody requests checks any more, and seconds between two polls.
+PATIENCE, INTERVAL = 60.0, 0.5
 
 # The units. No job's unit has a name with an underscore, because names of jobs contain none.
 UNIT, BOOT, PERIODIC = "deeplearning-health", "deeplearning_health_boot", "deeplearning_health_periodic"
@@ -44,6 +48,8 @@ Type={type}
 KillMode=process
 ExecStart={command}
 """
+# Every user can request the checks. With the limits of systemd, a user who makes many requests could stop the socket.
+UNLIMITED = "StartLimitIntervalSec=0\n"
 SOCKET = """\
 [Unit]
 Description=Requests of health checks after a failure of a job
@@ -51,6 +57,7 @@ Description=Requests of health checks after a failure of a job
 [Socket]
 ListenStream={socket}
 RemoveOnStop=yes
+TriggerLimitIntervalSec=0
 
 [Install]
 WantedBy=sockets.target
@@ -100,7 +107,7 @@ def unit_files(interval: int, reboot: bool) -> dict[str, str]:
 
     found = {
         f"{UNIT}.socket": SOCKET.format(socket=host_health.SOCKET),
-        f"{UNIT}.service": unit("Health checks after a failure of a job", "simple", command("answer")),
+        f"{UNIT}.service": unit("Health checks after a failure of a job", "simple", command("answer"), UNLIMITED),
         f"{BOOT}.service": unit("Health checks after a boot", "oneshot", command("boot"), AFTER_BOOT) + REMAINS + WANTED,
     }
     if reboot:
@@ -134,20 +141,31 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
 
     Raises UnitError, or OSError if the disk is full or read-only.
     """
-    files, timer = desired_files(params), os.path.join(UNITS, f"{PERIODIC}.timer")
+    files = desired_files(params)
+    socket, timer = (os.path.join(UNITS, name) for name in (f"{UNIT}.socket", f"{PERIODIC}.timer"))
     with systemd.exclusive():
-        is_current = all(_read(path) == content for path, (content, _mode) in files.items()) and (timer in files) == os.path.exists(timer)
-        if is_current and run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0:
+        changed = {path for path, (content, _mode) in files.items() if _read(path) != content}
+        is_active = run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0
+        if is_active and not changed and (timer in files) == os.path.exists(timer):
             return
         run(["systemctl", "disable", "--now", "--quiet", f"{PERIODIC}.timer"])
-        run(["systemctl", "stop", f"{UNIT}.socket", f"{UNIT}.service"])
-        run(["systemctl", "reset-failed", f"{UNIT}.socket", f"{UNIT}.service"])
+        if not is_active or socket in changed:
+            _stop(run)
         if timer not in files and os.path.exists(timer):
             os.unlink(timer)
         os.makedirs(os.path.dirname(exclusions.PATH), mode=0o755, exist_ok=True)
         for path, (content, mode) in files.items():
             _write(path, content, mode)
         _start(run, params)
+
+
+def _stop(run: users.RunCommand) -> None:
+    """Stop the socket and the service, which must not be active when the socket starts. A check that a supervisor waits for ends before."""
+    end = time.monotonic() + PATIENCE
+    while run(["systemctl", "is-active", "--quiet", f"{UNIT}.service"])[0] == 0 and time.monotonic() < end:
+        time.sleep(INTERVAL)
+    run(["systemctl", "stop", f"{UNIT}.socket", f"{UNIT}.service"])
+    run(["systemctl", "reset-failed", f"{UNIT}.socket", f"{UNIT}.service"])
 
 
 def _start(run: users.RunCommand, params: Mapping[str, Any]) -> None:

@@ -17,7 +17,9 @@ SOCKET = "/run/deeplearning/health.sock"
 
 # Maximum time in seconds for the checks. Each check has a shorter limit, and a check that exceeds its limit is a finding.
 PATIENCE = 45.0
-# Seconds between two polls of whether the supervisor must end.
+# Seconds without a socket after which the service counts as missing. While the service is replaced, there is no socket for a moment.
+ABSENCE = 3.0
+# Seconds between two polls of whether the supervisor must end, and between two requests.
 INTERVAL = 0.5
 
 # Maximum size of the service's response in bytes, and maximum number of characters of a finding in a record.
@@ -48,28 +50,43 @@ def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None
 def ask(is_ending: Callable[[], bool]) -> list[schema.Document]:
     """Return the findings of the health checks that require a reboot or a replacement of this host.
 
-    The result is empty if the service is missing or does not answer.
+    A request without a valid answer is repeated. The result is empty if the service is missing or does not answer.
     """
-    answer, end = b"", time.monotonic() + PATIENCE
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(INTERVAL)
-            connection.connect(SOCKET)
-            while time.monotonic() < end and not is_ending() and len(answer) <= ANSWER_LIMIT:
-                try:
-                    part = connection.recv(1 << 16)
-                except socket.timeout:
-                    continue
-                if not part:
-                    return _findings(answer)
-                answer += part
-    except OSError:
-        pass
+    began = time.monotonic()
+    while not is_ending():
+        patience = PATIENCE
+        try:
+            return _findings(_request(began + PATIENCE, is_ending))
+        except (FileNotFoundError, ConnectionRefusedError):
+            patience = ABSENCE
+        except (OSError, ValueError):
+            pass
+        if time.monotonic() + INTERVAL > began + patience:
+            break
+        time.sleep(INTERVAL)
     return []
 
 
+def _request(end: float, is_ending: Callable[[], bool]) -> bytes:
+    """Request the health checks, and return the answer. Raises OSError if there is no complete answer."""
+    answer = b""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(INTERVAL)
+        connection.connect(SOCKET)
+        while time.monotonic() < end and not is_ending() and len(answer) <= ANSWER_LIMIT:
+            try:
+                part = connection.recv(1 << 16)
+            except socket.timeout:
+                continue
+            if not part:
+                return answer
+            answer += part
+    raise OSError("there is no complete answer")
+
+
 def _findings(answer: bytes) -> list[schema.Document]:
-    try:
-        return [schema.conform(each, FINDING) for each in schema.parse_json(answer)]
-    except (ValueError, TypeError, AttributeError):
-        return []
+    """Return the findings in an answer. Raises ValueError if the answer is not valid."""
+    findings = schema.parse_json(answer)
+    if not isinstance(findings, list) or not all(isinstance(each, dict) for each in findings):
+        raise schema.SchemaError("the answer is not a list of objects")
+    return [schema.conform(each, FINDING) for each in findings]

@@ -118,11 +118,14 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
     The exclusions of checks that pass end. Without health checks, the exclusions that checks have made do not count. `failures` contains
     the recorded failures of jobs for which this host was responsible.
     """
-    before = exclusions.read(module.params["instance_id"] or "")
-    memory = exclude.without_passed(before, readings.checks, readings.findings()) if readings else before
-    memory = exclusions.after_failures(memory, failures, time.time())
-    if memory != before and not module.check_mode:
-        exclude.store(memory)
+    findings = readings.findings() if readings else []
+
+    def changed(memory: exclusions.Memory) -> exclusions.Memory:
+        if readings:
+            memory = exclude.without_passed(memory, readings.checks, findings)
+        return exclusions.after_failures(memory, failures, time.time())
+
+    _before, memory = exclude.change(module.params["instance_id"] or "", changed, module.check_mode)
     return exclusions.describe_all(memory.exclusions, module.params["health_check"])
 
 

@@ -34,5 +34,5 @@ def test_exclusions_are_shown_with_the_way_to_end_them():
         "excluded c-1: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
         "excluded c-3: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
         "To let jobs use c-1 again, run: ansible-playbook deeplearning.cluster.health -e node_health_include=c-1",
-        "Jobs use c-1, c-3 again when the check that has excluded the node passes.",
+        "Jobs use c-1, c-3 again when the check that has excluded the node passes. After an Xid error, this requires a reboot.",
     ]

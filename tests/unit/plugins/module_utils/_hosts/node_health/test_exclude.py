@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
@@ -17,6 +19,7 @@ from gpu_tools import program, smi
 INSTANCE = "i-0123456789abcdef0"
 XID = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
 UNKNOWN = HealthFinding("xid", "monitor", "GPU 0000:64:00: Xid 4711.")
+ROOT = HealthFinding("root", "reboot", "/: is read-only.")
 HANG = HealthFinding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s.")
 
 
@@ -35,13 +38,79 @@ def update(*findings, checks=CHECKS):
 def test_a_finding_excludes_the_host_until_the_same_check_passes(place):
     (place / "nvidia-smi").write_text(program(("'-q -x'", smi(2), 0)))
     (place / "nvidia-smi").chmod(0o755)
-    assert update(XID) == ["xid"]
+    lost = XID._replace(check="gpu_errors")
+    assert update(lost) == ["gpu_errors"]
     (found,) = exclusions.read(INSTANCE).exclusions
-    assert (found.reason, found.gpus) == (XID.message, ("GPU-5f2d7c1a-0000-0000-0000-000000000064",))
-    others = [check for check in CHECKS if check.name != "xid"]
-    assert update(checks=others) == ["xid"], "other checks do not end the exclusion"
+    assert (found.reason, found.gpus, found.severity) == (lost.message, ("GPU-5f2d7c1a-0000-0000-0000-000000000064",), "replace")
+    others = [check for check in CHECKS if check.name != "gpu_errors"]
+    assert update(checks=others) == ["gpu_errors"], "other checks do not end the exclusion"
     assert update() == []
     assert exclusions.read(INSTANCE).exclusions == ()
+
+
+def test_an_error_in_the_kernel_log_excludes_the_host_until_the_next_boot(monkeypatch):
+    """The journal deletes old messages if it is full, and every user can fill it."""
+    assert update(XID) == ["xid"]
+    assert update() == ["xid"]
+    memory = exclusions.read(INSTANCE)
+    assert exclude.find_remembered(memory, CHECKS, []) == [XID]
+    assert exclude.find_remembered(memory, CHECKS, [XID]) == exclude.find_remembered(memory, [], []) == []
+    assert exclude.without_passed(memory, CHECKS, [], by_person=True).exclusions == ()
+    monkeypatch.setattr(exclude, "current_boot", lambda: "0f-1e:42")
+    assert exclude.find_remembered(memory, CHECKS, []) == []
+    assert update() == []
+
+
+def test_after_a_boot_an_error_excludes_the_host_until_the_boot_after_it(monkeypatch):
+    update(XID)
+    monkeypatch.setattr(exclude, "current_boot", lambda: "0f-1e:42")
+    assert update(XID) == update() == ["xid"]
+
+
+def test_the_exclusions_of_an_older_version_end_when_the_check_passes():
+    old = exclusions.Exclusion("xid", "Xid 79", 60.0)
+    document = {
+        "instance": INSTANCE,
+        "included": 0.0,
+        "exclusions": [{name: old._asdict()[name] for name in ("by", "reason", "since", "gpus")}],
+    }
+    os.makedirs(os.path.dirname(exclusions.PATH))
+    with open(exclusions.PATH, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    assert exclusions.read(INSTANCE).exclusions == (old,)
+    assert update() == []
+
+
+def test_a_boot_is_recognized():
+    assert exclude.current_boot() == exclude.current_boot()
+    assert exclusions.EXCLUSION["boot"].accepts(exclude.current_boot())
+
+
+def test_a_person_and_a_check_exclude_a_host_at_the_same_time(monkeypatch):
+    """The slow nvidia-smi does not delay a person, whose exclusion is not lost."""
+    person = exclusions.Exclusion("person", "bad cable", 60.0)
+
+    def exclude_as_person():
+        with exclusions.locked():
+            exclusions.write(exclusions.exclude(exclusions.read(INSTANCE), person))
+        return {}
+
+    monkeypatch.setattr(exclude, "list_gpus", exclude_as_person)
+    assert update(XID) == ["person", "xid"]
+    assert exclusions.read(INSTANCE).exclusions[0] == person
+
+
+def test_changes_of_exclusions_wait_for_each_other():
+    thread = threading.Thread(target=update, args=(ROOT,))
+    with exclusions.locked():
+        before = exclusions.read(INSTANCE)
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        exclusions.write(exclusions.exclude(before, exclusions.Exclusion("person", "bad cable", 60.0)))
+    thread.join(10)
+    assert [each.by for each in exclusions.read(INSTANCE).exclusions] == ["person", "root"]
+    assert os.stat(os.path.join(os.path.dirname(exclusions.PATH), "lock")).st_mode & 0o777 == 0o600, "users cannot hold the lock"
 
 
 @pytest.mark.parametrize("severity", ["monitor", "restart"])
@@ -55,8 +124,8 @@ def test_other_findings_exclude_nothing(severity):
     ["The check failed: OSError: no such file.", "The check ended without a result.", "the kernel log: no answer within 5 s."],
 )
 def test_a_check_that_could_not_run_has_not_passed(message):
-    update(XID)
-    assert update(HealthFinding("xid", "monitor", message)) == ["xid"]
+    update(ROOT)
+    assert update(HealthFinding("root", "monitor", message)) == ["root"]
     assert update(UNKNOWN) == [], "an unknown error is no reason for an exclusion"
 
 

@@ -155,6 +155,30 @@ def test_what_the_program_prints(tmp_path, monkeypatch, text, status, error, cou
     assert [each.active for each in gpu.parse_links(gpu.read_links(P5).text)] == [18]
 
 
+FORGED = "/var/lib/deeplearning-jobs/GPU is lost"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "error"),
+    [
+        (smi(8, processes=process(7, FORGED)), 0, ""),
+        (smi(8, processes=process(7, FORGED)) + "another error\n", 15, "exit status 15"),
+        (smi(8, processes=process(7, FORGED)) + LOST, 15, LOST.strip()),
+        (LOST + smi(8, processes=process(7, FORGED)), 0, LOST.strip()),
+        (smi(8, processes=process(7, f"<{FORGED}\n</processes>\n{FORGED}")) + "another error\n", 15, "exit status 15"),
+        (smi(8, processes=process(7, FORGED)).partition("GPU is lost")[0] + "GPU is lost", 15, "exit status 15"),
+    ],
+    ids=["name", "name and error", "name and lost GPU", "lost GPU first", "name that ends the processes", "cut off"],
+)
+def test_the_name_of_a_process_says_nothing_about_a_gpu(tmp_path, monkeypatch, text, status, error):
+    (tmp_path / "nvidia-smi").write_text(program(("'-q -x'", text, status)))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    found = gpu.read_gpus(P5)
+    assert (found.error, FORGED in found.error) == (error, False)
+    assert [each for each, _message in gpu.decide_count(found, P5)] == (["replace" if error == LOST.strip() else "reboot"] if error else [])
+
+
 def test_a_host_without_the_program(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "DIRECTORIES", str(tmp_path))
     assert gpu.read_gpus(CheckedNode("ubuntu", metadata_directory=str(tmp_path))) == gpu.Gpus(False, "", (), None)

@@ -25,8 +25,15 @@ def node(tmp_path, monkeypatch):
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps(service.Settings("", str(tmp_path), "p5.48xlarge", 0, True)._asdict()))
 
-    def run(action, *problems):
-        check = Check("broken", lambda node: node.instance_type, lambda kind, _node: [(each, f"{kind}.") for each in problems], (), "")
+    def run(action, *problems, until_boot=False):
+        check = Check(
+            "broken",
+            lambda node: node.instance_type,
+            lambda kind, _node: [(each, f"{kind}.") for each in problems],
+            (),
+            "",
+            until_boot=until_boot,
+        )
         monkeypatch.setattr(registry, "checks_for", lambda context, mounts: [check] if context in (BOOT, PERIODIC) else [])
         assert service.main([action, str(settings)]) == 0
         return [each.by for each in exclusions.read("").exclusions]
@@ -39,6 +46,14 @@ def test_a_finding_excludes_the_host_until_the_check_passes(node, action):
     assert node(action, "restart") == []
     assert node(action, "monitor", "reboot") == ["broken"]
     assert node(action) == []
+
+
+def test_a_finding_that_only_a_boot_repairs_stays(node):
+    """Otherwise, a user who fills the journal could prevent the reboot, or make the host look healthy."""
+    watched = periodic_findings.PeriodicFindings(0.0)
+    assert node("periodic", "reboot", until_boot=True) == ["broken"]
+    assert node("periodic", until_boot=True) == ["broken"]
+    assert watched.worst(time.time()) == ("reboot", "p5.48xlarge")
 
 
 def test_the_result_of_a_boot_is_recorded(node, tmp_path):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from pathlib import Path
 
@@ -19,7 +20,7 @@ NODE = CheckedNode("ubuntu")
 
 
 def verdicts(*lines):
-    return xid.decide(xid.KernelLog(xid.parse(kernel_log(*lines))), NODE)
+    return xid.decide(xid.KernelLog(xid.parse(kernel_log(*lines).encode())), NODE)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,55 @@ def test_errors_are_counted_by_gpu_and_the_worst_comes_first():
         "GPU 0000:64:00: Xid 63 (a memory row was remapped), 3 times since boot",
         "GPU 0000:75:00: Xid 63 (a memory row was remapped)",
     ]
+
+
+CRASH = "python[31497]: segfault at 0 ip 0000565285ac6132 sp 00007fffc5e739e0 error 6 in {}[1132,565285ac6000+1000] likely on CPU 1"
+# What the kernel writes about a crashed program whose name begins like a driver message. Names of processes have at most 15 characters.
+NAMED = "{}[31497]: segfault at 0 ip 0000565285ac6132 sp 00007fffc5e739e0 error 6 in {}[1132,565285ac6000+1000]"
+
+
+@pytest.mark.parametrize("forged", [LOST, SWITCH_FATAL], ids=["Xid", "SXid"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        CRASH,
+        CRASH.replace("{}", "\n{}"),
+        CRASH.replace("{}", "\n[ 4711.123456] {}"),
+        CRASH.replace("{}", "\u2028{}"),
+        CRASH.replace("{}", "\r{}"),
+        CRASH.replace("{}", '"}}\n{{"MESSAGE":"{}","_TRANSPORT":"kernel","SYSLOG_FACILITY":"0"}}\n'),
+        " {}",
+    ],
+)
+def test_a_user_cannot_forge_an_error_with_the_name_of_a_file(message, forged):
+    """The kernel writes the name of the file that a crashed program has executed, and a name can contain line breaks."""
+    assert verdicts(message.format(forged)) == []
+    assert verdicts(message.format(forged).encode() + b"\xff") == []
+
+
+@pytest.mark.parametrize("name", ["NVRM: Xid (1): 7", "NVRM: Xid (PCI:0", "nvidia-nvswitch", LOST, SWITCH_FATAL])
+def test_a_user_cannot_forge_an_error_with_the_name_of_a_process(name):
+    assert verdicts(NAMED.format(name[:15], name)) == []
+    assert verdicts(f"{name[:15]}: page allocation failure: order:4") == []
+
+
+@pytest.mark.parametrize("fields", [{"_TRANSPORT": "syslog"}, {"_TRANSPORT": "stdout"}, {"SYSLOG_FACILITY": "3"}])
+def test_only_messages_of_the_kernel_itself_count(fields):
+    assert len(xid.parse(kernel_log(LOST).encode())) == 1
+    assert xid.parse(kernel_log(LOST, **fields).encode()) == []
+
+
+def test_a_message_that_is_not_printable_is_read():
+    ((severity, message),) = verdicts(LOST.replace("<unknown>", "caf\udce9").encode("utf-8", "surrogateescape"))
+    assert severity == "replace"
+    assert message.startswith("GPU 0000:64:00: Xid 79")
+    assert xid.parse(b"[]\n7\n" + kernel_log(LOST).encode().replace(json.dumps(LOST).encode(), b"null")) == []
+    assert xid.parse(kernel_log(LOST).encode().replace(json.dumps(LOST).encode(), b'["a","b"]')) == []
+
+
+def test_a_record_that_is_not_complete_is_skipped():
+    log = kernel_log(LOST, NVLINK_FATAL).encode()
+    assert [event.code for event in xid.parse(log[:-40])] == [79]
 
 
 def test_other_messages_are_not_errors():

@@ -79,6 +79,7 @@ class Job:
             os.makedirs(os.path.dirname(host), exist_ok=True)
             os.chdir(os.path.dirname(host))
             sys.modules["{host_health.__name__}"].SOCKET = os.path.basename(host)
+            sys.modules["{host_health.__name__}"].ABSENCE = 0.0
             sys.modules["{periodic_findings.__name__}"].PATH = host + ".findings"
             sys.argv[0] = sys.path[0]
             sys.exit(main(sys.argv[1:]))

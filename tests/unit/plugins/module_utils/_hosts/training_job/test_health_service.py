@@ -33,12 +33,15 @@ def install(tmp_path, monkeypatch):
     monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
     (tmp_path / "units").mkdir()
 
-    def run_install(active=True, status=0, **changes):
+    def run_install(active=True, status=0, answers=0, **changes):
         commands = []
+        answering = iter([True] * answers)
 
         def run(command):
             assert command[0] == "systemctl"
             commands.append(" ".join(command[1:]))
+            if command[1:] == ["is-active", "--quiet", "deeplearning-health.service"]:
+                return (0 if next(answering, False) else 3), "", ""
             if command[1] == "is-active":
                 return (0 if active else 3), "", ""
             return (status if command[1] == "enable" else 0), "", "no such unit\n"
@@ -76,8 +79,34 @@ def test_the_service_is_installed_once(install, tmp_path, monkeypatch):
 def test_a_service_that_has_stopped_or_differs_is_replaced(install, change):
     install()
     commands = install(**change)
-    assert "stop deeplearning-health.socket deeplearning-health.service" in commands
+    is_stopped = "stop deeplearning-health.socket deeplearning-health.service" in commands
+    assert is_stopped == ("active" in change), "supervisors may be waiting for an answer"
     assert commands[-1].startswith("enable --now --quiet deeplearning-health.socket")
+
+
+def test_a_service_that_answers_is_not_stopped(install, monkeypatch):
+    """Only the installation of a different socket stops the service, when it has answered all requests."""
+    monkeypatch.setattr(health_service, "INTERVAL", 0.0)
+    install()
+    monkeypatch.setattr(health_service, "SOCKET", health_service.SOCKET.replace("RemoveOnStop", "# RemoveOnStop"))
+    commands = install(answers=3)
+    question = commands.index("is-active --quiet deeplearning-health.service")
+    assert commands[question : question + 5] == [
+        *["is-active --quiet deeplearning-health.service"] * 4,
+        "stop deeplearning-health.socket deeplearning-health.service",
+    ]
+    monkeypatch.setattr(health_service, "PATIENCE", 0.0)
+    monkeypatch.setattr(health_service, "SOCKET", health_service.SOCKET.replace("# RemoveOnStop", "RemoveOnStop"))
+    commands = install(answers=3)
+    assert commands.count("is-active --quiet deeplearning-health.service") == 1
+    assert "stop deeplearning-health.socket deeplearning-health.service" in commands
+
+
+def test_requests_cannot_stop_the_socket(install, tmp_path):
+    install()
+    assert "\nTriggerLimitIntervalSec=0\n" in (tmp_path / "units/deeplearning-health.socket").read_text()
+    unit, _rest = (tmp_path / "units/deeplearning-health.service").read_text().split("[Service]")
+    assert "\nStartLimitIntervalSec=0\n" in unit
 
 
 def test_the_interval_of_the_checks_while_jobs_run(install, tmp_path):

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -27,6 +29,7 @@ REBOOT = HealthFinding("root", "reboot", "/: is read-only.")
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(host_health, "SOCKET", str(tmp_path / "socket"))
     monkeypatch.setattr(host_health, "INTERVAL", 0.05)
+    monkeypatch.setattr(host_health, "ABSENCE", 0.5)
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
     monkeypatch.setattr(after_failure, "IDLE", 0.3)
@@ -98,17 +101,67 @@ def test_requests_at_the_same_time_share_one_result(listener):
     assert calls == [1]
 
 
-@pytest.mark.parametrize("answer", [b"", b"[", b"{}", b'[{"severity": "monitor", "message": "m"}]', b"[1]", b"[]" + b" " * (2 << 20)])
-def test_an_answer_that_is_not_valid_counts_as_no_finding(listener, answer):
+def test_many_requests_do_not_hide_a_finding(place):
+    """A user makes more connections than the service may have open files, also while the checks run."""
+    program = f"""
+        import resource, socket, sys, time
+        sys.path.insert(0, {str(place / "health.zip")!r})
+        from {after_failure.__name__} import serve
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        serve(socket.socket(fileno=int(sys.argv[1])), lambda: open("/dev/null").close() or time.sleep(0.5) or [{REPLACE._asdict()!r}])
+    """
+    (place / "health.zip").write_bytes(systemd.program(health_service.program_modules(), service))
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as stack:
+        listener.bind(host_health.SOCKET)
+        listener.listen(1000)
+        connections = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _number in range(300)]
+        for connection in connections:
+            connection.connect(host_health.SOCKET)
+        command = [sys.executable, "-c", textwrap.dedent(program), str(listener.fileno())]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()]) as server:
+            assert find() == {"why": "replace", "what": REPLACE.message.rstrip(".")}
+            assert json.loads(connections[-1].recv(1 << 16)) == [REPLACE._asdict()]
+            assert server.poll() is None
+            server.terminate()
+
+
+INVALID = [b"", b"[", b"{}", b'[{"severity": "monitor", "message": "m"}]', b"[1]", b"[]" + b" " * (2 << 20)]
+
+
+@pytest.mark.parametrize("answer", INVALID)
+def test_a_request_is_repeated_until_the_answer_is_valid(listener, answer):
     def reply():
-        with listener.accept()[0] as connection:
-            try:
-                connection.sendall(answer)
-            except OSError:
-                pass
+        for each in (answer, json.dumps([REBOOT._asdict()]).encode()):
+            with contextlib.suppress(OSError), listener.accept()[0] as connection:
+                connection.sendall(each)
 
     threading.Thread(target=reply, daemon=True).start()
+    assert find() == {"why": "reboot", "what": "/: is read-only"}
+
+
+@pytest.mark.parametrize("answer", INVALID)
+def test_an_answer_that_stays_invalid_counts_as_no_finding(listener, answer, monkeypatch):
+    def reply():
+        while True:
+            with contextlib.suppress(OSError), listener.accept()[0] as connection:
+                connection.sendall(answer)
+
+    monkeypatch.setattr(host_health, "PATIENCE", 0.5)
+    threading.Thread(target=reply, daemon=True).start()
     assert find() is None
+
+
+def test_a_service_that_is_replaced_is_not_missing(place):
+    def start():
+        with socket.socket(socket.AF_UNIX) as late:
+            late.bind(host_health.SOCKET)
+            late.listen()
+            after_failure.serve(late, lambda: [REBOOT._asdict()])
+
+    thread = threading.Timer(0.2, start)
+    thread.start()
+    assert find() == {"why": "reboot", "what": "/: is read-only"}
+    thread.join(10)
 
 
 def test_a_supervisor_does_not_wait_for_long(listener, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from types import SimpleNamespace
 
@@ -171,7 +172,7 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
 class Readings:
     """A stub that replaces the function that runs checks. The storage check is the only check that runs for each mount."""
 
-    checks = [SimpleNamespace(name=name, read=name) for name in ("storage", "xid", "disks", "gpu_count")]
+    checks = [SimpleNamespace(name=name, read=name, until_boot=name == "disks") for name in ("storage", "xid", "disks", "gpu_count")]
 
     def __init__(self, *findings):
         self._findings = [HealthFinding(check, severity, "is broken.") for check, severity in findings]
@@ -273,6 +274,19 @@ def write_exclusions(*makers):
 
 def makers():
     return [each.by for each in exclusions.read(INSTANCE).exclusions]
+
+
+def test_a_change_of_the_exclusions_waits_for_another_one(prepared):
+    """Otherwise, an exclusion that a person makes while a job is prepared could be lost."""
+    write_exclusions("xid")
+    thread = threading.Thread(target=prepared)
+    with exclusions.locked():
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        write_exclusions("xid", "person")
+    thread.join(10)
+    assert makers() == ["person"]
 
 
 def test_an_excluded_host_is_reported_and_not_refused(prepared):
