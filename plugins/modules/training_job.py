@@ -321,14 +321,14 @@ options:
     description:
       - Seconds between two health checks of a host while jobs run on it. A finding with a severity other than V(monitor) ends the attempt.
         O(state=prepared) sets the interval for all jobs on the host.
-      - With V(0), no health checks run while jobs run.
+      - With V(0), no health checks run while jobs run. The findings of checks for other jobs do not affect the job.
     type: int
     default: 300
     version_added: 0.2.0
   reboot:
     description:
-      - Whether hosts reboot themselves if a health check after a failure requires a reboot. A host reboots when no job runs on it, and at
-        most once per hour. See C(docs/recovery.md).
+      - Whether hosts reboot themselves if a health check after a failure requires a reboot. A host reboots when no job and no export runs on
+        it, and at most once per hour. See C(docs/recovery.md).
       - O(state=prepared) sets this for all jobs on the host. Cannot be combined with O(queue).
     type: bool
     default: false

@@ -303,6 +303,8 @@ class ProcessSpec(JobSpec):
 
     A process without `argv` runs the commands that other hosts send. `instance` is the ID of the EC2 instance, or an empty string outside
     AWS. `capacity_end` is the time at which the Capacity Block of the instance ends, or 0.
+
+    `rejoins` is true after a reboot of the host, until the supervisor has found the attempt that the host has left.
     """
 
     slot: int
@@ -317,6 +319,7 @@ class ProcessSpec(JobSpec):
     gpus: list[int]
     instance: str
     capacity_end: float
+    rejoins: bool
 
 
 class StartedProcess(TypedDict):

@@ -14,7 +14,7 @@ import glob
 import os
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import runtime_directories
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_exports, running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
 STARTED, KEPT = "/run/deeplearning/rejoin", "rejoin"
@@ -45,21 +45,26 @@ def write(place: str, job: str, content: bytes) -> None:
     os.replace(path + ".new", path)
 
 
-def keep() -> bool:
-    """Copy the files of the jobs that run on this host to the disk, and return whether all of them could be copied."""
+def keep() -> str:
+    """Copy the file of the job that runs on this host to the disk, and return the name of the job.
+
+    Return an empty string if the file could not be copied, or if something else also runs on this host, so that the host might not reboot.
+    """
+    jobs = running_jobs()
+    if len(jobs) != 1 or running_exports():
+        return ""
     try:
-        for path in files(STARTED):
-            if runtime_directories(job_of(path)):
-                with open(path, "rb") as file:
-                    write(directory(), job_of(path), file.read())
+        with open(os.path.join(STARTED, jobs[0] + SUFFIX), "rb") as file:
+            write(directory(), jobs[0], file.read())
     except OSError:
-        return False
-    return True
+        discard()
+        return ""
+    return jobs[0]
 
 
 def discard() -> None:
-    """Delete the files on the disk, because the host is not rebooted."""
-    for path in files(directory()):
+    """Delete the files on the disk, including those that were not written completely."""
+    for path in glob.glob(os.path.join(directory(), "*")):
         with contextlib.suppress(OSError):
             os.unlink(path)
 

@@ -25,7 +25,8 @@ MAX_AGE = 30.0
 FINDINGS_LIMIT, MESSAGE_LIMIT = 100, 500
 
 # The severities that end an attempt, least severe first.
-SEVERITIES = ("restart", recovery.REBOOT, recovery.REPLACE)
+RESTART = "restart"
+SEVERITIES = (RESTART, recovery.REBOOT, recovery.REPLACE)
 
 FINDING: schema.Schema = {"severity": schema.one_of(*SEVERITIES), "message": schema.text()}
 FINDINGS: schema.Schema = {
@@ -53,23 +54,44 @@ def write(findings: Iterable[Mapping[str, str]], now: float) -> None:
 
 
 class PeriodicFindings:
-    """Reads the file if it has changed. Only findings after the time `since` (in seconds since 1970) count."""
+    """Reads the file if it has changed. Only findings after the time `since` (in seconds since 1970) count.
+
+    A finding with the severity `restart` counts only if the checks before did not have it. The job may not be responsible for it, so it can
+    stay although the job has been restarted.
+    """
 
     def __init__(self, since: float) -> None:
         self._since = since
         self._changed = 0
+        self._known = _messages(self._read())
 
     def worst(self, now: float) -> PeriodicFinding | None:
         """Return the worst new finding, or None if there is none. A file that is not valid contains no findings."""
+        document = self._read()
+        if document is None:
+            return None
+        known, self._known = self._known, _messages(document)
+        if not (self._since < document["time"] and abs(now - document["time"]) <= MAX_AGE):
+            return None
+        found = [
+            PeriodicFinding(each["severity"], each["message"].rstrip(". ")[:MESSAGE_LIMIT])
+            for each in document["findings"]
+            if each["severity"] != RESTART or each["message"] not in known
+        ]
+        return max(found, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+    def _read(self) -> schema.Document | None:
+        """Return the contents of the file, or None if they have not changed or are not valid."""
         try:
             changed = os.stat(PATH).st_mtime_ns
             if changed == self._changed:
                 return None
             self._changed = changed
-            document = schema.conform(schema.read_document(PATH), FINDINGS)
+            return schema.conform(schema.read_document(PATH), FINDINGS)
         except (OSError, ValueError):
             return None
-        if not (self._since < document["time"] and abs(now - document["time"]) <= MAX_AGE):
-            return None
-        found = [PeriodicFinding(each["severity"], each["message"].rstrip(". ")[:MESSAGE_LIMIT]) for each in document["findings"]]
-        return max(found, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+
+def _messages(document: schema.Document | None) -> set[str]:
+    """Return the messages of the findings with the severity `restart`."""
+    return {each["message"] for each in document["findings"] if each["severity"] == RESTART} if document else set()

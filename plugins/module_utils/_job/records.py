@@ -61,6 +61,8 @@ LOCK = "/run/deeplearning.lock"
 # It is not `LOCK`, because a queue can take a long time to respond.
 QUEUE_LOCK = "/run/deeplearning-queue.lock"
 
+# The directory in which each export has a directory while it runs on this host.
+EXPORTS = "/run/deeplearning/exports"
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
@@ -282,6 +284,16 @@ def unit_name(job: str, process: str) -> str:
 def runtime_directory(job: str, process: str) -> str:
     """Return the directory of a process on its own host. The directory exists while the process runs."""
     return f"/run/deeplearning/jobs/{job}-{process}"
+
+
+def running_jobs() -> list[str]:
+    """Return the names of the jobs that have a process on this host that is running or stopping."""
+    return sorted({name.rpartition("-")[0] for name in _listing(os.path.dirname(runtime_directory("job", "process")))})
+
+
+def running_exports() -> list[str]:
+    """Return the names of the jobs that this host is exporting to S3."""
+    return _listing(EXPORTS)
 
 
 def runtime_directories(job: str) -> list[str]:

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import time
-from typing import Any, Mapping, Sequence
+from typing import IO, Any, Iterator, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REBOOT, REPLACE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.exclude import requires_exclusion
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import runtime_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records, schema
 
 # Files in the directory of the exclusions, which only root can write: the result of the checks after the last boot, and the time of the
 # last reboot because of a finding.
@@ -21,8 +22,8 @@ BOOT_RESULT, LAST_REBOOT = "boot.json", "reboot.json"
 
 # Seconds between two reboots of the host.
 PAUSE = 3600.0
-# Seconds to wait until no job runs on the host, and between two polls.
-PATIENCE, INTERVAL = 600.0, 1.0
+# Seconds to wait until nothing runs on the host, and between two polls. The boot must also fit into recovery.REBOOT_PATIENCE.
+PATIENCE, INTERVAL = 120.0, 1.0
 
 FINDINGS: schema.Schema = {"findings": schema.list_of(schema.mapping({"check": schema.text(), "severity": schema.text()}))}
 TIME: schema.Schema = {"time": schema.seconds()}
@@ -34,17 +35,32 @@ def is_needed(findings: Sequence[HealthFinding]) -> bool:
     return REBOOT in severities and REPLACE not in severities
 
 
-def wait_for_jobs() -> str:
-    """Wait until no unit of a job runs on this host. Return why the host must not be rebooted, or an empty string if it may.
+@contextlib.contextmanager
+def idle_host() -> Iterator[str]:
+    """Wait until no job and no export runs on this host, and hold the lock without which none starts.
 
-    Each unit has a directory while it runs.
+    Yield why the host must not be rebooted, or an empty string if it may.
     """
-    directory, end = os.path.dirname(runtime_directory("job", "process")), time.monotonic() + PATIENCE
-    while os.path.isdir(directory) and os.listdir(directory):
-        if time.monotonic() > end:
-            return "jobs are running on it"
-        time.sleep(INTERVAL)
-    return ""
+    end = time.monotonic() + PATIENCE
+    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+        while not _lock_if_idle(lock):
+            if time.monotonic() > end:
+                yield "jobs or exports are running on it"
+                return
+            time.sleep(INTERVAL)
+        yield ""
+
+
+def _lock_if_idle(lock: IO[str]) -> bool:
+    """Take the lock, and return whether nothing runs on this host. Otherwise, release the lock."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    is_idle = not records.running_jobs() and not records.running_exports()
+    if not is_idle:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    return is_idle
 
 
 def find_refusal(findings: Sequence[HealthFinding], now: float) -> str:

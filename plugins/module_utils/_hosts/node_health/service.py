@@ -69,12 +69,15 @@ def answer(settings: Settings) -> None:
 
     def find() -> list[dict[str, Any]]:
         findings = [finding for finding in examine(settings, AFTER_FAILURE) if exclude.requires_exclusion(finding)]
-        reboots = settings.reboot and not reboot.find_refusal(findings, time.time())
-        # The supervisors end when they have received the answer, so their jobs are kept before. Without this, the host still reboots.
-        is_kept = reboots and kept_jobs.keep()
-        if reboots:
-            _call(["systemctl", "start", "--no-block", REBOOT_UNIT])
-        return [{**finding._asdict(), "reboots": is_kept} for finding in findings]
+        kept = ""
+        if settings.reboot and not reboot.find_refusal(findings, time.time()):
+            # The supervisors of the job end when they have received the answer, so the job is kept before. Without a job, the host reboots
+            # when nothing runs on it. A reboot that already waits begins to wait again.
+            kept = kept_jobs.keep()
+            if not _call(["systemctl", "restart", "--no-block", REBOOT_UNIT]):
+                kept_jobs.discard()
+                kept = ""
+        return [{**finding._asdict(), "reboots": kept} for finding in findings]
 
     after_failure.serve(socket.socket(fileno=LISTENER), find)
 
@@ -90,19 +93,26 @@ def check_periodically(settings: Settings) -> None:
     periodic_findings.write([finding._asdict() for finding in findings], time.time())
 
 
-def reboot_host(settings: Settings) -> None:
-    """Reboot the host when its last job has ended, if a check still requires a reboot then and the limits allow it."""
-    refusal = reboot.wait_for_jobs() or reboot.find_refusal(examine(settings, AFTER_FAILURE), time.time()) or reboot.record(time.time())
-    if refusal:
-        sys.stderr.write(f"the host is not rebooted: {refusal}\n")
-        kept_jobs.discard()
-    else:
-        _call(["systemctl", "reboot"])
+def reboot_host(_settings: Settings) -> None:
+    """Reboot the host when nothing runs on it. The checks have required this, and its job relies on it.
+
+    When systemctl has returned, systemd starts no unit any more.
+    """
+    is_rebooting = False
+    try:
+        with reboot.idle_host() as hindrance:
+            refusal = hindrance or reboot.record(time.time())
+            is_rebooting = not refusal and _call(["systemctl", "reboot"])
+        if refusal:
+            sys.stderr.write(f"the host is not rebooted: {refusal}\n")
+    finally:
+        if not is_rebooting:
+            kept_jobs.discard()
 
 
-def _call(command: Sequence[str]) -> None:
-    """Run a command. The unit's log shows its error message."""
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=reboot.PATIENCE)
+def _call(command: Sequence[str]) -> bool:
+    """Run a command, and return whether it succeeded. The unit's log shows its error message."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=reboot.PATIENCE).returncode == 0
 
 
 ACTIONS: Mapping[str, Callable[[Settings], None]] = {

@@ -17,7 +17,16 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import service
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health, rejoin, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    host_health,
+    launch,
+    local_code,
+    refusal,
+    rejoin,
+    systemd,
+    users,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records
 
 # The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
@@ -36,7 +45,7 @@ COLLECTION = "ansible_collections.deeplearning.cluster.plugins.module_utils."
 OTHERS = ("_aws.", "_hosts.training_job.", "_launchers.", "_queues.")
 
 # The modules of the program that starts jobs after a reboot.
-REJOIN_MODULES = (*systemd.PROGRAM, kept_jobs, rejoin, systemd, users)
+REJOIN_MODULES = (*systemd.PROGRAM, kept_jobs, launch, local_code, mounts, refusal, rejoin, systemd, users)
 
 # A process that waits for storage or a driver may ignore SIGKILL. systemd must not wait for this process before it starts the next checks.
 SERVICE = """\

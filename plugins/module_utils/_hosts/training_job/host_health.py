@@ -28,7 +28,8 @@ ANSWER_LIMIT, FINDING_LIMIT = 1 << 20, 500
 FINDING: schema.Schema = {
     "severity": schema.one_of(recovery.REBOOT, recovery.REPLACE),
     "message": schema.text(),
-    "reboots": schema.lenient(schema.flag()),
+    # The name of the job that the host starts again after a reboot.
+    "reboots": schema.lenient(schema.text()),
 }
 
 
@@ -40,7 +41,7 @@ def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None
         worst = next((each for each in findings if each["severity"] == recovery.REPLACE), findings[0] if findings else None)
         if worst:
             found: Unfit = {"why": worst["severity"], "what": worst["message"].rstrip(". ")[:FINDING_LIMIT]}
-            if worst.get("reboots"):
+            if spec["parameters"].get("reboot") and worst.get("reboots") == spec["job"]:
                 found["reboots"] = True
             return found
     excluded = exclusions.describe_all(exclusions.read(spec["instance"]).exclusions, checks)

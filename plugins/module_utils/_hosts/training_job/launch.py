@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import sys
 from typing import Any, Callable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, rejoin, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 
 # A function, such as AnsibleModule.warn, that shows a warning.
@@ -44,9 +45,16 @@ def start_processes(
             "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
     place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+    kept_jobs.delete_ended()
     if specs and specs[0]["parameters"].get("reboot"):
-        rejoin.save(params["name"], place, specs)
+        save(params["name"], place, specs)
     systemd.start(run, params["name"], place, specs)
+
+
+def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
+    """Write how the job's processes were started on this host to a file in memory that only root can read, for rejoin.py."""
+    document = {"user": place.user.pw_name, "python": place.python, "visible": place.visible, "specs": specs}
+    kept_jobs.write(kept_jobs.STARTED, job, json.dumps(document).encode())
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:

@@ -29,7 +29,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     lead,
     local_code,
     refusal,
-    rejoin,
     reservation,
     resource_manager,
     systemd,
@@ -57,7 +56,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *systemd.PROGRAM,
-    *(hold, host, kept_jobs, launch, lead, local_code, metadata, mounts, refusal, rejoin, reservation, resource_manager, systemd, users),
+    *(hold, host, kept_jobs, launch, lead, local_code, metadata, mounts, refusal, reservation, resource_manager, systemd, users),
     *(base, registry, sge, slurm, yarn),
 )
 

@@ -16,9 +16,10 @@ import pwd
 import subprocess
 import sys
 import time
-from typing import Any, Sequence
+from typing import Any, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
 
@@ -26,22 +27,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 ACTION = "rejoin"
 # Seconds between two checks of whether the shared storage has been mounted.
 INTERVAL = 1.0
-ERRORS = (OSError, KeyError, ValueError, systemd.UnitError)
+ERRORS = (OSError, KeyError, ValueError, RefusalError, systemd.UnitError)
 
 
-def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
-    """Write how the job's processes were started on this host to a file that only root can read."""
-    kept_jobs.delete_ended()
-    document = {"user": place.user.pw_name, "python": place.python, "visible": place.visible, "specs": specs}
-    kept_jobs.write(kept_jobs.STARTED, job, json.dumps(document).encode())
+def start(job: str, document: dict[str, Any], end: float) -> None:
+    """Start the supervisors of a job when its directory on the shared storage exists. Raises one of ERRORS.
 
-
-def start(job: str, document: dict[str, Any]) -> None:
-    """Start the supervisors of a job when its directory on the shared storage exists. Raises one of ERRORS."""
+    At `end` (in seconds since 1970), the other hosts of the job no longer wait.
+    """
     specs = document["specs"]
-    end = time.monotonic() + recovery.REBOOT_PATIENCE
     while not os.path.isdir(specs[0]["directory"]):
-        if time.monotonic() > end:
+        if time.time() > end:
             raise OSError(f"{specs[0]['directory']} does not exist")
         time.sleep(INTERVAL)
     visible = systemd.Visible(*document["visible"]) if document["visible"] else None
@@ -52,8 +48,9 @@ def start(job: str, document: dict[str, Any]) -> None:
         sys.stderr.write(f"processes of the job can use NFS directly, because NFS could not be blocked: {hindrance}\n")
     with systemd.exclusive():
         if not systemd.active_units(run, job):
-            save(job, place, specs)
-            systemd.start(run, job, place, specs, ACTION)
+            launch.check_place(job, specs)
+            launch.save(job, place, specs)
+            systemd.start(run, job, place, [cast(ProcessSpec, {**spec, "rejoins": True}) for spec in specs], ACTION)
 
 
 def run(command: Sequence[str]) -> tuple[int, str, str]:
@@ -63,14 +60,15 @@ def run(command: Sequence[str]) -> tuple[int, str, str]:
 
 
 def main(_arguments: Sequence[str]) -> int:
+    kept = {}
     for path in kept_jobs.files(kept_jobs.directory()):
+        with open(path, "rb") as file:
+            kept[kept_jobs.job_of(path)] = file.read(), os.fstat(file.fileno()).st_mtime + recovery.REBOOT_PATIENCE
+    kept_jobs.discard()
+    for job, (content, end) in kept.items():
         try:
-            with open(path, encoding="utf-8") as file:
-                is_recent = time.time() - os.fstat(file.fileno()).st_mtime < recovery.REBOOT_PATIENCE
-                document = json.load(file)
-            os.unlink(path)
-            if is_recent:
-                start(kept_jobs.job_of(path), document)
+            if time.time() < end:
+                start(job, json.loads(content), end)
         except ERRORS as error:
-            sys.stderr.write(f"job {kept_jobs.job_of(path)} is not started again on this host: {error}\n")
+            sys.stderr.write(f"job {job} is not started again on this host: {error}\n")
     return 0

@@ -63,6 +63,7 @@ PARAMETERS = (
     "stop_exit_codes",
     "restart_exit_codes",
     "health_check",
+    "health_interval",
     "metrics_directory",
     "cluster",
     "reboot",
@@ -218,4 +219,5 @@ def make_spec(
         "gpus": gpus,
         "instance": params["instance_id"] or "",
         "capacity_end": params["capacity_end"] or 0.0,
+        "rejoins": False,
     }

@@ -147,7 +147,7 @@ class Watch:
         self._stacks_asked = False
         self._is_hurried = False
         self._health = periodic_findings.PeriodicFindings(time.time())
-        self._heeds_health = bool(spec["parameters"].get("health_check")) and spec["part"] not in MAY_BE_LOST
+        self._heeds_health = heeds_health(spec)
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -424,18 +424,17 @@ class Supervisor:
 
         Return None if the job is over or continues without this process.
         """
-        spec: ProcessSpec | None = self.spec
+        spec: ProcessSpec | None = {**self.spec, "rejoins": False}
         while spec is not None:
             self.begin(spec)
             following = read_following(self.paths)
             if following is None:
                 break
-            spec = (
-                attempts.next_spec(spec, following.get("hosts") or [], self.directory) if following["action"] == recovery.RESTART else None
-            )
+            spec = self.plan_next(following.get("hosts") or []) if following["action"] == recovery.RESTART else None
         record, verdict = read_record(self.paths.record(self.spec["name"])), read_verdict(self.paths)
-        if spec is None or not verdict or not record or not record.get("unfit", {}).get("reboots"):
+        if spec is None or not verdict or not record or not record.get("unfit", {}).get("reboots") or record["host"] != spec["host"]:
             return None
+        self.write_spec(spec)
         self.before = attempts.known(spec)
         self.watch.record, self.watch.verdict = {**record, "pid": os.getpid()}, verdict
         self.watch.start()
@@ -542,18 +541,26 @@ class Supervisor:
 
     def next_spec(self, hosts: list[str]) -> ProcessSpec | None:
         """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
-        try:
-            spec = attempts.next_spec(self.spec, hosts, self.directory)
-        except LaunchError as error:
-            # The supervisor that decided has checked this, so a process of the job has changed the decision.
-            sys.stderr.write(f"{self.paths.following} cannot be followed: {error}\n")
-            return None
+        spec = self.plan_next(hosts)
         if spec is not None:
-            # The unit's other programs read these files.
-            write_private(self.path, json.dumps(spec))
-            write_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
+            self.write_spec(spec)
         self.before = attempts.known(self.spec)
         return spec
+
+    def plan_next(self, hosts: list[str]) -> ProcessSpec | None:
+        """Return this unit's spec of the next attempt, or None if the unit takes no part in the attempt."""
+        try:
+            return attempts.next_spec(self.spec, hosts, self.directory)
+        except LaunchError as error:
+            # The supervisor that decided has checked this. So a process of the job has changed the decision, or an operator has started the
+            # job again with other units.
+            sys.stderr.write(f"{self.paths.following} cannot be followed: {error}\n")
+            return None
+
+    def write_spec(self, spec: ProcessSpec) -> None:
+        """Write the spec of an attempt to the files that the unit's other programs read."""
+        write_private(self.path, json.dumps(spec))
+        write_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process.
@@ -746,6 +753,13 @@ def delete_old(directory: str, before: float) -> None:
         delete([path for path in paths if os.lstat(path).st_mtime < before])
 
 
+def heeds_health(spec: ProcessSpec) -> bool:
+    """Return whether a finding of the periodic health checks, which other jobs on the host may have started, ends an attempt."""
+    params = spec["parameters"]
+    is_chosen = spec["restarts"] > 0 and params.get("health_check") and params.get("health_interval")
+    return bool(is_chosen) and spec["part"] not in MAY_BE_LOST
+
+
 def first_record(spec: ProcessSpec) -> ProcessRecord:
     """Return the record of a process that is starting."""
     now = time.time()
@@ -801,9 +815,14 @@ def login_environment(own_profile: bool) -> dict[str, str]:
 
 
 def finish(spec: ProcessSpec, result: str, status: str) -> None:
-    """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS."""
+    """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS.
+
+    The records are those of a new job if the job was deleted and started again with the same name while this host could not be reached.
+    """
     paths = Paths(spec["directory"], spec["attempt"])
     record = read_record(paths.record(spec["name"])) or first_record(spec)
+    if spec.get("rejoins") or record["host"] != spec["host"]:
+        return
     if is_over(record["state"]):
         verdict = read_verdict(paths)
         if spec["restarts"] and record.get("available") is not False and (not verdict or verdict.get("restartable")):

@@ -27,7 +27,7 @@ def path(tmp_path, monkeypatch):
 def test_the_worst_finding_is_returned_once(path):
     findings = periodic_findings.PeriodicFindings(since=100.0)
     assert findings.worst(150.0) is None
-    periodic_findings.write([RESTART, MONITOR, REPLACE], 150.0)
+    periodic_findings.write([MONITOR, REPLACE], 150.0)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert findings.worst(151.0) == ("replace", "Xid 79")
     assert findings.worst(152.0) is None
@@ -37,6 +37,20 @@ def test_the_worst_finding_is_returned_once(path):
     periodic_findings.write([MONITOR], 155.0)
     os.utime(path, (2e9, 2e9))
     assert findings.worst(156.0) is None
+
+
+def test_a_finding_that_only_requires_a_restart_of_the_job_counts_once_while_it_stays(path):
+    other = {**RESTART, "message": "/fsx: no answer within 60 s."}
+    periodic_findings.write([RESTART], 99.0)
+    findings = periodic_findings.PeriodicFindings(since=100.0)
+    found = []
+    for number, reported in enumerate([[RESTART], [RESTART, other], [RESTART, other], [other], [RESTART], [RESTART, REPLACE], [REPLACE]]):
+        now = 150.0 + number
+        periodic_findings.write(reported, now)
+        os.utime(path, (now, now))
+        found.append(findings.worst(now))
+    restart, replace = ("restart", RESTART["message"][:-1]), ("replace", "Xid 79")
+    assert found == [None, ("restart", "/fsx: no answer within 60 s"), None, None, restart, replace, replace]
 
 
 @pytest.mark.parametrize(("written", "now"), [(99.0, 101.0), (150.0, 150.0 + periodic_findings.MAX_AGE + 1), (250.0, 150.0)])

@@ -12,10 +12,13 @@ import pathlib
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records, recovery
 
 REBOOT, REPLACE = HealthFinding("xid", "reboot", "Xid 74."), HealthFinding("gpu_count", "replace", "7 GPUs.")
 HOUR = reboot.PAUSE
+EXPORTS = records.EXPORTS
 # The findings that the service has sent to supervisors.
 answers = []
 
@@ -24,7 +27,10 @@ answers = []
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
-    monkeypatch.setattr(reboot, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(records, "EXPORTS", str(tmp_path / "exports"))
+    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(reboot, "INTERVAL", 0.01)
     return tmp_path
 
@@ -67,13 +73,40 @@ def test_the_uptime_is_that_of_the_first_process(folder):
     assert reboot.uptime("/proc/self/stat") < float(pathlib.Path("/proc/uptime").read_text().split()[0]) + 1 / ticks
 
 
-def test_a_host_with_jobs_is_not_rebooted(folder, monkeypatch):
-    assert reboot.wait_for_jobs() == ""
-    (folder / "jobs/digits-rank0").mkdir(parents=True)
+def hindrance():
+    with reboot.idle_host() as result:
+        return result
+
+
+@pytest.mark.parametrize("running", ["jobs/digits-rank0", "exports/digits"])
+def test_a_host_with_jobs_or_exports_is_not_rebooted(folder, monkeypatch, running):
+    assert hindrance() == ""
+    (folder / running).mkdir(parents=True)
     monkeypatch.setattr(reboot, "PATIENCE", 0.05)
-    assert reboot.wait_for_jobs() == "jobs are running on it"
-    (folder / "jobs/digits-rank0").rmdir()
-    assert reboot.wait_for_jobs() == ""
+    assert hindrance() == "jobs or exports are running on it"
+    (folder / running).rmdir()
+    assert hindrance() == ""
+    assert os.path.dirname(unit._directory("digits", "export")) == EXPORTS
+
+
+def test_no_job_starts_between_the_last_look_and_the_reboot(monkeypatch):
+    def start():
+        with systemd.exclusive():
+            pass
+
+    monkeypatch.setattr(systemd, "PATIENCE", 0.0)
+    monkeypatch.setattr(reboot, "PATIENCE", 0.05)
+    with reboot.idle_host() as result:
+        assert result == ""
+        with pytest.raises(systemd.UnitError):
+            start()
+    start()
+    with systemd.exclusive():
+        assert hindrance() == "jobs or exports are running on it", "a job is being started"
+
+
+def test_a_host_that_reboots_is_back_before_the_other_hosts_no_longer_wait():
+    assert reboot.PATIENCE <= recovery.REBOOT_PATIENCE / 5
 
 
 @pytest.fixture
@@ -81,12 +114,12 @@ def commands(folder, monkeypatch):
     """Return a function that runs an action on a host with this finding, and returns the commands that the action has run."""
     called = []
 
-    def run(action, finding, with_reboot=True):
+    def run(action, finding, with_reboot=True, works=True):
         called.clear()
         check = Check(finding.check, lambda _node: 0, lambda _state, _node: [(finding.severity, finding.message)], (), "")
         monkeypatch.setattr(registry, "checks_for", lambda _context, _mounts: [check])
         monkeypatch.setattr(storage, "read_places", list)
-        monkeypatch.setattr(service, "_call", called.append)
+        monkeypatch.setattr(service, "_call", lambda command: called.append(command) or works)
         monkeypatch.setattr(service.socket, "socket", lambda fileno: fileno)
         monkeypatch.setattr(service.after_failure, "serve", lambda _listener, examine: answers.extend(examine()))
         settings = folder / "settings.json"
@@ -97,15 +130,14 @@ def commands(folder, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(("finding", "with_reboot", "expected"), [(REBOOT, True, ["start"]), (REBOOT, False, []), (REPLACE, True, [])])
+@pytest.mark.parametrize(("finding", "with_reboot", "expected"), [(REBOOT, True, ["restart"]), (REBOOT, False, []), (REPLACE, True, [])])
 def test_a_reboot_begins_after_the_answer_to_a_supervisor(commands, finding, with_reboot, expected):
     assert commands("answer", finding, with_reboot) == expected
 
 
-def test_a_host_reboots_if_the_check_still_requires_it(commands):
-    assert commands("reboot", REBOOT._replace(severity="monitor")) == []
-    assert commands("reboot", REBOOT) == ["reboot"]
-    assert commands("reboot", REBOOT) == [], "an hour has not passed"
+def test_a_host_whose_job_relies_on_it_reboots_even_if_the_kernel_log_has_lost_the_message(commands):
+    assert commands("reboot", REBOOT._replace(severity="monitor")) == ["reboot"]
+    assert commands("answer", REBOOT) == [], "an hour has not passed"
 
 
 def test_a_host_with_a_job_does_not_reboot(commands, folder, monkeypatch):
@@ -116,21 +148,73 @@ def test_a_host_with_a_job_does_not_reboot(commands, folder, monkeypatch):
     assert kept_jobs.files(kept_jobs.directory()) == []
 
 
-def test_the_jobs_that_run_are_kept_before_the_reboot(commands, folder, monkeypatch):
-    running = {"digits": ["digits-rank0"]}
-    monkeypatch.setattr(kept_jobs, "STARTED", str(folder / "started"))
-    monkeypatch.setattr(kept_jobs, "runtime_directories", lambda job: running.get(job, []))
-    for job in ("digits", "ended"):
+@pytest.fixture
+def running(folder):
+    """Return a function that starts a process of a job which root has described in memory."""
+
+    def start(job):
+        (folder / f"jobs/{job}-rank0").mkdir(parents=True)
         kept_jobs.write(kept_jobs.STARTED, job, b"secret")
-    assert commands("answer", REBOOT) == ["start"]
-    assert answers[-1]["reboots"]
+
+    return start
+
+
+def test_the_job_that_runs_is_kept_before_the_reboot(commands, running, folder):
+    running("digits-2")
+    kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
+    assert commands("answer", REBOOT) == ["restart"]
+    assert answers[-1]["reboots"] == "digits-2"
     (kept,) = kept_jobs.files(kept_jobs.directory())
-    assert kept_jobs.job_of(kept) == "digits"
+    assert kept_jobs.job_of(kept) == "digits-2"
     assert pathlib.Path(kept).stat().st_mode & 0o777 == 0o600
     assert pathlib.Path(kept).parent.stat().st_mode & 0o777 == 0o700
     kept_jobs.delete_ended()
-    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == ["digits"]
-    monkeypatch.setattr(kept_jobs, "STARTED", str(folder / "settings.json/none"))
-    monkeypatch.setattr(kept_jobs, "files", lambda _place: ["/nowhere/digits.json"])
-    assert commands("answer", REBOOT) == ["start"]
-    assert not answers[-1]["reboots"], "the job cannot be started again, so it must not wait for the host"
+    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == ["digits-2"]
+
+    (folder / "jobs/digits-2-rank0").rmdir()
+    commands("answer", REBOOT)
+    assert kept_jobs.files(kept_jobs.directory()) == [kept], "a user who requests the checks cannot prevent the start after the reboot"
+
+
+def test_no_job_waits_for_a_host_that_may_not_reboot_in_time(commands, running, folder):
+    """Another job or an export may run for hours."""
+    running("digits")
+    (folder / "exports/digits").mkdir(parents=True)
+    assert commands("answer", REBOOT) == ["restart"]
+    assert answers[-1]["reboots"] == ""
+    (folder / "exports/digits").rmdir()
+    (folder / "jobs/other-rank0").mkdir()
+    assert commands("answer", REBOOT) == ["restart"]
+    assert answers[-1]["reboots"] == ""
+    (folder / "jobs/other-rank0").rmdir()
+    commands("answer", REBOOT)
+    assert answers[-1]["reboots"] == "digits"
+
+
+def left(folder):
+    return sorted(path.name for path in (folder / "health/rejoin").glob("*"))
+
+
+def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands, running, folder, monkeypatch):
+    running("digits")
+    commands("answer", REBOOT, works=False)
+    assert (answers[-1]["reboots"], left(folder)) == ("", [])
+
+    with monkeypatch.context() as changes:
+        changes.setattr(kept_jobs.os, "replace", lambda _old, _new: (_ for _ in ()).throw(OSError("the disk is full")))
+        assert (kept_jobs.keep(), left(folder)) == ("", [])
+
+    assert kept_jobs.keep() == "digits"
+    (folder / "jobs/digits-rank0").rmdir()
+    with monkeypatch.context() as changes:
+        changes.setattr(reboot, "record", lambda _now: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            commands("reboot", REBOOT)
+    assert left(folder) == []
+
+    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    commands("reboot", REBOOT, works=False)
+    assert left(folder) == []
+    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    commands("reboot", REBOOT)
+    assert left(folder) == ["digits.json"]

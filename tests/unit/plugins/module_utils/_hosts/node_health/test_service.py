@@ -65,5 +65,6 @@ def test_the_result_of_a_boot_is_recorded(node, tmp_path):
 
 
 def test_supervisors_can_read_the_findings_while_jobs_run(node):
+    findings = periodic_findings.PeriodicFindings(0.0)
     node("periodic", "monitor", "restart")
-    assert periodic_findings.PeriodicFindings(0.0).worst(time.time()) == ("restart", "p5.48xlarge")
+    assert findings.worst(time.time()) == ("restart", "p5.48xlarge")

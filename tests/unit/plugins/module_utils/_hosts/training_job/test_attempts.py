@@ -605,7 +605,7 @@ def test_a_finding_on_a_spare_or_of_a_blocked_host_does_not_end_the_attempt(job,
     assert (running.status()["state"], running.status()["attempt"]) == ("succeeded", 1)
 
 
-REBOOT = {"check": "xid", "severity": "reboot", "message": "GPU 0000:64:00: Xid 74 (NVLink error).", "reboots": True}
+REBOOT = {"check": "xid", "severity": "reboot", "message": "GPU 0000:64:00: Xid 74 (NVLink error).", "reboots": "digits"}
 
 
 @pytest.mark.parametrize("name", ["rank0", "rank1"])
@@ -661,12 +661,63 @@ def test_a_job_ends_if_the_host_is_still_unhealthy_after_the_reboot(job, unhealt
     running = job(trains(FAILS), hosts=2, min_hosts=2, reboot=True)
     running.started[1].wait(60)
     (tmp_path / "hosts/rank1").unlink()
-    unhealthy("rank1", {**REBOOT, "reboots": False})
+    unhealthy("rank1", {**REBOOT, "reboots": ""})
+    path = running.units["rank1"] / "spec.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rejoins": True}))
     running.start("rank1", "rejoin")
     running.wait()
+    assert not json.loads(path.read_text())["rejoins"], "the unit's other programs use the spec of the attempt"
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
     assert records.read_following(running.paths)["rule"] == "too_few_hosts"
+
+
+def test_a_job_that_may_not_reboot_hosts_does_not_wait_for_the_reboot_of_another_job(job, unhealthy):
+    unhealthy("rank1", REBOOT)
+    running = job(trains(FAILS), hosts=2, min_hosts=2)
+    running.wait()
+    assert running.status()["state"] == "failed"
+    assert records.read_following(running.paths)["rule"] == "too_few_hosts"
+    assert "reboots" not in running.records(1)["rank1"]["unfit"]
+
+
+def rejoin(running, name):
+    """Start a supervisor as after a reboot. Return the attempt of its spec when it has ended."""
+    path = running.units[name] / "spec.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rejoins": True}))
+    assert running.start(name, "rejoin").wait(60) == 0
+    assert running.start(name, "finish").wait(60) == 0
+    return json.loads(path.read_text())["attempt"]
+
+
+def test_a_host_that_has_rebooted_leaves_a_job_alone_that_an_operator_has_started_again(job, unhealthy, tmp_path):
+    """The continued job runs in new units, so the decision names no hosts."""
+    unhealthy("rank1", REBOOT)
+    running = job(trains(FAILS), hosts=2, min_hosts=2, reboot=True)
+    running.started[1].wait(60)
+    running.end()
+    records.write_json(running.paths.following, {"action": "restart", "rule": recovery.CONTINUED, "decided": time.time(), "hosts": []})
+    before = running.records(1)
+    assert rejoin(running, "rank1") == 1
+    assert running.records(1) == before
+    assert "Traceback" not in (running.units["rank1"] / "journal").read_text()
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_host_that_has_rebooted_leaves_a_new_job_with_the_same_name_alone(job, unhealthy, tmp_path, same):
+    """The job was deleted and started again on other hosts, with or without a process of the same name."""
+    unhealthy("rank1", REBOOT)
+    running = job(trains(FAILS), hosts=2, min_hosts=2, reboot=True)
+    running.started[1].wait(60)
+    running.end()
+    path = running.paths.record("rank1")
+    record = records.read_record(path)
+    os.unlink(path)
+    if same:
+        records.write_json(path, {**record, "host": "worker9", "state": "running"})
+    before = running.records(1)
+    assert rejoin(running, "rank1") == 1
+    assert running.records(1) == before
 
 
 def test_a_job_whose_hosts_all_reboot_ends(job, unhealthy):

@@ -44,12 +44,12 @@ def listener():
         yield result
 
 
-def spec(check=True):
-    return {"parameters": {"health_check": check}, "instance": ""}
+def spec(check=True, reboot=True):
+    return {"job": "digits", "parameters": {"health_check": check, "reboot": reboot}, "instance": ""}
 
 
-def find(check=True, is_ending=lambda: False):
-    return host_health.find_unfit(spec(check), is_ending)
+def find(check=True, is_ending=lambda: False, reboot=True):
+    return host_health.find_unfit(spec(check, reboot), is_ending)
 
 
 def answering(listener, *findings):
@@ -78,13 +78,16 @@ def test_the_worst_finding_is_the_reason_why_a_host_is_unfit(listener, findings,
     assert len(calls) == 2
 
 
-def test_a_host_that_reboots_says_so(listener):
+@pytest.mark.parametrize(
+    ("job", "reboot", "waits"), [("digits", True, True), ("digits", False, False), ("other", True, False), ("", True, False)]
+)
+def test_a_host_that_reboots_says_so_to_the_job_that_it_starts_again(listener, job, reboot, waits):
     def reply():
         with listener.accept()[0] as connection:
-            connection.sendall(json.dumps([{**REBOOT._asdict(), "reboots": True}]).encode())
+            connection.sendall(json.dumps([{**REBOOT._asdict(), "reboots": job}]).encode())
 
     threading.Thread(target=reply, daemon=True).start()
-    assert find() == {"why": "reboot", "what": "/: is read-only", "reboots": True}
+    assert find(reboot=reboot) == {"why": "reboot", "what": "/: is read-only", **({"reboots": True} if waits else {})}
 
 
 def test_requests_at_the_same_time_share_one_result(listener):

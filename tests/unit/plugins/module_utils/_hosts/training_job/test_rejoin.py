@@ -40,14 +40,37 @@ def started(monkeypatch):
     return found
 
 
+def keep(job, place, specs):
+    launch.save(job, place, specs)
+    os.makedirs(kept_jobs.directory(), exist_ok=True)
+    os.replace(os.path.join(kept_jobs.STARTED, f"{job}.json"), os.path.join(kept_jobs.directory(), f"{job}.json"))
+
+
+def test_a_job_is_not_started_on_gpus_that_another_job_has_taken(folder, started, monkeypatch, capsys):
+    other = {"job": "other", "gpus": [0], "cwd": "/efs/other"}
+    monkeypatch.setattr(systemd, "other_jobs", lambda _job: [other])
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [0, 1], "cwd": "/efs/digits", "host": "worker1"}]
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    rejoin.main([])
+    assert started == []
+    assert "job digits is not started again on this host: job other uses GPU 0 of worker1" in capsys.readouterr().err
+    assert kept_jobs.files(kept_jobs.STARTED) == []
+    other["gpus"] = [2]
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    rejoin.main([])
+    assert len(started) == 1
+
+
 def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
-    specs = [{"name": "rank0", "directory": str(folder), "gpus": [0]}]
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [0], "cwd": "/efs/digits"}]
     place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE)
-    for job in ("digits", "ended", "runs"):
-        rejoin.save(job, place, specs)
-    assert kept_jobs.keep()
+    for job in ("digits", "runs"):
+        keep(job, place, specs)
     assert rejoin.main([]) == 0
-    assert started == [("digits", place, specs, "rejoin")]
+    assert started == [("digits", place, [{**specs[0], "rejoins": True}], "rejoin")]
+    (saved,) = kept_jobs.files(kept_jobs.STARTED)
+    with open(saved, encoding="utf-8") as file:
+        assert json.load(file)["specs"] == specs, "for the next reboot"
     assert "nftables is missing" in capsys.readouterr().err
     assert kept_jobs.files(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
     assert rejoin.main([]) == 0
@@ -55,16 +78,21 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
 
 
 def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, started, capsys):
-    specs = [{"name": "rank0", "directory": str(folder), "gpus": []}]
-    rejoin.save("late", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
-    rejoin.save("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
-    assert kept_jobs.keep()
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
+    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", None)
+    for job in ("digits", "late", "lost"):
+        keep(job, place, [{**specs[0], "directory": "/nowhere"}] if job == "lost" else specs)
     kept_jobs.write(kept_jobs.directory(), "damaged", b"{")
+    (folder / "health/rejoin/digits.json.new").write_text("secret")
     kept_jobs.write(kept_jobs.directory(), "alien", json.dumps({"specs": specs}).encode())
-    os.utime(os.path.join(kept_jobs.directory(), "late.json"), (time.time() - 601, time.time() - 601))
+    for job, age in (("late", 601), ("lost", 599)):
+        os.utime(os.path.join(kept_jobs.directory(), f"{job}.json"), (time.time() - age, time.time() - age))
     rejoin.main([])
     assert [job for job, *_rest in started] == ["digits"]
-    assert "job damaged is not started again on this host" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "job damaged is not started again on this host" in said
+    assert "job lost is not started again on this host: /nowhere does not exist" in said, "the other hosts no longer wait"
+    assert os.listdir(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
     rejoin.main([])
     assert len(started) == 1
 
@@ -76,6 +104,8 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
     spec = {"name": "rank0", "parameters": {"reboot": reboot}}
     params = {"name": "digits", "sandbox": False, "metrics_directory": ""}
+    monkeypatch.setattr(kept_jobs, "runtime_directories", lambda _job: [])
+    kept_jobs.write(kept_jobs.STARTED, "digits", b"of an earlier job with the same name")
     launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
     assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == (["digits"] if reboot else [])
     assert len(started) == 1

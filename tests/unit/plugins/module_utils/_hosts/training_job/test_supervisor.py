@@ -387,6 +387,40 @@ def test_the_last_process_of_a_job_empties_its_shared_memory(make_spec, tmp_path
     assert left("digits-2") == ["folder", "link", "psm_1234"]
 
 
+def test_finish_leaves_the_record_of_another_host_alone(make_spec):
+    """The job was started again with the same name on other hosts, while this host could not be reached."""
+    spec = json.loads(make_spec("pass").read_text())
+    paths = records.Paths(spec["directory"])
+    os.makedirs(paths.status, exist_ok=True)
+    record = {**supervisor.first_record(spec), "host": "worker9"}
+    records.write_json(paths.record(spec["name"]), record)
+    supervisor.finish(spec, "success", "0")
+    found = records.read_record(paths.record(spec["name"]))
+    assert (found["host"], found["state"]) == ("worker9", "running")
+    assert records.read_verdict(paths) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"restarts": 0}, False),
+        ({"part": "standby"}, False),
+        ({"parameters": {"health_check": True, "health_interval": 0}}, False),
+        ({"parameters": {"health_check": False, "health_interval": 300}}, False),
+        ({"parameters": {}}, False),
+    ],
+)
+def test_health_checks_for_other_jobs_do_not_end_an_attempt(make_spec, changes, expected):
+    spec = {
+        **json.loads(make_spec("pass").read_text()),
+        "restarts": 3,
+        "parameters": {"health_check": True, "health_interval": 300},
+        **changes,
+    }
+    assert supervisor.heeds_health(spec) == expected
+
+
 def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
     spec = make_spec("pass")
     run(spec)
