@@ -327,8 +327,8 @@ options:
     version_added: 0.2.0
   reboot:
     description:
-      - Whether hosts reboot themselves if a health check after a failure requires a reboot. A host reboots when no job and no export runs on
-        it, and at most once per hour. See C(docs/recovery.md).
+      - Whether hosts reboot themselves if a health check after a failure requires a reboot. A host reboots when no job and no export runs
+        on it, and at most once per hour. See C(docs/recovery.md).
       - O(state=prepared) sets this for all jobs on the host. Cannot be combined with O(queue).
     type: bool
     default: false

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Decides whether this host reboots itself because of a health finding, and remembers the reboots and what followed them."""
+"""Decides whether this host reboots itself because of a health finding.
+
+The host records its last reboot and the result of the checks after the last boot.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def record(now: float) -> str:
 
 
 def uptime(stat: str = "/proc/1/stat") -> float:
-    """Return the number of seconds since the first process of the host has started."""
+    """Return the number of seconds since the host's first process started."""
     with open(stat, encoding="utf-8", errors="replace") as file:
         started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -3,7 +3,7 @@
 
 """Installs the service that runs health checks as root: when a supervisor requests them, after each boot, and while jobs run.
 
-The service uses no resources in the meantime: systemd listens on the socket, and starts the program for a request or at an interval.
+The service uses no resources between checks: systemd listens on the socket, and starts the program for a request or at an interval.
 """
 
 from __future__ import annotations

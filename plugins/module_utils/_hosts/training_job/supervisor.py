@@ -477,7 +477,7 @@ class Supervisor:
     def recover(self, rebooted: bool = False) -> ProcessSpec | None:
         """Return the spec of the next attempt, or None if the job is over or continues without this process.
 
-        If this host must be rebooted and reboots by itself, the supervisor ends, and the host starts it again after the boot.
+        If this host must be rebooted and reboots itself, the supervisor ends, and the host starts it again after the boot.
         """
         verdict = self.watch.verdict
         try:
@@ -687,7 +687,7 @@ class Supervisor:
 
 
 def metrics_writer(spec: ProcessSpec) -> ModuleType | None:
-    """Return the module that writes the job's metrics on this host, or None if the supervisor of another process writes them, or none.
+    """Return the module that writes the job's metrics on this host, or None if this supervisor writes no metrics.
 
     Loading the module takes a tenth of a second, so the start of a job without metrics does not load it.
     """
