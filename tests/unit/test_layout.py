@@ -14,6 +14,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.utils.display import Display
 from radon.complexity import cc_visit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -162,3 +164,13 @@ def test_the_template_of_a_project_has_the_settings_of_the_readme():
 def test_no_function_has_too_many_branches(folder):
     blocks = {f"{path}:{block.lineno} {block.name}": block for path in folder.rglob("*.py") for block in cc_visit(path.read_text())}
     assert [name for name, block in blocks.items() if block.letter != "C" and block.complexity > COMPLEXITY] == []
+
+
+@pytest.mark.parametrize("folder", ["roles", "playbooks"])
+def test_no_mapping_has_a_key_twice(folder, monkeypatch):
+    """Ansible would show a warning in each run, also if one of the keys comes from a YAML anchor."""
+    told = []
+    monkeypatch.setattr(Display, "warning", lambda _self, message, **_more: told.append(message))
+    for path in sorted((REPOSITORY / folder).rglob("*.yml")):
+        DataLoader().load_from_file(str(path), cache="none", trusted_as_template=True)
+    assert told == []
