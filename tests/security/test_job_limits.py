@@ -162,7 +162,7 @@ def test_stop_removes_a_deep_tree(deep):
 def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, monkeypatch):
     unit = memory / "jobs/greedy-rank0"
     unit.mkdir(parents=True)
-    (unit / "spec.json").write_text('{"job": "greedy"}')
+    (unit / "spec.json").write_text('{"job": "greedy", "metrics_directory": ""}')
     left = []
     monkeypatch.setattr(supervisor, "finish", lambda *_: left.extend(os.listdir(deep)))
     assert supervisor.main(["finish", str(unit / "spec.json")]) == 0

@@ -66,6 +66,7 @@ HOSTILE = "\x1b]52;c;eA==\x07\x1b[2J\x9b1m\u202e\nfatal: [bert-master]: UNREACHA
 JOB = {
     "name": "digits",
     "state": "failed",
+    "over": True,
     "directory": "/efs/jobs/digits",
     "script": f"{HOSTILE}.py",
     "command": [],

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the default number of spares of a job, and of the hosts on which a failed job is stopped."""
+"""Tests of the default number of spares of a job, of the hosts on which a failed job is stopped, and of the job's options."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
 DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
@@ -64,3 +65,10 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
     default = {"__training_job_failure": "rank 1 failed", "__training_job_result": {}, "__training_job_former": {}}
     asked = [condition(**{**default, **variables}) for condition in conditions("Stop the remaining processes of the job")]
     assert all(asked) == is_asked
+
+
+def test_processes_get_all_options_of_their_job_that_the_role_has():
+    """A later attempt is planned from the options with which the processes were started."""
+    tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
+    started = next(task for task in tasks if "__training_job_started" in task.get("register", ""))["deeplearning.cluster.training_job"]
+    assert [name for name in PARAMETERS if f"training_job_{name}" in DEFAULTS and name not in started] == []

@@ -30,6 +30,7 @@ ID = {"deeplearning_file_system_id": "fs-1"}
         ({"deeplearning_mounts": [TOLD], "deeplearning_mount_point": ""}, [EFS]),
         ({"deeplearning_mounts": [{**TOLD, "path": "/own"}], "deeplearning_mount_point": "/shared"}, [{**EFS, "path": "/own"}]),
         ({**ID, "deeplearning_file_system_access_point": "fsap-1"}, [{**EFS, "access_point": "fsap-1"}]),
+        ({**ID, "deeplearning_file_system_access_point": ""}, [EFS]),
         ({**ID, "deeplearning_file_system_directory": "/team"}, [{**EFS, "directory": "/team"}]),
         ({**ID, "deeplearning_file_system_directory": ""}, [EFS]),
         ({"deeplearning_lustre_source": SOURCE}, [LUSTRE]),
@@ -100,3 +101,17 @@ def test_former_variables_of_the_role_have_an_effect_and_are_named(monkeypatch):
     templar = Templar(loader=DataLoader(), variables=variables)
     assert LookupModule(templar=templar).run([], variables) == [{**EFS, "path": "/old"}]
     assert told == ["Variable 'shared_storage_path' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ({}, [{"kind": "efs", "path": "/efs", "adopted": False}, {"kind": "lustre", "path": "/fsx", "adopted": False}]),
+        ({**ID, "deeplearning_lustre_mount_point": "/fast"}, [EFS, {"kind": "lustre", "path": "/fast", "adopted": False}]),
+        ({"deeplearning_mounts": [BUCKET, TOLD, LUSTRE]}, [BUCKET, EFS, LUSTRE]),
+    ],
+)
+def test_former_mounts_can_be_removed_although_nothing_names_their_source(host, expected):
+    variables = {"hostvars": {"localhost": {}}, **host}
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert LookupModule(templar=templar).run([], variables, unused=True) == expected
