@@ -266,9 +266,9 @@ def read_application(output: str) -> dict[str, Any]:
 
 
 def has_progress(application: Mapping[str, Any]) -> bool:
-    """Return whether one of the application's containers has ended."""
+    """Return whether one of the containers of a running application has ended. An application that has ended shows full progress."""
     progress = application.get("progress")
-    return isinstance(progress, (int, float)) and progress > 0
+    return isinstance(progress, (int, float)) and progress > 0 and str(application.get("state")) not in FINAL
 
 
 def final_status(application: Mapping[str, Any]) -> str:

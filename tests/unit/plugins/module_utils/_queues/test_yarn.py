@@ -275,7 +275,10 @@ def test_numbers_that_are_not_valid_are_zero(value):
     attempts = json.dumps({"appAttempts": {"appAttempt": [{"id": value}]}})
     assert yarn.show_containers(FIRST, attempts)[1].endswith("_000001/containers")
     assert not yarn.has_progress({"progress": value if value != float("inf") else 0})
+    assert yarn.has_progress({"progress": 1, "state": value})
     assert yarn.has_progress({"progress": 0.5})
+    assert yarn.has_progress({"progress": 0.5, "state": "RUNNING"})
+    assert not yarn.has_progress({"progress": 100, "state": "KILLED"}), "it was cancelled"
 
 
 def test_what_yarn_says_is_one_short_line():
