@@ -116,7 +116,6 @@ def cluster(tmp_path_factory):
         yield result
 
 
-@pytest.mark.exhaustive
 def test_a_failed_job_is_exported_without_what_it_links_to(cluster):
     trained = cluster.train("fails", HOSTILE)
     assert trained.returncode != 0

@@ -21,6 +21,8 @@ LOST = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has
 NEW = "NVRM: Xid (PCI:0000:75:00): 4711, pid=1, name=systemd, something that no table knows"
 P5 = {"deeplearning_instance_type": "p5.48xlarge"}
 # A directory that precedes /usr/bin in root's PATH and is writable only by root.
+# Without this file, a host is like a new one.
+EXCLUSIONS = "/var/lib/deeplearning-node-health/exclusions.json"
 PROGRAMS = "/usr/local/sbin"
 
 
@@ -50,7 +52,7 @@ def repaired(cluster):
     yield
     for host in cluster.hosts:
         host.ssh(
-            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl {PROGRAMS}/dcgmi; "
+            f"sudo rm -f {PROGRAMS}/nvidia-smi {PROGRAMS}/journalctl {PROGRAMS}/dcgmi {EXCLUSIONS}; "
             'sudo sed -i \'s/"gpu_count": [0-9]*/"gpu_count": 0/\' /opt/deeplearning/metadata.json'
         )
 
@@ -244,7 +246,7 @@ def test_a_finding_while_a_job_runs_restarts_the_job_without_the_host(cluster, r
     assert job["attempts"][0]["cause"].startswith(f"health finding on {cluster.workers[1]['name']}: GPU 0000:64:00: Xid 79 ")
     assert cluster.members("watched") == []
 
-    boot = "sudo systemctl restart deeplearning_health_boot; cat /var/lib/deeplearning-node-health/exclusions.json"
+    boot = f"sudo systemctl restart deeplearning_health_boot; cat {EXCLUSIONS}"
     assert '"by": "xid"' in cluster.hosts[1].ssh(boot).stdout
     install(cluster.hosts[1], "journalctl", program(("'--dmesg --boot'*", kernel_log(), 0)))
     assert '"by": "xid"' in cluster.hosts[1].ssh(boot).stdout, "the kernel log can lose the error"
