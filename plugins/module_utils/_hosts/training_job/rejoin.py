@@ -59,13 +59,26 @@ def run(command: Sequence[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def main(_arguments: Sequence[str]) -> int:
+def take_kept() -> dict[str, tuple[bytes, float]]:
+    """Return the contents of the files of jobs, and when the other hosts no longer wait, by the names of the jobs. Delete all files.
+
+    A file that cannot be read is skipped with a message.
+    """
     kept = {}
-    for path in kept_jobs.files(kept_jobs.directory()):
-        with open(path, "rb") as file:
-            kept[kept_jobs.job_of(path)] = file.read(), os.fstat(file.fileno()).st_mtime + recovery.REBOOT_PATIENCE
-    kept_jobs.discard()
-    for job, (content, end) in kept.items():
+    try:
+        for path in kept_jobs.files(kept_jobs.directory()):
+            try:
+                with open(path, "rb") as file:
+                    kept[kept_jobs.job_of(path)] = file.read(), os.fstat(file.fileno()).st_mtime + recovery.REBOOT_PATIENCE
+            except OSError as error:
+                sys.stderr.write(f"job {kept_jobs.job_of(path)} is not started again on this host: {error}\n")
+    finally:
+        kept_jobs.discard()
+    return kept
+
+
+def main(_arguments: Sequence[str]) -> int:
+    for job, (content, end) in take_kept().items():
         try:
             if time.time() < end:
                 start(job, json.loads(content), end)

@@ -109,3 +109,19 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
     assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == (["digits"] if reboot else [])
     assert len(started) == 1
+
+
+def test_an_unreadable_file_prevents_no_other_job(folder, started, capsys, monkeypatch):
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    os.symlink("/nowhere", os.path.join(kept_jobs.directory(), "broken.json"))
+    assert rejoin.main([]) == 0
+    assert [job for job, *_rest in started] == ["digits"]
+    assert "job broken is not started again on this host: " in capsys.readouterr().err
+    assert os.listdir(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
+
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    monkeypatch.setattr(kept_jobs, "job_of", lambda _path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        rejoin.main([])
+    assert os.listdir(kept_jobs.directory()) == []
