@@ -18,6 +18,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 # Seconds between two updates of the file while the job runs.
 INTERVAL = 60.0
 
+# The pattern of the names of the files of all jobs.
+FILES = "deeplearning-*.prom"
+
 # Maximum number of hosts whose step times are in the file.
 STEP_TIMES_LIMIT = 1 << 10
 
@@ -34,7 +37,7 @@ class MetricsFile:
     """The metrics file of one job in a directory. `cluster` is the name of the cluster, or an empty string."""
 
     def __init__(self, directory: Path, job: str, cluster: str) -> None:
-        self.path = directory / f"deeplearning-{job}.prom"
+        self.path = directory / FILES.replace("*", job)
         self._labels = {**({"cluster": cluster} if cluster else {}), "training_job": job}
 
     def write(self, job: JobStatus) -> None:
