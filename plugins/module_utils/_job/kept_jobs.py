@@ -4,16 +4,18 @@
 """Keeps what a host needs to start its jobs again after a reboot because of a health finding (see _hosts/training_job/rejoin.py).
 
 Each job has a file, in memory while the job runs and on the disk during a reboot. The files contain the secrets of jobs, so only root can
-read them. This code also runs on hosts without Ansible and imports only the standard library.
+read them. A file stays in memory after the end of its job until a job starts or is stopped on the host, or until health checks run because
+of a failure or at their interval. This code also runs on hosts without Ansible and imports only the standard library.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
 import os
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_exports, running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
@@ -70,7 +72,22 @@ def discard() -> None:
 
 
 def delete_ended() -> None:
-    """Delete the files of jobs that have ended from the memory."""
+    """Delete the files of jobs that have ended from the memory. The caller holds the lock without which no job starts."""
     for path in files(STARTED):
         if not runtime_directories(job_of(path)):
             os.unlink(path)
+
+
+def delete_ended_unless_starting() -> None:
+    """Delete the files of jobs that have ended from the memory, unless a job is being started, which deletes them itself.
+
+    The file of a job that is being started exists before its processes.
+    """
+    if not files(STARTED):
+        return
+    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        delete_ended()

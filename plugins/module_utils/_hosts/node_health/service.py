@@ -80,6 +80,7 @@ def answer(settings: Settings) -> None:
         return [{**finding._asdict(), "reboots": kept} for finding in findings]
 
     after_failure.serve(socket.socket(fileno=LISTENER), find)
+    kept_jobs.delete_ended_unless_starting()
 
 
 def check_boot(settings: Settings) -> None:
@@ -91,6 +92,7 @@ def check_periodically(settings: Settings) -> None:
     """Run the checks for hosts with running jobs, and tell the supervisors about the findings."""
     findings = examine(settings, PERIODIC)
     periodic_findings.write([finding._asdict() for finding in findings], time.time())
+    kept_jobs.delete_ended_unless_starting()
 
 
 def reboot_host(_settings: Settings) -> None:

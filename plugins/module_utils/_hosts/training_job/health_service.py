@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from types import ModuleType
-from typing import Any, Mapping
+from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import service
@@ -71,18 +71,21 @@ TriggerLimitIntervalSec=0
 [Install]
 WantedBy=sockets.target
 """
-# The boot is not delayed. NVIDIA's services must have initialized the GPUs.
-AFTER_BOOT = "After=nvidia-persistenced.service nvidia-fabricmanager.service remote-fs.target\n"
+# A target waits for the units that it wants, unless these units must start after the target. The target of the boot must not wait for
+# checks or storage. If only one of the two units started after the target, the order of the units would be a cycle.
+AFTER_TARGET = "After=multi-user.target"
+# NVIDIA's services must have initialized the GPUs.
+AFTER_BOOT = f"{AFTER_TARGET} nvidia-persistenced.service nvidia-fabricmanager.service remote-fs.target\n"
 WANTED = """
 [Install]
 WantedBy=multi-user.target
 """
 REMAINS = "RemainAfterExit=yes\n"
 # Starts the supervisors of jobs after a reboot, when the health checks have ended exclusions.
-AFTER_CHECKS = "ConditionDirectoryNotEmpty={kept}\nAfter=deeplearning_health_boot.service\n"
-# Starts the program only if a unit of a job has a directory on this host. Conditions of systemd are not used, because a unit whose
-# condition is not met counts as never started, and its timer would start it again at once.
-WHILE_JOBS_RUN = "/bin/sh -c 'ls {jobs} 2>/dev/null | grep -q . || exit 0; exec {command}'"
+AFTER_CHECKS = f"ConditionDirectoryNotEmpty={{kept}}\n{AFTER_TARGET} deeplearning_health_boot.service\n"
+# Starts the program only if a unit of a job has a directory on this host, or if a file of a job that has ended must be deleted. Conditions
+# of systemd are not used, because a unit whose condition is not met counts as never started, and its timer would start it again at once.
+WHILE_JOBS_RUN = "/bin/sh -c 'find {jobs} {started} -mindepth 1 2>/dev/null | grep -q . || exit 0; exec {command}'"
 TIMER = """\
 [Unit]
 Description=Interval of health checks while jobs run
@@ -126,7 +129,7 @@ def unit_files(interval: int, reboot: bool) -> dict[str, str]:
         found[f"{REJOIN}.service"] = unit("Start of jobs after a reboot", "simple", start, order) + WANTED
     if interval:
         jobs = os.path.dirname(records.runtime_directory("job", "process"))
-        periodic = WHILE_JOBS_RUN.format(jobs=jobs, command=command("periodic"))
+        periodic = WHILE_JOBS_RUN.format(jobs=jobs, started=kept_jobs.STARTED, command=command("periodic"))
         found[f"{PERIODIC}.service"] = unit("Health checks while jobs run", "oneshot", periodic)
         found[f"{PERIODIC}.timer"] = TIMER.format(interval=interval)
     return found
@@ -145,27 +148,45 @@ def desired_files(params: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
     return files
 
 
+def find_obsolete_files(files: Collection[str]) -> list[str]:
+    """Return the paths of the files that an installation with different parameters has left, and that are not among these files."""
+    known = [os.path.join(UNITS, name) for name in unit_files(interval=1, reboot=True)]
+    known.append(os.path.join(os.path.dirname(exclusions.PATH), REJOIN_PROGRAM))
+    return [path for path in known if path not in files and os.path.exists(path)]
+
+
 def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
     """Install the service with the parameters of the module `training_job`, unless this service is already installed.
 
     Raises UnitError, or OSError if the disk is full or read-only.
     """
     files = desired_files(params)
-    socket, timer = (os.path.join(UNITS, name) for name in (f"{UNIT}.socket", f"{PERIODIC}.timer"))
+    socket = os.path.join(UNITS, f"{UNIT}.socket")
     with systemd.exclusive():
         changed = {path for path, (content, _mode) in files.items() if _read(path) != content}
         is_active = run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0
-        if is_active and not changed and (timer in files) == os.path.exists(timer):
+        obsolete = find_obsolete_files(files)
+        if is_active and not changed and not obsolete:
             return
         run(["systemctl", "disable", "--now", "--quiet", f"{PERIODIC}.timer"])
         if not is_active or socket in changed:
             _stop(run)
-        if timer not in files and os.path.exists(timer):
-            os.unlink(timer)
+        _remove(run, obsolete)
         os.makedirs(os.path.dirname(exclusions.PATH), mode=0o755, exist_ok=True)
         for path, (content, mode) in files.items():
             _write(path, content, mode)
         _start(run, params)
+
+
+def _remove(run: users.RunCommand, paths: Sequence[str]) -> None:
+    """Disable and stop the units among these files, and delete the files."""
+    units = [os.path.basename(path) for path in paths if os.path.dirname(path) == UNITS]
+    if units:
+        run(["systemctl", "disable", "--now", "--quiet", *units])
+    for path in paths:
+        os.unlink(path)
+    if f"{REJOIN}.service" in units:
+        kept_jobs.discard()  # the service that would delete these files after a boot does not exist any more
 
 
 def _stop(run: users.RunCommand) -> None:

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -68,4 +68,5 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
         records.delete([queued.directory])
     if not module.check_mode:
         systemd.remove_shared_memory(name)
+        kept_jobs.delete_ended_unless_starting()
     return {"changed": running or bool(queued), "running": [job for job in systemd.running_jobs(module.run_command) if job != name]}

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, periodic_findings, records, recovery
 
 REBOOT, REPLACE = HealthFinding("xid", "reboot", "Xid 74."), HealthFinding("gpu_count", "replace", "7 GPUs.")
 HOUR = reboot.PAUSE
@@ -218,3 +218,16 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
     kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
     commands("reboot", REBOOT)
     assert left(folder) == ["digits.json"]
+
+
+@pytest.mark.parametrize("action", ["answer", "periodic"])
+def test_secrets_do_not_stay_in_memory_after_the_end_of_a_job(commands, running, folder, monkeypatch, action):
+    monkeypatch.setattr(periodic_findings, "PATH", str(folder / "findings.json"))
+    running("digits")
+    kept_jobs.write(kept_jobs.STARTED, "ended", b"secret")
+    with systemd.exclusive():
+        commands(action, REPLACE)
+        names = [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)]
+        assert names == ["digits", "ended"], "the processes of a job that is being started do not exist yet"
+    commands(action, REPLACE)
+    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == ["digits"]

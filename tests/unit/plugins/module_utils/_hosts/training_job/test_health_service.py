@@ -13,7 +13,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
 
 PARAMS = {
     "instance_id": None,
@@ -114,7 +114,7 @@ def test_the_interval_of_the_checks_while_jobs_run(install, tmp_path):
     install(health_interval=60)
     assert "OnUnitInactiveSec=60\n" in timer.read_text()
     commands = install(health_interval=0)
-    assert "disable --now --quiet deeplearning_health_periodic.timer" in commands
+    assert "disable --now --quiet deeplearning_health_periodic.service deeplearning_health_periodic.timer" in commands
     assert commands[-1] == "enable --now --quiet deeplearning-health.socket"
     assert not timer.exists()
     assert len(install(health_interval=0)) == 1
@@ -128,6 +128,67 @@ def test_with_reboots_the_host_can_start_its_jobs_again(install, tmp_path):
     assert (tmp_path / "units/deeplearning_health_reboot.service").exists()
     done = subprocess.run([sys.executable, "-I", str(tmp_path / "health/rejoin.zip")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), "the program contains all modules that it imports"
+
+
+def test_the_boot_does_not_wait_for_checks_or_storage(install, tmp_path):
+    """A target starts after the units that it wants, except those that start after it. Both must, because one waits for the other."""
+    install(reboot=True)
+    for unit in ("deeplearning_health_boot.service", "deeplearning_rejoin.service"):
+        text = (tmp_path / "units" / unit).read_text()
+        assert "\nWantedBy=multi-user.target\n" in text
+        assert "\nAfter=multi-user.target " in text
+
+
+def test_what_other_options_have_installed_is_removed(install, tmp_path):
+    def installed():
+        return {path.name for path in [*(tmp_path / "units").iterdir(), *(tmp_path / "health").iterdir()]}
+
+    install(health_interval=0)
+    small = installed()
+    install(reboot=True)
+    obsolete = [
+        "deeplearning_health_reboot.service",
+        "deeplearning_rejoin.service",
+        "deeplearning_health_periodic.service",
+        "deeplearning_health_periodic.timer",
+    ]
+    assert installed() - small == {*obsolete, "rejoin.zip"}
+    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    commands = install(health_interval=0)
+    assert "disable --now --quiet " + " ".join(obsolete) in commands
+    assert kept_jobs.files(kept_jobs.directory()) == [], "no service would delete the secrets after the boot"
+    assert installed() - {"rejoin"} == small
+    assert len(install(health_interval=0)) == 1
+
+
+def test_a_file_of_obsolete_options_is_removed_even_if_all_other_files_are_as_desired(install, tmp_path):
+    install()
+    (tmp_path / "health/rejoin.zip").touch()
+    assert len(install()) > 1
+    assert not (tmp_path / "health/rejoin.zip").exists()
+
+
+def test_the_program_runs_at_the_interval_while_jobs_run_or_their_secrets_remain(install, tmp_path, monkeypatch):
+    jobs, started = tmp_path / "jobs", tmp_path / "started"
+    monkeypatch.setattr(health_service.records, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
+    monkeypatch.setattr(kept_jobs, "STARTED", str(started))
+    install()
+    text = (tmp_path / "units/deeplearning_health_periodic.service").read_text()
+    (command,) = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ExecStart=")]
+    command = command.replace(f"exec {sys.executable}", "exec echo")
+
+    def runs():
+        return bool(subprocess.run(command, shell=True, capture_output=True, check=True).stdout)
+
+    assert not runs()
+    jobs.mkdir()
+    started.mkdir()
+    assert not runs()
+    (started / "digits.json").touch()
+    assert runs()
+    (started / "digits.json").unlink()
+    (jobs / "digits-rank0").mkdir()
+    assert runs()
 
 
 def test_a_failed_installation_is_repeated(install):

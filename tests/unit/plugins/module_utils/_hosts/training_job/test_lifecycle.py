@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import lifecycle, systemd, unpack
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
 
 from .conftest import parameters
 
@@ -72,3 +72,18 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         results = list(pool.map(lambda _: lifecycle.start(fake, paths), range(2)))
     assert started == [1]
     assert sorted(result["changed"] for result in results) == [False, True]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path, monkeypatch, check_mode):
+    module, _started = host
+    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/running/{job}-{process}")
+    monkeypatch.setattr(lifecycle.hold, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(systemd, "active_units", lambda _run, _name: ["deeplearning-digits-rank1.service"])
+    monkeypatch.setattr(systemd, "stop", lambda _run, _name: None)
+    monkeypatch.setattr(systemd, "remove_shared_memory", lambda _name: None)
+    monkeypatch.setattr(systemd, "running_jobs", lambda _run: [])
+    kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
+    assert lifecycle.stop(module(check_mode=check_mode))["changed"]
+    assert bool(kept_jobs.files(kept_jobs.STARTED)) == check_mode
