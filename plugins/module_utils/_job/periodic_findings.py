@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Iterable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 
 # The directory belongs to root. Everyone can read the file.
 PATH = "/run/deeplearning/health/findings.json"
 
-# The age in seconds up to which a finding counts. A supervisor that reads the file late was blocked by its storage, and the finding may no
-# longer be true. If it is true, the next checks report it again.
-MAX_AGE = 30.0
+# The age in seconds up to which a finding counts. Supervisors read the file every 2 s. A supervisor that reads the file later was blocked
+# by its storage. The storage now answers, so the finding that it does not answer is no longer true. Other findings count when the next checks
+# report them again.
+MAX_AGE = 5.0
 
 # Maximum number of findings, and maximum number of characters in a finding.
 FINDINGS_LIMIT, MESSAGE_LIMIT = 100, 500
@@ -28,7 +29,15 @@ FINDINGS_LIMIT, MESSAGE_LIMIT = 100, 500
 RESTART = "restart"
 SEVERITIES = (RESTART, recovery.REBOOT, recovery.REPLACE)
 
-FINDING: schema.Schema = {"severity": schema.one_of(*SEVERITIES), "message": schema.text()}
+# The highest process ID of Linux. Source: PID_MAX_LIMIT in include/linux/threads.h of Linux.
+PID_LIMIT = 1 << 22
+
+FINDING: schema.Schema = {
+    "severity": schema.one_of(*SEVERITIES),
+    "message": schema.text(),
+    # The process that has caused the problem. A finding without a process concerns the whole host.
+    "pid": schema.optional(schema.integer(0, PID_LIMIT)),
+}
 FINDINGS: schema.Schema = {
     "time": schema.seconds(),
     "findings": schema.list_of(schema.mapping(FINDING), FINDINGS_LIMIT),
@@ -42,9 +51,9 @@ class PeriodicFinding(NamedTuple):
     message: str
 
 
-def write(findings: Iterable[Mapping[str, str]], now: float) -> None:
+def write(findings: Iterable[Mapping[str, Any]], now: float) -> None:
     """Replace the file with these findings atomically."""
-    chosen = [{name: each[name] for name in FINDING} for each in findings if each["severity"] in SEVERITIES]
+    chosen = [{name: each.get(name) for name in FINDING} for each in findings if each["severity"] in SEVERITIES]
     os.makedirs(os.path.dirname(PATH), mode=0o755, exist_ok=True)
     temporary = PATH + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -57,7 +66,7 @@ class PeriodicFindings:
     """Reads the file if it has changed. Only findings after the time `since` (in seconds since 1970) count.
 
     A finding with the severity `restart` counts only if the checks before did not have it. The job may not be responsible for it, so it can
-    stay although the job has been restarted.
+    stay although the job has been restarted. If such a finding names a process, it counts only for the job of this process.
     """
 
     def __init__(self, since: float) -> None:
@@ -65,18 +74,27 @@ class PeriodicFindings:
         self._changed = 0
         self._known = _messages(self._read())
 
-    def worst(self, now: float) -> PeriodicFinding | None:
-        """Return the worst new finding, or None if there is none. A file that is not valid contains no findings."""
+    def worst(self, now: float, own_processes: Callable[[], Iterable[int]]) -> PeriodicFinding | None:
+        """Return the worst new finding, or None if there is none. A file that is not valid contains no findings.
+
+        `own_processes` returns the IDs of the job's processes. It is called only if a finding names a process.
+        """
         document = self._read()
         if document is None:
             return None
-        known, self._known = self._known, _messages(document)
-        if not (self._since < document["time"] and abs(now - document["time"]) <= MAX_AGE):
+        known, reported = self._known, _messages(document)
+        is_current = self._since < document["time"] and abs(now - document["time"]) <= MAX_AGE
+        self._known = reported if is_current else known & reported
+        if not is_current:
             return None
+
+        def concerns_job(finding: schema.Document) -> bool:
+            return finding.get("pid") is None or finding["pid"] in own_processes()
+
         found = [
             PeriodicFinding(each["severity"], each["message"].rstrip(". ")[:MESSAGE_LIMIT])
             for each in document["findings"]
-            if each["severity"] != RESTART or each["message"] not in known
+            if each["severity"] != RESTART or (each["message"] not in known and concerns_job(each))
         ]
         return max(found, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
 

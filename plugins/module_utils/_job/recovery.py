@@ -345,7 +345,8 @@ def _needs(situation: Situation, what: str) -> bool:
 def _continuation(situation: Situation) -> str:
     """Return a sentence about the hosts of a restart after a health finding."""
     if not _missing(situation):
-        return f"{situation.cause.host} has been rebooted, and the job continues on the same hosts."
+        seen = f"{situation.cause.host} has been rebooted" if situation.reboots else "The checks after the failure did not find this again"
+        return f"{seen}, and the job continues on the same hosts."
     spares = _replacements(situation, situation.available)
     if spares:
         return f"The job continues with spare {_named(spares)} in place of {_named(_missing(situation))}."

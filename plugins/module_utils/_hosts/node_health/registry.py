@@ -134,7 +134,7 @@ CHECKS = (
         subject=f"{gpu.PROGRAM} nvlink",
     ),
     Check(
-        "xid",
+        xid.NAME,
         xid.read,
         xid.decide,
         (MONITOR, RESTART, REBOOT, REPLACE),

@@ -22,11 +22,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     registry,
     run,
     storage,
+    xid,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     AFTER_FAILURE,
     BOOT,
     PERIODIC,
+    RESTART,
     CheckedNode,
     HealthFinding,
 )
@@ -89,9 +91,16 @@ def check_boot(settings: Settings) -> None:
 
 
 def check_periodically(settings: Settings) -> None:
-    """Run the checks for hosts with running jobs, and tell the supervisors about the findings."""
+    """Run the checks for hosts with running jobs, and tell the supervisors about the findings.
+
+    An Xid error that an application has caused concerns only the job of the process that the error names.
+    """
     findings = examine(settings, PERIODIC)
-    periodic_findings.write([finding._asdict() for finding in findings], time.time())
+
+    def pid(finding: HealthFinding) -> int | None:
+        return xid.process_id(finding.message) if (finding.check, finding.severity) == (xid.NAME, RESTART) else None
+
+    periodic_findings.write([{**each._asdict(), "pid": pid(each)} for each in findings], time.time())
     kept_jobs.delete_ended_unless_starting()
 
 

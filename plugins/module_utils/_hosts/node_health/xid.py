@@ -32,6 +32,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.gpu import has_gpus
 
+# The name of the check.
+NAME = "xid"
+
 
 class Xid(NamedTuple):
     """The meaning of an Xid code, and the worst severity of events with this code."""
@@ -175,6 +178,12 @@ def _text(value: Any) -> str:
         with contextlib.suppress(TypeError, ValueError):  # a field that occurs several times is a list of values
             return bytes(value).decode("utf-8", "replace")
     return value if isinstance(value, str) else ""
+
+
+def process_id(text: str) -> int | None:
+    """Return the ID of the process that a message names, or None if it names none."""
+    process = PROCESS.search(text)
+    return int(process[1]) if process else None
 
 
 def _is_running(text: str) -> bool:

@@ -14,7 +14,7 @@ import contextlib
 import os
 import socket
 import sys
-from typing import Iterable, Iterator, NamedTuple
+from typing import Iterable, NamedTuple
 
 # Maximum size of a table of connections in bytes, and maximum number of open files of a process.
 TABLE_LIMIT, FILES_LIMIT = 1 << 22, 1 << 16
@@ -38,7 +38,7 @@ class Connection(NamedTuple):
 
 def silent_peers(pid: int, proc: str = "/proc") -> int:
     """Return the percentage of the hosts connected to a process that do not acknowledge its data. The result is 0 without connections."""
-    found = list(_of_process(pid, proc))
+    found = _of_processes([pid], proc)
     peers = {each.peer for each in found}
     return round(100 * len({each.peer for each in found if each.is_silent}) / len(peers)) if peers else 0
 
@@ -47,15 +47,15 @@ def open_to(pids: Iterable[int], addresses: Iterable[str], proc: str = "/proc") 
     """Return those of these IPv4 addresses to which the processes have established connections."""
     # The table shows an address as a number. An IPv4 address in the table for IPv6 is at the end of a longer number.
     numbers = {f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}": address for address in addresses}
-    peers = {each.peer[-8:] for pid in pids for each in _of_process(pid, proc)}
+    peers = {each.peer[-8:] for each in _of_processes(pids, proc)}
     return {address for number, address in numbers.items() if number in peers}
 
 
-def _of_process(pid: int, proc: str) -> Iterator[Connection]:
-    """Yield the established connections of a process to other hosts."""
-    inodes = _sockets(os.path.join(proc, str(pid), "fd"))
-    for name in ("tcp", "tcp6"):
-        yield from (each for each in connections(_lines(os.path.join(proc, "net", name))) if each.inode in inodes)
+def _of_processes(pids: Iterable[int], proc: str) -> list[Connection]:
+    """Return the established connections of processes to other hosts. Each table can be long, and is read once."""
+    inodes = {inode for pid in pids for inode in _sockets(os.path.join(proc, str(pid), "fd"))}
+    tables = (_lines(os.path.join(proc, "net", name)) for name in ("tcp", "tcp6"))
+    return [each for lines in tables for each in connections(lines) if each.inode in inodes]
 
 
 def connections(lines: Iterable[str]) -> Iterable[Connection]:

@@ -126,6 +126,8 @@ class Watch:
     def __init__(self, spec: ProcessSpec, record: ProcessRecord) -> None:
         self.record = record
         self.verdict: Verdict | None = None
+        # Whether the supervisor has already begun to stop the process.
+        self.is_stopping = False
         self.notice: Notice | None = None
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._lead = spec["lead"]
@@ -176,9 +178,10 @@ class Watch:
             self._refresh()
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
                 return self._announce(self.notice)
-            finding = self._health.worst(time.time()) if self._heeds_health and self.record["state"] == RUNNING else None
-            if finding:
-                return self._end_unhealthy(finding)
+            if self._heeds_health and self.record["state"] == RUNNING:
+                finding = self._health.worst(time.time(), attempts.descendants)
+                if finding:
+                    return self._end_unhealthy(finding)
             if self.record["name"] == self._lead:
                 return read_verdict(self._paths) or self._decide()
             return self._obey()
@@ -206,7 +209,10 @@ class Watch:
         while not self._stopped.is_set():
             if time.time() - self.record["heartbeat"] >= HEARTBEAT_INTERVAL:
                 self.write()
-            self.verdict = self.verdict or self.poll()
+            verdict = self.verdict or self.poll()
+            if verdict and not self.verdict:
+                self._note_connections(verdict)
+            self.verdict = self.verdict or verdict
             self._wait()
 
     def _wait(self) -> None:
@@ -222,6 +228,18 @@ class Watch:
             if reads_steps:
                 self._tick()
                 self._note_steps()
+
+    def _note_connections(self, verdict: Verdict) -> None:
+        """Record whether the process can have noticed the end of the attempt by itself.
+
+        The process is still running, because the supervisor stops it when `verdict` is set.
+        """
+        if self.is_stopping or self.record["state"] != RUNNING:
+            return
+        with contextlib.suppress(OSError):
+            host = attempts.still_connected(self._spec, verdict)
+            if host:
+                self.write(still_connected=host)
 
     def _note_progress(self) -> None:
         """Record the current time and the size of the progress file, because the lines in the file need not contain times."""
@@ -585,18 +603,10 @@ class Supervisor:
         self.leaving = end
         self.stop(end)
 
-    def obey(self, verdict: Verdict) -> None:
-        """Stop the process because the attempt is over. Before that, record whether the process can have noticed this by itself."""
-        if self.ended is None:
-            with contextlib.suppress(OSError):
-                host = attempts.still_connected(self.spec, verdict)
-                if host:
-                    self.watch.write(still_connected=host)
-        self.stop(end_for(verdict, self.spec["name"]))
-
     def stop(self, end: End) -> None:
         """Send SIGTERM to the process. wait() kills it after the stop timeout."""
         self.ended = self.ended or end
+        self.watch.is_stopping = True
         if self.child is not None and self.kill_at is None:
             self.kill_at = time.monotonic() + self.stop_timeout()
             self.child.terminate()
@@ -625,7 +635,7 @@ class Supervisor:
                 self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
-                self.obey(self.watch.verdict)
+                self.stop(end_for(self.watch.verdict, self.spec["name"]))
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             if self.spec["restarts"]:

@@ -233,6 +233,20 @@ def test_an_unhealthy_host_is_left_out_and_the_message_says_what_it_needs(cause,
     assert decide(*[cause] * 4, available=["w1", "w3"], policy=RestartPolicy(3, 2)).rule == "no_restarts_left"
 
 
+@pytest.mark.parametrize("cause", [READ_ONLY, XID])
+@pytest.mark.parametrize(
+    ("reboots", "why"),
+    [
+        (True, "w2 has been rebooted, and the job continues on the same hosts."),
+        (False, "The checks after the failure did not find this again, and the job continues on the same hosts."),
+    ],
+)
+def test_a_host_without_a_finding_after_the_failure_stays_in_the_job(cause, reboots, why):
+    """A finding that ended the attempt while the job was running can have passed when the checks run after the failure."""
+    decision = recovery.decide(Situation([FailedAttempt(cause, progress=False)], HOSTS, HOSTS, RestartPolicy(3, 3), reboots=reboots))
+    assert (decision.action, decision.hosts, decision.why) == ("restart", list(HOSTS), why)
+
+
 def test_an_excluded_host_is_left_out_and_the_message_says_so():
     made = [FailedAttempt(KILL, progress=False)]
     decision = recovery.decide(Situation(made, HOSTS, ["w1", "w3"], RestartPolicy(3, 2), excluded=["w2"]))

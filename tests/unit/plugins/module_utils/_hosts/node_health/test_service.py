@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import registry, service, storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BOOT, PERIODIC, Check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BOOT, PERIODIC, Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, periodic_findings
 
 
@@ -53,7 +53,7 @@ def test_a_finding_that_only_a_boot_repairs_stays(node):
     watched = periodic_findings.PeriodicFindings(0.0)
     assert node("periodic", "reboot", until_boot=True) == ["broken"]
     assert node("periodic", until_boot=True) == ["broken"]
-    assert watched.worst(time.time()) == ("reboot", "p5.48xlarge")
+    assert watched.worst(time.time(), list) == ("reboot", "p5.48xlarge")
 
 
 def test_the_result_of_a_boot_is_recorded(node, tmp_path):
@@ -67,4 +67,14 @@ def test_the_result_of_a_boot_is_recorded(node, tmp_path):
 def test_supervisors_can_read_the_findings_while_jobs_run(node):
     findings = periodic_findings.PeriodicFindings(0.0)
     node("periodic", "monitor", "restart")
-    assert findings.worst(time.time()) == ("restart", "p5.48xlarge")
+    assert findings.worst(time.time(), list) == ("restart", "p5.48xlarge")
+
+
+def test_an_error_of_an_application_names_its_process(node, monkeypatch):
+    """The name of a file in another finding must not look like a process."""
+    error, path = "GPU 0000:64:00: Xid 13 (exception). pid='31', name=python, Graphics.", "/efs/pid=40, name=a: no answer."
+    found = [HealthFinding("xid", "restart", error), HealthFinding("xid", "reboot", error), HealthFinding("storage_hang", "restart", path)]
+    monkeypatch.setattr(service, "examine", lambda *_: found)
+    service.check_periodically(None)
+    with open(periodic_findings.PATH, encoding="utf-8") as file:
+        assert [each["pid"] for each in json.load(file)["findings"]] == [31, None, None]

@@ -593,12 +593,29 @@ def test_a_finding_while_the_job_runs_restarts_the_job_as_a_finding_after_a_fail
     assert bool(os.listdir(exclusions_directory)) == (severity == "reboot"), "the script may be responsible for other findings"
 
 
-def test_a_finding_on_a_spare_or_of_a_blocked_host_does_not_end_the_attempt(job, tmp_path):
+def test_an_error_of_an_application_restarts_only_its_own_job(job, tmp_path):
+    script = """
+        print("process", os.getpid(), flush=True)
+        time.sleep(600 if attempt == 1 else 0)
+    """
+    running = job(trains(script), hosts=2)
+    wait_until(lambda: "process" in running.log("rank1"))
+    pid = int(re.search(r"process (\d+)", running.log("rank1"))[1])
+    other = {**XID, "severity": "restart", "message": "Xid 31. pid=1", "pid": os.getpid()}
+    report(tmp_path, "rank0", other)
+    report(tmp_path, "rank1", other, {**XID, "severity": "restart", "message": f"Xid 13. pid={pid}", "pid": pid})
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert found["attempts"][0]["cause"] == f"health finding on worker2: Xid 13. pid={pid}"
+
+
+def test_a_finding_on_a_spare_or_of_a_blocked_host_or_of_another_job_does_not_end_the_attempt(job, tmp_path):
     running = job(trains("while not (folder / 'stop').exists(): time.sleep(0.1)"), hosts=3, spares=1, min_hosts=2)
     wait_until(lambda: "begins" in running.log("rank1"))
     report(tmp_path, "standby0", XID)
-    report(tmp_path, "rank0", XID, age=60.0)
-    report(tmp_path, "rank1")
+    report(tmp_path, "rank0", XID, age=10.0)
+    report(tmp_path, "rank1", {**XID, "severity": "restart", "pid": os.getpid()})
     time.sleep(1.5)
     pathlib.Path(running.paths.checkpoints, "stop").touch()
     running.wait()

@@ -78,6 +78,17 @@ def test_open_connections_are_those_of_the_process_to_one_of_the_addresses(proc)
     assert connections.open_to([7], ["10.0.0.3"], found) == set()
 
 
+def test_each_table_is_read_once_for_all_processes(proc, monkeypatch, tmp_path):
+    """A table can have thousands of lines, and a job can have hundreds of processes."""
+    found = proc(row("0200000A", 11), row("0300000A", 21))
+    (tmp_path / "8/fd").mkdir(parents=True)
+    os.symlink("socket:[21]", tmp_path / "8/fd/3")
+    read, paths = connections._lines, []
+    monkeypatch.setattr(connections, "_lines", lambda path: paths.append(os.path.basename(path)) or read(path))
+    assert connections.open_to([7, 8], ["10.0.0.2", "10.0.0.3"], found) == {"10.0.0.2", "10.0.0.3"}
+    assert paths == ["tcp", "tcp6"]
+
+
 def test_a_process_without_connections_has_no_silent_peers(tmp_path):
     assert connections.silent_peers(7, str(tmp_path)) == 0
     assert connections.silent_peers(os.getpid()) == 0

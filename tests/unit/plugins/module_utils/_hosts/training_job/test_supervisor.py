@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import types
 import zipfile
@@ -560,19 +561,65 @@ def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, st
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
 
 
-@pytest.mark.parametrize("host", ["deeplearning-worker1", ""])
-def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypatch, make_spec, tmp_path, host):
+@pytest.fixture
+def supervised(make_spec, tmp_path):
+    """Return a supervisor, the process that it has started, and the verdict that its watch will read."""
     spec = make_spec("")
     (tmp_path / "status").mkdir()
-    stopped = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    stopped.watch.write()
-    monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: host)
-    failure = {**supervisor.first_record(stopped.spec), "name": "rank0", "host": "deeplearning-worker1", "state": "failed", "exit_code": 1}
-    stopped.obey({"state": "failed", "failure": failure})
-    monkeypatch.setattr(attempts, "still_connected", lambda *_: pytest.fail("the process is already being stopped"))
-    stopped.obey({"state": "failed", "failure": failure})
+    result = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    result.watch.write()
+    result.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    failure = {**supervisor.first_record(result.spec), "name": "rank0", "host": "deeplearning-worker1", "state": "failed", "exit_code": 1}
+    verdict = {"state": "failed", "failure": failure}
+    result.watch.poll = lambda: verdict
+    yield result
+    result.watch.stop()
+    result.child.kill()
+    result.child.wait()
+
+
+@pytest.mark.parametrize("host", ["deeplearning-worker1", ""])
+def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypatch, supervised, tmp_path, host):
+    """The main thread does not read the records, because it must be able to stop the process while the storage hangs."""
+    seen = []
+
+    def still_connected(_spec, _verdict):
+        seen.append((threading.current_thread() is threading.main_thread(), supervised.child.poll()))
+        return host
+
+    monkeypatch.setattr(attempts, "still_connected", still_connected)
+    supervised.watch.start()
+    assert supervised.wait(supervised.child) == -signal.SIGTERM
+    assert seen == [(False, None)]
     assert record(tmp_path).get("still_connected", "") == host
-    assert stopped.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
+    assert supervised.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
+
+
+def test_the_connections_of_a_process_that_is_already_being_stopped_are_not_recorded(monkeypatch, supervised, tmp_path):
+    monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: "deeplearning-worker1")
+    supervised.stop(supervisor.FROM_OUTSIDE)
+    supervised.watch.start()
+    wait_until(lambda: supervised.watch.verdict)
+    assert "still_connected" not in record(tmp_path)
+
+
+def test_a_process_is_stopped_while_its_records_cannot_be_read(monkeypatch, supervised):
+    """The watch's thread has read the verdict, and then the storage hangs."""
+    began, ends = threading.Event(), threading.Event()
+
+    def still_connected(_spec, _verdict):
+        began.set()
+        ends.wait(60)
+
+    monkeypatch.setattr(attempts, "still_connected", still_connected)
+    supervised.watch.start()
+    assert began.wait(60)
+    supervised.time_limit_at = time.monotonic()
+    try:
+        assert supervised.wait(supervised.child) == -signal.SIGTERM
+        assert not ends.is_set()
+    finally:
+        ends.set()
 
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
