@@ -18,8 +18,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 PATH = "/run/deeplearning/health/findings.json"
 
 # The age in seconds up to which a finding counts. Supervisors read the file every 2 s. A supervisor that reads the file later was blocked
-# by its storage. The storage now answers, so the finding that it does not answer is no longer true. Other findings count when the next checks
-# report them again.
+# by its storage. The storage now answers, so the finding that it does not answer is no longer true. Other findings count when the next
+# checks report them again.
 MAX_AGE = 5.0
 
 # Maximum number of findings, and maximum number of characters in a finding.
