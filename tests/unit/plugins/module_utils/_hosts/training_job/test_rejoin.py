@@ -69,6 +69,7 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
     assert rejoin.main([]) == 0
     assert started == [("digits", place, [{**specs[0], "rejoins": True}], "rejoin")]
     (saved,) = kept_jobs.files(kept_jobs.STARTED)
+    assert [os.stat(path).st_mode & 0o777 for path in (kept_jobs.STARTED, saved)] == [0o700, 0o600]
     with open(saved, encoding="utf-8") as file:
         assert json.load(file)["specs"] == specs, "for the next reboot"
     assert "nftables is missing" in capsys.readouterr().err
