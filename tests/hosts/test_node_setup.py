@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import signal
@@ -255,8 +256,10 @@ def test_steps_go_on_without_the_controller(cluster):
     first = subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     host = cluster.hosts[0]
     wait_until(lambda: host.ssh("cat /var/tmp/long", check=False).stdout == "begun\n")
-    first.send_signal(signal.SIGINT)
-    first.communicate()
+    while first.returncode is None:  # Ansible ignores the signal while it starts a worker
+        first.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            first.communicate(timeout=10)
     second = subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert second.stdout is not None
     shown = next(line for line in second.stdout if "set-up step 1" in line)
