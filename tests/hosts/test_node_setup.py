@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 import yaml
@@ -253,14 +255,15 @@ def test_errors_are_told_before_a_node_is_contacted(cluster):
 def test_steps_go_on_without_the_controller(cluster):
     given = [{"command": "echo begun >/var/tmp/long; while ! [ -e /var/tmp/go ]; do sleep 0.2; done; echo run >>/var/tmp/long"}]
     command = ["ansible-playbook", "-i", str(cluster.inventory), "setup.yml", *variables(given), "--limit", MASTER]
-    first = subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    first = subprocess.Popen(command, cwd=cluster.folder, start_new_session=True, **pipes)
     host = cluster.hosts[0]
     wait_until(lambda: host.ssh("cat /var/tmp/long", check=False).stdout == "begun\n")
     while first.returncode is None:  # Ansible ignores the signal while it starts a worker
-        first.send_signal(signal.SIGINT)
+        os.killpg(first.pid, signal.SIGINT)  # Ctrl-C in a terminal also reaches all processes
         with contextlib.suppress(subprocess.TimeoutExpired):
             first.communicate(timeout=10)
-    second = subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    second = subprocess.Popen(command, cwd=cluster.folder, **pipes)
     assert second.stdout is not None
     shown = next(line for line in second.stdout if "set-up step 1" in line)
     assert shown.startswith(f"{MASTER}: set-up step 1 (command), ")
