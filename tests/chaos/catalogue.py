@@ -777,7 +777,14 @@ HEALTH_FAULTS = (
     ),
     health("driver_missing", "GPU", "nvidia-smi is no longer installed", "no_program", "gpu_count", "restart", "is not installed"),
     health(
-        "gpu_not_configured", "GPU", "jobs use fewer GPUs than the host has", "configured", "gpu_count", "monitor", "use only the 7", count=7
+        "gpu_not_configured",
+        "GPU",
+        "jobs use fewer GPUs than the host has",
+        "configured",
+        "gpu_count",
+        "monitor",
+        "use only the 7",
+        count=7,
     ),
     health(
         "gpu_in_use", "GPU", "a process that belongs to no job uses a GPU", "left_process", "gpu_processes", "monitor", "process 1: systemd"
