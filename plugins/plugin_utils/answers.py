@@ -202,9 +202,14 @@ class NodeAction(ActionBase):
         super()._update_module_args(module_name, module_args, task_vars, *arguments, **options)
         module_args["_ansible_no_log"] = True
 
-    def _parse_returned_data(self, *arguments: Any) -> dict[str, Any]:
-        """Replace internal keys, whose values ansible-core would show on the terminal without removing control characters."""
-        parsed: dict[str, Any] = super()._parse_returned_data(*arguments)
+    def _parse_returned_data(self, *arguments: Any) -> Any:
+        """Replace internal keys, whose values ansible-core before 2.21 shows on the terminal without removing control characters.
+
+        From 2.21 on, ansible-core returns an object of its own, and shows nothing.
+        """
+        parsed = super()._parse_returned_data(*arguments)
+        if not isinstance(parsed, dict):
+            return parsed
         internal = [
             key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
         ]
