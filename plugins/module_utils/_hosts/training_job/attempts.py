@@ -92,7 +92,11 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
     name = found.get("signal") or (_signal(code) if code else "")
-    result = _signal_cause(name, lines, spec["cwd"], oom_kills) if name else _script_cause(code, lines, spec["cwd"])
+    error = tracebacks.error_before_abort(lines, spec["cwd"]) if name == "SIGABRT" else None
+    if name and not error:
+        result = _signal_cause(name, lines, spec["cwd"], oom_kills)
+    else:
+        result = _script_cause(code, lines, error or tracebacks.script_error(lines, spec["cwd"]))
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
@@ -108,9 +112,8 @@ def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int |
     return result
 
 
-def _script_cause(code: int | None, lines: Sequence[str], folder: str) -> CauseRecord:
+def _script_cause(code: int | None, lines: Sequence[str], error: tracebacks.ScriptError | None) -> CauseRecord:
     """Return the cause of a process that has ended by itself: the script's error if its log contains one, or its exit status."""
-    error = tracebacks.script_error(lines, folder)
     if error:
         kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
         what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]

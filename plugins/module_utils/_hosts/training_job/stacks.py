@@ -33,8 +33,9 @@ PROCESSES, THREADS, PROC_LIMIT, PLACE_LIMIT, STACK_LIMIT = 256, 256, 1 << 16, 30
 # Maximum number of flight recorder files from torch, and maximum size of one file in bytes.
 RECORDINGS, RECORDING_LIMIT = 64, 1 << 25
 
-# Maximum number of seconds to wait for these files after torch was asked for them, and the interval between two checks.
-RECORDING_TIMEOUT, RECORDING_INTERVAL = 2.0, 0.1
+# Maximum number of seconds to wait for these files after torch was asked for them, and the interval between two checks. On a GPU that
+# several processes shared, torch needed up to 6 s and more.
+RECORDING_TIMEOUT, RECORDING_INTERVAL = 10.0, 0.1
 
 # Seconds to wait for py-spy, for the first output of faulthandler, and for further output. The last value applies to all processes
 # together.
@@ -42,6 +43,9 @@ PY_SPY_TIMEOUT, BEGIN_TIMEOUT, PAUSE, TIMEOUT = 10.0, 1.0, 0.3, 20.0
 
 # The signal for which scripts register faulthandler. The signal is sent only to Python processes that have a handler for it.
 DUMP_SIGNAL = signal.SIGUSR1
+
+# The states of suspended processes in proc(5).
+SUSPENDED = "Tt"
 
 # The environment variables in which launchers tell a process its rank.
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
@@ -192,7 +196,7 @@ def _python_stack(spec: ProcessSpec, paths: Paths, program: RunningProgram) -> s
                 check=True,
             )
             return clean(found.stdout[:STACK_LIMIT].decode("utf-8", "replace"))
-    if program.state in "Tt" or not catches(_proc(program.pid, "status"), DUMP_SIGNAL):
+    if program.state in SUSPENDED or not catches(_proc(program.pid, "status"), DUMP_SIGNAL):
         return ""
     return _new_output(paths.log(spec["name"]), program.pid)
 
@@ -227,7 +231,7 @@ def _stuck(rank: int, program: RunningProgram, python: str, directory: str) -> S
         "rank": rank,
         "where": where or _kernel_function(program.pid, program.pid),
         "waits": waits,
-        "suspended": program.state in "Tt",
+        "suspended": program.state in SUSPENDED,
     }
     silent = connections.silent_peers(program.pid)
     if silent:
@@ -255,11 +259,12 @@ def _setting(spec: ProcessSpec, *names: str) -> str:
 def ask_flight_recorder(spec: ProcessSpec, programs: Sequence[RunningProgram]) -> list[int]:
     """Make torch write the files of its flight recorder, and return the ranks that read the request.
 
-    Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump.
+    Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump. A suspended
+    process cannot respond.
     """
     stem = _setting(spec, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
     asked = []
-    for program in programs if stem else ():
+    for program in (each for each in programs if stem and each.state not in SUSPENDED):
         with contextlib.suppress(OSError):
             pipe = os.open(f"{stem}{program.rank}.pipe", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

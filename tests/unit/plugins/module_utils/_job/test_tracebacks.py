@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import (
     ScriptError,
     crash_place,
+    error_before_abort,
     script_error,
     usage_error,
 )
@@ -145,3 +147,55 @@ def test_the_place_of_a_crash_is_the_innermost_line_of_the_job(text, expected):
 @pytest.mark.parametrize("text", ["", PLAIN, CRASH.replace("Fatal Python error", "Error"), "Fatal Python error: Aborted"])
 def test_without_the_stack_of_a_crash_its_place_is_unknown(text):
     assert crash_place(text.splitlines(), CODE) == ""
+
+
+# What torch 2.11 writes after an assertion fails on a GPU: the script's exception, and the abort by the watchdog while Python exits.
+EXITING = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/efs/jobs/digits/code/train.py", line 8, in <module>
+[rank1]:     x[index].sum().item()
+[rank1]:     ^^^^^^^^^^^^^^^^^^^^^
+[rank1]: torch.AcceleratorError: CUDA error: device-side assert triggered
+[rank1]: CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+
+[rank1]:[E1126 06:16:40.911000174 ProcessGroupNCCL.cpp:2119] [PG ID 0 Rank 1] Process group watchdog thread terminated with exception
+frame #1: <unknown function> + 0xc114 (0x7fdaad373114 in /opt/pytorch/lib/libc10_cuda.so)
+terminate called after throwing an instance of 'c10::DistBackendError'
+Fatal Python error: Aborted
+
+Thread 0x00007f28cba46080 (most recent call first):
+  File "/opt/pytorch/lib/torch/library.py", line 479 in _del_library
+  File "/usr/lib/python3.12/weakref.py", line 666 in _exitfunc
+
+Extension modules: torch._C (total: 1)
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/distributed/run.py", line 994, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [EXITING, re.sub(r"( {2}File .* in _\w+\n)+", "  <no Python frame>\n", EXITING), tagged(EXITING, "[rank 1] ")],
+    ids=["in an exit function", "no frame", "tagged"],
+)
+def test_an_exception_comes_before_the_abort_of_a_process_that_is_exiting(text):
+    expected = ScriptError("AcceleratorError", "train.py, line 8", "CUDA error: device-side assert triggered")
+    assert error_before_abort(text.splitlines(), CODE) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        PLAIN,
+        CRASH,
+        PLAIN + CRASH,
+        EXITING.replace("in _exitfunc", "in <module>"),
+        EXITING.replace("line 666 in _exitfunc", "line 666 in _exitfunc\n  ..."),
+        EXITING[EXITING.index("terminate") :],
+    ],
+    ids=["nothing", "no abort", "no exception", "an exception that the script has handled", "running", "too deep", "no exception before"],
+)
+def test_an_abort_of_a_process_that_is_not_exiting_has_no_exception(text):
+    assert error_before_abort(text.splitlines(), CODE) is None

@@ -1124,6 +1124,17 @@ Root Cause (first observed failure):
   exitcode  : -9 (pid: 213)
 """
 
+# An error on a GPU, which torch reports again while Python exits.
+ABORTED = TRACEBACK.format("torch.AcceleratorError: CUDA error: device-side assert triggered") + """\
+terminate called after throwing an instance of 'c10::DistBackendError'
+Fatal Python error: Aborted
+
+Thread 0x00007fdaae46a080 (most recent call first):
+  <no Python frame>
+
+Extension modules: torch._C (total: 1)
+"""
+
 
 @pytest.mark.parametrize(
     ("launcher", "log", "record", "expected"),
@@ -1145,6 +1156,12 @@ Root Cause (first observed failure):
             ("disk_full", "OSError at train.py, line 7", "OSError", 1),
         ),
         ("torchrun", TORCHRUN, {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", None)),
+        (
+            "torchrun",
+            ABORTED + TORCHRUN.replace("-9", "-6"),
+            {"exit_code": 1},
+            ("script_error", "AcceleratorError at train.py, line 7", "AcceleratorError", None),
+        ),
         ("torchrun", "no rendezvous\n", {"exit_code": 1}, ("exit_status", "exit status 1", "", 1)),
     ],
 )

@@ -53,8 +53,8 @@ def test_the_place_is_the_innermost_line_of_the_job(text, expected):
     assert stacks.place(text, "/jobs/code") == expected
 
 
-def program(pid, parent=1, rank=-1, is_python=True):
-    return RunningProgram(pid, parent, "S", rank, is_python, "x")
+def program(pid, parent=1, rank=-1, is_python=True, state="S"):
+    return RunningProgram(pid, parent, state, rank, is_python, "x")
 
 
 def test_a_rank_is_its_first_python_process():
@@ -214,8 +214,10 @@ def test_torch_is_asked_for_its_flight_recorder(spec, tmp_path):
     stacks.ask_flight_recorder(spec, [program(9, rank=3)])
     reader = os.open(tmp_path / "pipe_3.pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        stacks.ask_flight_recorder(spec, [program(9, rank=2), program(9, rank=3)])
+        assert stacks.ask_flight_recorder(spec, [program(9, rank=2), program(9, rank=3)]) == [3]
         assert os.read(reader, 10) == b"1"
+        # A suspended process cannot write the file, so the supervisor does not wait for it.
+        assert stacks.ask_flight_recorder(spec, [program(9, rank=3, state="T")]) == []
     finally:
         os.close(reader)
     assert stacks.ask_flight_recorder(spec, [program(9, rank=3)]) == []
