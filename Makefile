@@ -145,6 +145,11 @@ chaos-short: test-setup ## Inject a few faults: the part of make chaos that make
 end-to-end: test-setup ## Test playbooks, from an empty account to a trained model and the deletion of the cluster
 	$(PYTEST) tests/end_to_end
 
+.PHONY: gpu
+gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jobs and health checks on hosts that share the GPU (GPU_PYTHON=python with torch)
+	$(PYTEST) -n 4 tests/gpu/test_jobs.py
+	$(PYTEST) -n 0 tests/gpu/test_health.py
+
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
 	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
@@ -154,11 +159,11 @@ mutation: test-setup ## Run mutation tests of the pure code: unit tests must det
 	python tools/mutation.py
 
 .PHONY: newest
-newest: test-setup ## Run unit and API tests with the newest ansible-core, 2.21, on the first installed Python of NEWEST_PYTHON
+newest: test-setup ## Run tests, on hosts too, with the newest ansible-core, 2.21, on the first installed Python of NEWEST_PYTHON
 	@for python in $(NEWEST_PYTHON); do
 		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
 			"$$python" --version
-			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud
+			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud hosts end-to-end
 		fi
 	done
 	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12"

@@ -28,7 +28,7 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 # The line that faulthandler writes before the stacks of a process that a signal kills, and the line that it writes after them.
 FATAL, EXTENSIONS = "Fatal Python error: ", "Extension modules: "
 # The outermost frame of a thread that runs a script.
-RUNNING = re.compile(r' in <module>$')
+RUNNING = re.compile(r" in <module>$")
 # The outermost frames are missing from a very deep stack.
 SHORTENED = "  ..."
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
@@ -85,6 +86,13 @@ def test_what_a_gpu_corrects_itself_or_does_not_know_is_no_error(change):
 def test_the_worst_condition_of_a_gpu_is_told():
     text = smi(2, ("<remapped_row_pending>No", "<remapped_row_pending>Yes"), ("<remapped_row_failure>No", "<remapped_row_failure>Yes"))
     assert severities(gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 8), P5)) == ["replace"]
+
+
+def test_a_healthy_gpu_has_no_problem():
+    """The output was recorded with driver 580.159.04, without the list of clocks and with other serial numbers."""
+    text = Path(__file__).with_name("nvidia_smi_h100.xml").read_text()
+    assert gpu.parse(text) == [gpu.Gpu("00000000:00:06.0", recovery="None", processes=[])]
+    assert gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 1), UNKNOWN) == []
 
 
 def test_older_gpus_have_other_counters():

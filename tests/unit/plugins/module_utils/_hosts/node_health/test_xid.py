@@ -42,6 +42,14 @@ def verdicts(*lines):
         ("NVRM: Xid (PCI:0000:64:00): 119, pid=4194999, name=nvidia-smi, Timeout after 6s of waiting for RPC response", "reboot", "GSP"),
         ("NVRM: Xid (PCI:0000:64:00): 63, pid=0, name=<unknown>, Row Remapper: New row marked for remapping", "monitor", "was remapped"),
         ("NVRM: Xid (0000:64:00): 43, Ch 00000010, engmask 00000101", "monitor", "Xid 43"),
+        # The next two messages were recorded on an H100 with driver 580.159.04, after a failed assertion and an illegal memory access.
+        ("NVRM: Xid (PCI:0000:00:06): 43, pid=4194999, name=python3, channel 0x0000000a", "monitor", "Xid 43"),
+        (
+            "NVRM: Xid (PCI:0000:00:06): 31, pid=4194999, name=python3, channel 0x0000000a, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC1"
+            " GPCCLIENT_T1_8 faulted @ 0x83f7_e9e00000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE",
+            "monitor",
+            "GPU 0000:00:06: Xid 31 (GPU memory page fault",
+        ),
         ("NVRM: Xid (PCI:0000:64:00): 31, pid=4194999, name=gone, Ch 00000008, MMU Fault", "monitor", "page fault"),
         ("NVRM: Xid (PCI:0000:64:00): 1234, pid=4194999, name=python, something new", "monitor", "Xid 1234. pid=4194999"),
         ("NVRM: Xid (PCI:0000:64:00): 58", "monitor", "Xid 58."),

@@ -1125,7 +1125,9 @@ Root Cause (first observed failure):
 """
 
 # An error on a GPU, which torch reports again while Python exits.
-ABORTED = TRACEBACK.format("torch.AcceleratorError: CUDA error: device-side assert triggered") + """\
+ABORTED = (
+    TRACEBACK.format("torch.AcceleratorError: CUDA error: device-side assert triggered")
+    + """\
 terminate called after throwing an instance of 'c10::DistBackendError'
 Fatal Python error: Aborted
 
@@ -1134,6 +1136,7 @@ Thread 0x00007fdaae46a080 (most recent call first):
 
 Extension modules: torch._C (total: 1)
 """
+)
 
 
 @pytest.mark.parametrize(
