@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
-import json
 import os
 import re
 import time
@@ -122,17 +121,12 @@ def locked() -> Iterator[None]:
 
 def write(memory: Memory) -> None:
     """Replace the file with the exclusions atomically. Everyone can read the file."""
-    os.makedirs(os.path.dirname(PATH), mode=0o755, exist_ok=True)
     document = {
         "instance": memory.instance,
         "exclusions": [each._asdict() for each in memory.exclusions],
         "included": memory.included,
     }
-    temporary = f"{PATH}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)
-        json.dump(document, file)
-    os.replace(temporary, PATH)
+    schema.replace_document(PATH, document)
 
 
 def exclude(memory: Memory, exclusion: Exclusion) -> Memory:

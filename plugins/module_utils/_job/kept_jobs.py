@@ -15,7 +15,7 @@ import fcntl
 import glob
 import os
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_exports, running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
@@ -41,10 +41,7 @@ def files(place: str) -> list[str]:
 def write(place: str, job: str, content: bytes) -> None:
     """Replace the file of a job in a directory atomically."""
     os.makedirs(place, mode=0o700, exist_ok=True)
-    path = os.path.join(place, job + SUFFIX)
-    with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-    os.replace(path + ".new", path)
+    schema.replace_file(os.path.join(place, job + SUFFIX), content, 0o600)
 
 
 def keep() -> str:

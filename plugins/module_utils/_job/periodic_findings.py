@@ -8,7 +8,6 @@ This code also runs on hosts without Ansible and imports only the standard libra
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
@@ -54,12 +53,7 @@ class PeriodicFinding(NamedTuple):
 def write(findings: Iterable[Mapping[str, Any]], now: float) -> None:
     """Replace the file with these findings atomically."""
     chosen = [{name: each.get(name) for name in FINDING} for each in findings if each["severity"] in SEVERITIES]
-    os.makedirs(os.path.dirname(PATH), mode=0o755, exist_ok=True)
-    temporary = PATH + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)
-        json.dump({"time": now, "findings": chosen[:FINDINGS_LIMIT]}, file)
-    os.replace(temporary, PATH)
+    schema.replace_document(PATH, {"time": now, "findings": chosen[:FINDINGS_LIMIT]})
 
 
 class PeriodicFindings:

@@ -1,7 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Schemas of a job's JSON files, and functions that read them. The files are untrusted: any user of a host may have written them.
+"""Schemas of a job's JSON files, and functions that read and write files.
+
+The files that are read are untrusted: any user of a host may have written them.
 
 This code runs on hosts as part of the supervisor and imports only the standard library.
 """
@@ -58,6 +60,21 @@ def open_regular(path: str) -> BinaryIO:
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
     return open(descriptor, "rb")
+
+
+def replace_file(path: str, content: bytes, mode: int) -> None:
+    """Replace a file atomically. Other users have only the permissions in `mode`, even while the new file is written."""
+    temporary = f"{path}.{os.getpid()}"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+    os.replace(temporary, path)
+
+
+def replace_document(path: str, document: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically, and create its directory. Everyone can read the file."""
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    replace_file(path, json.dumps(document).encode("utf-8"), 0o644)
 
 
 def parse_json(content: bytes) -> Any:

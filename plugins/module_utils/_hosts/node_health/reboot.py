@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 from typing import IO, Any, Iterator, Mapping, Sequence
@@ -100,13 +99,7 @@ def uptime(stat: str = "/proc/1/stat") -> float:
 
 def write_document(name: str, document: Mapping[str, Any]) -> None:
     """Replace a file in the directory of the exclusions atomically. Everyone can read the file."""
-    path = os.path.join(os.path.dirname(exclusions.PATH), name)
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    temporary = path + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)
-        json.dump(document, file)
-    os.replace(temporary, path)
+    schema.replace_document(os.path.join(os.path.dirname(exclusions.PATH), name), document)
 
 
 def _read(name: str, form: schema.Schema) -> schema.Document:

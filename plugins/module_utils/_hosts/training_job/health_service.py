@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     systemd,
     users,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records, schema
 
 # The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
 UNITS = services.DROP_INS
@@ -174,7 +174,7 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
         _remove(run, obsolete)
         os.makedirs(os.path.dirname(exclusions.PATH), mode=0o755, exist_ok=True)
         for path, (content, mode) in files.items():
-            _write(path, content, mode)
+            schema.replace_file(path, content, mode)
         _start(run, params)
 
 
@@ -214,12 +214,3 @@ def _read(path: str) -> bytes:
             return file.read()
     except FileNotFoundError:
         return b""
-
-
-def _write(path: str, content: bytes, mode: int) -> None:
-    """Replace a file atomically."""
-    temporary = path + ".new"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(content)
-    os.replace(temporary, path)

@@ -37,7 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     stacks,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     Checkpoint,
     Notice,
@@ -747,10 +747,7 @@ def _touch(path: str) -> None:
 
 def write_private(path: str, text: str) -> None:
     """Replace a file of the unit atomically with a file that only this user can read, because it may contain secrets."""
-    temporary = path + ".new"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    schema.replace_file(path, text.encode("utf-8"), 0o600)
 
 
 def delete_old(directory: str, before: float) -> None:
