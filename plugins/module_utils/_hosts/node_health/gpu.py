@@ -39,6 +39,8 @@ LOST = ("GPU is lost", "Unable to determine the device handle")
 NO_LINKS = "unable to retrieve nvlink information"
 # The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
+# The health of the NVLink fabric, as nvidia-smi reports it with drivers 580 and later (`NVML_GPU_FABRIC_HEALTH_SUMMARY_*`).
+FABRIC_HEALTH = {"Unhealthy": REBOOT, "Limited Capacity": MONITOR}
 # Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
 UNCORRECTABLE = (
     "ecc_errors/volatile/dram_uncorrectable",
@@ -70,6 +72,7 @@ class Gpu(NamedTuple):
     reset_required: bool = False
     recovery: str = ""
     fabric_error: str = ""
+    fabric_health: str = ""
     processes: Sequence[GpuProcess] = ()
 
 
@@ -157,6 +160,7 @@ def _gpu(element: ElementTree.Element) -> Gpu:
         reset_required=has("gpu_reset_status/reset_required"),
         recovery=value("gpu_recovery_action"),
         fabric_error=fabric if value("fabric/state") == "Completed" and fabric != "Success" else "",
+        fabric_health=value("fabric/health/summary"),
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
     )
 
@@ -225,6 +229,11 @@ def _errors(gpu: Gpu) -> list[Problem]:
         (gpu.reset_required, REBOOT, "needs a reset."),
         (gpu.recovery in RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
         (bool(gpu.fabric_error), REBOOT, f"is not connected to the NVLink fabric: {gpu.fabric_error}. Check nvidia-fabricmanager."),
+        (
+            gpu.fabric_health in FABRIC_HEALTH,
+            FABRIC_HEALTH.get(gpu.fabric_health, MONITOR),
+            f"the health of the NVLink fabric is {gpu.fabric_health!r}.",
+        ),
     ]
     return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
 
