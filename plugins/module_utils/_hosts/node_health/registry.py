@@ -110,8 +110,8 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_errors,
         (MONITOR, REBOOT, REPLACE),
-        "a GPU that must be drained, an NVLink fabric with limited capacity; uncorrectable memory errors, a required reset, no healthy NVLink fabric; "
-        "memory that cannot be repaired",
+        "a GPU that must be drained, an NVLink fabric with limited capacity; uncorrectable memory errors, a required reset, no healthy "
+        "NVLink fabric; memory that cannot be repaired",
         OF_HOST,
         limit=NVIDIA_SMI,
     ),
