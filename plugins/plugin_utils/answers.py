@@ -15,6 +15,7 @@ import ast
 import contextlib
 import functools
 import gc
+import json
 import math
 import os
 import resource
@@ -65,6 +66,8 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
+# Keys whose values ansible-core 2.21 shows, and the maximum length of a warning in characters.
+SHOWN, WARNING_LIMIT = ("warnings", "deprecations", "exception"), 1000
 # Keys that Ansible adds to results. These keys are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
@@ -90,6 +93,8 @@ class NodeAction(ActionBase):
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
     _variables: Mapping[str, Any] = {}
+    # The warnings in the last response of a module.
+    _warnings: Sequence[str] = ()
 
     def __init_subclass__(cls, module: str, **options: Any) -> None:
         """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
@@ -187,7 +192,7 @@ class NodeAction(ActionBase):
 
     def _documented_answer(self, answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
         """Show the warnings of a module's result, and return its documented part."""
-        for warning in warnings_of(answer):
+        for warning in self._warnings:
             display.warning(f"{host}: {warning}")
         # Keep the fact that contains the discovered interpreter. Otherwise, ansible-core would search for an interpreter again in the next
         # task.
@@ -202,21 +207,10 @@ class NodeAction(ActionBase):
         super()._update_module_args(module_name, module_args, task_vars, *arguments, **options)
         module_args["_ansible_no_log"] = True
 
-    def _parse_returned_data(self, *arguments: Any) -> Any:
-        """Replace internal keys, whose values ansible-core before 2.21 shows on the terminal without removing control characters.
-
-        From 2.21 on, ansible-core returns an object of its own, and shows nothing.
-        """
-        parsed = super()._parse_returned_data(*arguments)
-        if not isinstance(parsed, dict):
-            return parsed
-        internal = [
-            key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
-        ]
-        for key in internal:
-            del parsed[key]
-            parsed[f"internal {key}"] = None
-        return parsed
+    def _parse_returned_data(self, response: Mapping[str, Any], *profile: Any) -> Any:
+        """Take what ansible-core would show on the terminal, without removing control characters, out of a module's response."""
+        text, self._warnings = without_shown_values(response.get("stdout") or "")
+        return super()._parse_returned_data({**response, "stdout": text}, *profile)
 
     @contextlib.contextmanager
     def reading(self, task_vars: Mapping[str, Any] | None) -> Iterator[None]:
@@ -340,11 +334,35 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any], modul
     return answer
 
 
-def warnings_of(answer: Mapping[str, Any]) -> list[str]:
-    """Return the warnings in a result, each as one line."""
-    found = answer.get("warnings") or []
-    texts = [getattr(getattr(each, "event", None), "msg", each) for each in (found if isinstance(found, (list, tuple)) else [])]
-    return [clean_line(each)[:1000] for each in texts if isinstance(each, str)]
+def without_shown_values(text: str) -> tuple[str, list[str]]:
+    """Return a module's output without the values that ansible-core shows by itself, and the warnings among them, each as one line.
+
+    Control characters can be escaped in JSON, so they are still in the output. ansible-core before 2.21 shows the names of internal
+    keys. From 2.21 on, it also shows warnings and deprecations. The names of internal keys are changed, so that they count as unknown.
+    """
+    lines = text.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.strip().startswith("{")), None)
+    if first is None:
+        return text, []
+    # ansible-core also joins the lines, so if this text is not valid JSON, ansible-core cannot read it either.
+    text = "\n".join(lines[first:]).lstrip()
+    try:
+        document, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return "\n".join(lines), []
+    shown = [key for key in document if key in SHOWN or key in constants.INTERNAL_RESULT_KEYS or key.startswith("_ansible_")]
+    if not shown:
+        return "\n".join(lines), []
+    values = {key: document.pop(key) for key in shown}
+    document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
+    return "\n".join([*lines[:first], json.dumps(document) + text[end:]]), warnings_of(values.get("warnings"))
+
+
+def warnings_of(found: Any) -> list[str]:
+    """Return the warnings in a result, each as one line. A warning is a text, or a document of ansible-core with a text."""
+    events = [each.get("event") if isinstance(each, dict) else {"msg": each} for each in (found if isinstance(found, list) else [])]
+    texts = [event.get("msg") for event in events if isinstance(event, dict)]
+    return [clean_line(each)[:WARNING_LIMIT] for each in texts if isinstance(each, str)]
 
 
 @functools.lru_cache(maxsize=None)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 from unittest.mock import MagicMock
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
 
@@ -19,3 +21,33 @@ def test_garbage_collections_of_an_action_skip_the_objects_of_the_main_process(m
     monkeypatch.setattr(answers.gc, "freeze", lambda: calls.append("freeze"))
     Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5).run(task_vars={})
     assert calls == ["freeze"]
+
+
+ESCAPE = "\x1b[2J\n"
+SUMMARY = {"__ansible_type": "WarningSummary", "event": {"__ansible_type": "Event", "msg": f"a disk {ESCAPE}is full"}}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected", "warnings"),
+    [
+        ({"changed": True, "msg": ESCAPE}, {"changed": True, "msg": ESCAPE}, []),
+        ({"warnings": [f"old{ESCAPE}", SUMMARY], "changed": True}, {"changed": True}, ["old ", "a disk  is full"]),
+        ({"warnings": ["x" * 2000]}, {}, ["x" * 1000]),
+        ({"warnings": [None, 3, {"event": 4}, {"event": {"msg": 5}}]}, {}, []),
+        ({"warnings": {"event": "x"}, "deprecations": [ESCAPE], "exception": ESCAPE}, {}, []),
+        ({f"_ansible_{ESCAPE}": ESCAPE, "add_host": ESCAPE}, {"internal _ansible_ ": None, "internal add_host": None}, []),
+    ],
+    ids=["nothing", "warnings", "a long warning", "no warnings", "another type", "internal keys"],
+)
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("a banner\n  ", "\njunk")], ids=["plain", "with other output"])
+def test_values_that_ansible_core_would_show_are_taken_out_of_a_response(document, expected, warnings, before, after):
+    text, found = answers.without_shown_values(before + json.dumps(document) + after)
+    start = text.index("{")
+    assert json.JSONDecoder().raw_decode(text[start:])[0] == expected
+    assert (text[:start].strip(), text[text.rindex("}") + 1 :]) == (before.strip(), after)
+    assert found == warnings
+
+
+@pytest.mark.parametrize("text", ["", "no result\nsudo: a password is required", '{"warnings": ["x"]', '{"a": ' * 100_000, "[1]"])
+def test_a_response_without_a_result_stays_as_it_is(text):
+    assert answers.without_shown_values(text) == (text, [])
