@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -66,6 +65,8 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
+# Keys of results that only ansible-core's own actions may have.
+INTERNAL = ("add_host", "add_group")
 # Keys whose values ansible-core 2.21 shows, and the maximum length of a warning in characters.
 SHOWN, WARNING_LIMIT = ("warnings", "deprecations", "exception"), 1000
 # Keys that Ansible adds to results. These keys are dropped without a warning.
@@ -350,7 +351,7 @@ def without_shown_values(text: str) -> tuple[str, list[str]]:
         document, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return "\n".join(lines), []
-    shown = [key for key in document if key in SHOWN or key in constants.INTERNAL_RESULT_KEYS or key.startswith("_ansible_")]
+    shown = [key for key in document if key in SHOWN or key in INTERNAL or key.startswith("_ansible_")]
     if not shown:
         return "\n".join(lines), []
     values = {key: document.pop(key) for key in shown}
