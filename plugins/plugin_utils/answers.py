@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
