@@ -210,7 +210,6 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
         environment = {
             **cloud.environment,
             **agent,
-            "ANSIBLE_INVENTORY": str(folder / "nodes.yml"),
             **home(folder),
         }
         return Project(folder, environment)
