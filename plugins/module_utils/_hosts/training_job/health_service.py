@@ -164,7 +164,7 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
     socket = os.path.join(UNITS, f"{UNIT}.socket")
     with systemd.exclusive():
         changed = {path for path, (content, _mode) in files.items() if _read(path) != content}
-        is_active = run(["systemctl", "is-active", "--quiet", f"{UNIT}.socket"])[0] == 0
+        is_active = is_listening()
         obsolete = find_obsolete_files(files)
         if is_active and not changed and not obsolete:
             return
@@ -176,6 +176,11 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
         for path, (content, mode) in files.items():
             schema.replace_file(path, content, mode)
         _start(run, params)
+
+
+def is_listening() -> bool:
+    """Return whether the socket is active. systemd deletes the socket's path when it closes the socket (`RemoveOnStop`)."""
+    return os.path.exists(host_health.SOCKET)
 
 
 def _remove(run: users.RunCommand, paths: Sequence[str]) -> None:
