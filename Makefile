@@ -163,7 +163,7 @@ newest: test-setup ## Run tests, on hosts too, with the newest ansible-core, 2.2
 	@for python in $(NEWEST_PYTHON); do
 		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
 			"$$python" --version
-			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud hosts end-to-end
+			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud security hosts end-to-end
 		fi
 	done
 	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12"

@@ -70,6 +70,16 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
 INTERNAL = ("add_host", "add_group")
 # Keys whose values ansible-core 2.21 shows, and the maximum length of a warning in characters.
 SHOWN, WARNING_LIMIT = ("warnings", "deprecations", "exception"), 1000
+# Keys whose values ansible-core 2.21 shows if they have a different type.
+TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("changed", "failed", "unreachable", "skipped", "finished"), bool),
+    "rc": int,
+    "ansible_facts": dict,
+    "ansible_stats": dict,
+    "ansible_job_id": str,
+}
+# With this key, ansible-core replaces a document with a value of another type.
+TYPE_KEY = "__ansible_type"
 # Keys that Ansible adds to results. These keys are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
@@ -341,6 +351,8 @@ def without_shown_values(text: str) -> tuple[str, list[str]]:
 
     Control characters can be escaped in JSON, so they are still in the output. ansible-core before 2.21 shows the names of internal
     keys. From 2.21 on, it also shows warnings and deprecations. The names of internal keys are changed, so that they count as unknown.
+
+    Raises TypeError if a value that ansible-core uses itself does not have the correct type.
     """
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.strip().startswith("{")), None)
@@ -352,6 +364,9 @@ def without_shown_values(text: str) -> tuple[str, list[str]]:
         document, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return "\n".join(lines), []
+    wrong = [key for key in TYPES if key in document and not isinstance(document[key], (TYPES[key], type(None)))]
+    if wrong or TYPE_KEY in document:
+        raise TypeError(f"{wrong[0]} is not {TYPES[wrong[0]].__name__}" if wrong else f"{TYPE_KEY} is not allowed")
     shown = [key for key in document if key in SHOWN or key in INTERNAL or key.startswith("_ansible_")]
     if not shown:
         return "\n".join(lines), []

@@ -188,6 +188,10 @@ def test_terminal_control_reaches_nobody(nodes):
         escape + json.dumps(answer),
         escape,
         json.dumps(answer, ensure_ascii=False),
+        # Values that ansible-core itself uses, with other types.
+        json.dumps({"changed": escape, "failed": [escape], "rc": escape, "ansible_facts": escape, "deprecations": [{"msg": escape}]}),
+        json.dumps({"__ansible_type": "_AnsibleTaggedDict", "value": answer, "tags": []}),
+        json.dumps({"jobs": [], "exception": escape, "failed": True}),
     ):
         done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "diff": True}], text)
         assert "\x1b" not in done.stdout + done.stderr

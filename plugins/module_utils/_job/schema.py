@@ -65,10 +65,15 @@ def open_regular(path: str) -> BinaryIO:
 def replace_file(path: str, content: bytes, mode: int) -> None:
     """Replace a file atomically. Other users have only the permissions in `mode`, even while the new file is written."""
     temporary = f"{path}.{os.getpid()}"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(content)
-    os.replace(temporary, path)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
 
 
 def replace_document(path: str, document: Mapping[str, Any]) -> None:

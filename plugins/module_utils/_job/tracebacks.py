@@ -25,12 +25,10 @@ STACK_FRAMES = (
 THREAD = re.compile(r".{0,200}?(?:Current thread|Thread) (?:0x)?[0-9a-fA-F]+")
 CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\"")
 
-# The line that faulthandler writes before the stacks of a process that a signal kills, and the line that it writes after them.
-FATAL, EXTENSIONS = "Fatal Python error: ", "Extension modules: "
-# The outermost frame of a thread that runs a script.
-RUNNING = re.compile(r" in <module>$")
-# The outermost frames are missing from a very deep stack.
-SHORTENED = "  ..."
+# The line that faulthandler writes before the stacks of a process that a signal kills.
+FATAL = "Fatal Python error: "
+# The line in which the C++ runtime writes the message of the exception because of which it aborts the process.
+TERMINATED = "  what():  "
 
 # The message of argparse or Click about wrong arguments: the usage in the first lines, and the error in the last line.
 USAGE = "usage: "
@@ -76,18 +74,14 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
 
 
 def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | None:
-    """Return the exception because of which Python was exiting when the process was aborted, or None if Python was not exiting.
+    """Return the script's exception whose message the C++ runtime repeats when it aborts the process, or None.
 
-    After an error on a GPU, the script raises an exception. While Python exits, a thread of torch's NCCL backend can report the same error,
+    After an error on a GPU, the script raises an exception. While Python exits, a thread of torch's NCCL backend can find the same error,
     and abort the process.
     """
-    last = next((index for index in range(len(lines) - 1, -1, -1) if FATAL in lines[index]), None)
-    if last is None:
-        return None
-    stacks = lines[last + 1 : next((index for index in range(last, len(lines)) if EXTENSIONS in lines[index]), len(lines))]
-    if any(RUNNING.search(line) or line.endswith(SHORTENED) for line in stacks):
-        return None
-    return script_error(lines[:last], directory)
+    last = next((index for index in range(len(lines) - 1, -1, -1) if TERMINATED in lines[index]), 0)
+    error = script_error(lines[:last], directory)
+    return error if error and error.message and error.message in lines[last] else None
 
 
 def crash_place(lines: Sequence[str], directory: str) -> str:

@@ -23,6 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     REBOOT,
     REPLACE,
     RESTART,
+    SEVERITIES,
     CheckedNode,
     Problem,
 )
@@ -39,8 +40,9 @@ LOST = ("GPU is lost", "Unable to determine the device handle")
 NO_LINKS = "unable to retrieve nvlink information"
 # The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
-# The health of the NVLink fabric, as nvidia-smi reports it with drivers 580 and later (`NVML_GPU_FABRIC_HEALTH_SUMMARY_*`).
-FABRIC_HEALTH = {"Unhealthy": REBOOT, "Limited Capacity": MONITOR}
+# The health of the NVLink fabric. Source: `NVML_GPU_FABRIC_HEALTH_SUMMARY_*` in the reference of NVML. An H100 with driver 580 reported
+# `N/A`, so the spelling of the other values in the output of nvidia-smi is assumed.
+FABRIC_HEALTH = {"unhealthy": REBOOT, "limited capacity": MONITOR}
 # Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
 UNCORRECTABLE = (
     "ecc_errors/volatile/dram_uncorrectable",
@@ -160,7 +162,7 @@ def _gpu(element: ElementTree.Element) -> Gpu:
         reset_required=has("gpu_reset_status/reset_required"),
         recovery=value("gpu_recovery_action"),
         fabric_error=fabric if value("fabric/state") == "Completed" and fabric != "Success" else "",
-        fabric_health=value("fabric/health/summary"),
+        fabric_health=value("fabric/health/summary").lower(),
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
     )
 
@@ -215,11 +217,12 @@ def decide_count(found: Gpus, node: CheckedNode) -> list[Problem]:
 
 def decide_errors(found: Gpus, _node: CheckedNode) -> list[Problem]:
     """Return the worst memory error or other problem that each GPU reports."""
-    return [problem for gpu in found.gpus for problem in _errors(gpu)[:1]]
+    worst = [max(_errors(gpu), key=lambda problem: SEVERITIES.index(problem[0]), default=None) for gpu in found.gpus]
+    return [problem for problem in worst if problem]
 
 
 def _errors(gpu: Gpu) -> list[Problem]:
-    """Return the problems that a GPU reports, worst first. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
+    """Return the problems that a GPU reports. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
     name = f"GPU {gpu.bus}"
     conditions = [
         (gpu.remap_failed, REPLACE, "a memory row could not be remapped."),

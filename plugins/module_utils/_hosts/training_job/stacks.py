@@ -17,7 +17,7 @@ import signal
 import stat
 import subprocess
 import time
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, connections
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import tracebacks
@@ -77,7 +77,7 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
     deadline = time.monotonic() + TIMEOUT
     programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
     texts, python = [], {}
-    asked, asked_at = ask_flight_recorder(spec, programs), time.time()
+    asked, asked_at = ask_flight_recorder(spec, ranks(spec["ranks"], programs)), time.time()
     for program in programs:
         python[program.pid] = _python_stack(spec, paths, program) if program.is_python and time.monotonic() < deadline else ""
         texts.append(_describe(program, python[program.pid]))
@@ -256,21 +256,21 @@ def _setting(spec: ProcessSpec, *names: str) -> str:
     return value if os.path.isabs(value) else ""
 
 
-def ask_flight_recorder(spec: ProcessSpec, programs: Sequence[RunningProgram]) -> list[int]:
-    """Make torch write the files of its flight recorder, and return the ranks that read the request.
+def ask_flight_recorder(spec: ProcessSpec, programs: Mapping[int, RunningProgram]) -> list[int]:
+    """Make torch write the files of its flight recorder, and return the ranks that read the request. `programs` are the ranks' programs.
 
     Source: DumpPipe in ProcessGroupNCCL.hpp. torch reads the pipe `<value><rank>.pipe`, and any byte in it triggers the dump. A suspended
     process cannot respond.
     """
     stem = _setting(spec, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
     asked = []
-    for program in (each for each in programs if stem and each.state not in SUSPENDED):
+    for rank in (rank for rank, program in programs.items() if stem and program.state not in SUSPENDED):
         with contextlib.suppress(OSError):
-            pipe = os.open(f"{stem}{program.rank}.pipe", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            pipe = os.open(f"{stem}{rank}.pipe", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if stat.S_ISFIFO(os.fstat(pipe).st_mode):
                     os.write(pipe, b"1")
-                    asked.append(program.rank)
+                    asked.append(rank)
             finally:
                 os.close(pipe)
     return asked
@@ -282,8 +282,11 @@ def _recordings(spec: ProcessSpec) -> str:
 
 
 def _wait_for_recordings(spec: ProcessSpec, asked: Sequence[int], since: float) -> None:
-    """Wait until these ranks have written the files of the flight recorder, because they will then be killed."""
-    missing, deadline = {f"{_recordings(spec)}{rank}" for rank in asked}, time.monotonic() + RECORDING_TIMEOUT
+    """Wait until these ranks have written the files of the flight recorder, because they will then be killed.
+
+    `since` is the time of the request. The ranks write while the stacks are collected, so the time limit begins with the request.
+    """
+    missing, deadline = {f"{_recordings(spec)}{rank}" for rank in asked}, time.monotonic() + RECORDING_TIMEOUT - (time.time() - since)
     sizes: dict[str, int] = {}
     while missing and time.monotonic() < deadline:
         time.sleep(RECORDING_INTERVAL)

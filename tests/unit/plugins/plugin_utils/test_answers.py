@@ -51,3 +51,18 @@ def test_values_that_ansible_core_would_show_are_taken_out_of_a_response(documen
 @pytest.mark.parametrize("text", ["", "no result\nsudo: a password is required", '{"warnings": ["x"]', '{"a": ' * 100_000, "[1]"])
 def test_a_response_without_a_result_stays_as_it_is(text):
     assert answers.without_shown_values(text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"failed": ESCAPE},
+        {"changed": [ESCAPE]},
+        {"rc": {ESCAPE: 1}},
+        {"ansible_facts": ESCAPE},
+        {"__ansible_type": "_AnsibleTaggedDict", "value": {f"_ansible_{ESCAPE}": ESCAPE}, "tags": []},
+    ],
+)
+def test_a_response_whose_values_ansible_core_cannot_use_is_refused(document):
+    with pytest.raises(TypeError):
+        answers.without_shown_values(json.dumps(document))

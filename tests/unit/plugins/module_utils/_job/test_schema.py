@@ -188,6 +188,13 @@ def test_a_link_in_place_of_the_unfinished_file_is_not_followed(tmp_path):
     assert (tmp_path / "victim").read_text() == "kept"
 
 
+def test_an_unfinished_file_is_deleted(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        schema.replace_file(str(tmp_path / "folder"), b"new", 0o600)
+    assert os.listdir(tmp_path) == ["folder"]
+
+
 def test_a_document_is_replaced_for_all_readers(tmp_path):
     path = tmp_path / "folder/document"
     schema.replace_document(str(path), {"a": 1})

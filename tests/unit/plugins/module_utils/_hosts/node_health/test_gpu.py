@@ -58,8 +58,8 @@ def test_how_many_gpus_there_are(found, node, severity):
         (("<sram_threshold_exceeded>No", "<sram_threshold_exceeded>Yes"), "replace", "threshold"),
         (("<reset_required>No", "<reset_required>Yes"), "reboot", "needs a reset"),
         (("action>None<", "action>Reboot<"), "reboot", "'Reboot'"),
-        (("</fabric>", "<health><summary>Unhealthy</summary></health></fabric>"), "reboot", "fabric is 'Unhealthy'"),
-        (("</fabric>", "<health><summary>Limited Capacity</summary></health></fabric>"), "monitor", "fabric is 'Limited Capacity'"),
+        (("</fabric>", "<health><summary>Unhealthy</summary></health></fabric>"), "reboot", "fabric is 'unhealthy'"),
+        (("</fabric>", "<health><summary>Limited Capacity</summary></health></fabric>"), "monitor", "fabric is 'limited capacity'"),
         (("action>None<", "action>Drain P2P<"), "monitor", "'Drain P2P'"),
         (("<status>Success", "<status>Initialization Failure"), "reboot", "Initialization Failure"),
     ],
@@ -90,10 +90,15 @@ def test_the_worst_condition_of_a_gpu_is_told():
     assert severities(gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 8), P5)) == ["replace"]
 
 
+def test_a_condition_that_needs_no_action_hides_no_other():
+    text = smi(1, ("action>None<", "action>Drain P2P<"), ("</fabric>", "<health><summary>Unhealthy</summary></health></fabric>"))
+    assert severities(gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 1), UNKNOWN)) == ["reboot"]
+
+
 def test_a_healthy_gpu_has_no_problem():
     """The output was recorded with driver 580.159.04, without the list of clocks and with other serial numbers."""
     text = Path(__file__).with_name("nvidia_smi_h100.xml").read_text()
-    assert gpu.parse(text) == [gpu.Gpu("00000000:00:06.0", recovery="None", fabric_health="N/A", processes=[])]
+    assert gpu.parse(text) == [gpu.Gpu("00000000:00:06.0", recovery="None", fabric_health="n/a", processes=[])]
     assert gpu.decide_errors(gpu.Gpus(True, "", gpu.parse(text), 1), UNKNOWN) == []
 
 

@@ -1129,6 +1129,7 @@ ABORTED = (
     TRACEBACK.format("torch.AcceleratorError: CUDA error: device-side assert triggered")
     + """\
 terminate called after throwing an instance of 'c10::DistBackendError'
+  what():  [PG ID 0 Rank 1] Process group watchdog thread terminated with exception: CUDA error: device-side assert triggered
 Fatal Python error: Aborted
 
 Thread 0x00007fdaae46a080 (most recent call first):

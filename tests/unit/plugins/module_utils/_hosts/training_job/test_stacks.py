@@ -209,20 +209,24 @@ def test_files_of_the_flight_recorder_are_copied(spec, running, tmp_path):
 
 def test_torch_is_asked_for_its_flight_recorder(spec, tmp_path):
     """The code writes to the pipe only if torch reads from it."""
+
+    def ask(*programs):
+        return stacks.ask_flight_recorder(spec, stacks.ranks([], programs))
+
     spec["environment"]["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = str(tmp_path / "pipe_")
     os.mkfifo(tmp_path / "pipe_3.pipe")
-    stacks.ask_flight_recorder(spec, [program(9, rank=3)])
+    assert ask(program(9, rank=3)) == []
     reader = os.open(tmp_path / "pipe_3.pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert stacks.ask_flight_recorder(spec, [program(9, rank=2), program(9, rank=3)]) == [3]
+        loader = program(10, parent=9, rank=3)
+        assert ask(program(8, rank=2), program(9, rank=3), loader) == [3]
         assert os.read(reader, 10) == b"1"
-        # A suspended process cannot write the file, so the supervisor does not wait for it.
-        assert stacks.ask_flight_recorder(spec, [program(9, rank=3, state="T")]) == []
+        # A suspended rank cannot write the file, so the supervisor does not wait for it. Its data loaders may be running.
+        assert ask(program(9, rank=3, state="T"), loader) == []
     finally:
         os.close(reader)
-    assert stacks.ask_flight_recorder(spec, [program(9, rank=3)]) == []
     (tmp_path / "pipe_4.pipe").write_text("data")
-    stacks.ask_flight_recorder(spec, [program(9, rank=4)])
+    ask(program(9, rank=4))
     assert (tmp_path / "pipe_4.pipe").read_text() == "data"
 
 
