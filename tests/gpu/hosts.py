@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 USER = "ubuntu"
-# Units for hardware, and units that would change this machine.
+# Units that every machine starts, but that are for hardware or would change this machine.
 MASKED = (
     *("systemd-udevd.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket", "systemd-udev-trigger.service"),
-    *("systemd-modules-load.service", "systemd-sysctl.service", "systemd-logind.service", "systemd-networkd.service"),
-    *("systemd-resolved.service", "systemd-timesyncd.service", "systemd-binfmt.service", "systemd-remount-fs.service"),
+    *("systemd-modules-load.service", "systemd-sysctl.service", "systemd-logind.service", "systemd-binfmt.service"),
     *("sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-fs-fuse-connections.mount"),
-    *("dev-hugepages.mount", "dev-mqueue.mount", "proc-sys-fs-binfmt_misc.automount", "tmp.mount"),
-    *("console-getty.service", "getty.target", "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer"),
+    *("dev-hugepages.mount", "dev-mqueue.mount", "proc-sys-fs-binfmt_misc.automount", "tmp.mount", "getty.target"),
 )
 # Runs in the host's namespaces, in the directory that contains the overlay `root`. The arguments are the host's name and the shared folder.
 INIT = r"""
@@ -64,13 +62,12 @@ exec env --ignore-environment container=gpu-host PATH=/usr/local/sbin:/usr/local
 
 
 class Host(NamedTuple):
-    """A running host. `process` is the process whose only child is the host's systemd, and `space` the network namespace."""
+    """A running host. The only child of `process` is the host's systemd."""
 
     name: str
     address: str
     key: Path
     process: subprocess.Popen
-    space: str
 
     def ssh(self, command: str, check: bool = True) -> str:
         options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=2", "BatchMode=yes")
@@ -87,10 +84,11 @@ class Host(NamedTuple):
 
     def kill(self) -> None:
         """End the host at once, as if its power had failed."""
-        for child in _children(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        self.process.wait(30)
+        if self.process.poll() is None:
+            for child in _children(self.process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            self.process.wait(30)
 
 
 @contextlib.contextmanager
@@ -99,62 +97,60 @@ def gpu_hosts(folder: Path, count: int, index: int = 0) -> Iterator[list[Host]]:
 
     Hosts that run at the same time and were started with different values of `index` have different networks.
     """
-    bridge, network = f"gpu{index}", f"10.78.{index}"
     folder.mkdir(parents=True, exist_ok=True)
     key, shared = folder / "key", folder / "efs"
     _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
-    shared.mkdir(mode=0o777)
+    shared.mkdir()
     shared.chmod(0o777)
-    _run("ip", "link", "add", bridge, "type", "bridge")
-    _run("ip", "address", "add", f"{network}.1/24", "dev", bridge)
-    _run("ip", "link", "set", bridge, "up")
-    hosts: list[Host] = []
-    try:
-        hosts += [_start(folder, number, index, key, shared) for number in range(1, count + 1)]
+    with contextlib.ExitStack() as undo:
+        _run("ip", "link", "add", f"gpu{index}", "type", "bridge")
+        undo.callback(_try, "ip", "link", "delete", f"gpu{index}")
+        _run("ip", "address", "add", f"10.78.{index}.1/24", "dev", f"gpu{index}")
+        _run("ip", "link", "set", f"gpu{index}", "up")
+        hosts = [_start(folder, number, index, key, shared, undo) for number in range(1, count + 1)]
         for host in hosts:
             _wait_for(host)
         yield hosts
-    finally:
-        for host in hosts:
-            host.kill()
-            _run("ip", "netns", "delete", host.space)
-            _run("umount", str(folder / host.name / "root"))
-            _run("umount", str(folder / host.name))
-        _run("ip", "link", "delete", bridge)
 
 
-def _start(folder: Path, number: int, index: int, key: Path, shared: Path) -> Host:
+def _start(folder: Path, number: int, index: int, key: Path, shared: Path, undo: contextlib.ExitStack) -> Host:
     name, address, space = f"gpu-{number}", f"10.78.{index}.{10 + number}", f"gpu{index}-{number}"
-    place = folder / name
+    place, group = folder / name, Path("/sys/fs/cgroup") / space
+    upper, root = place / "upper", place / "root"
     place.mkdir()
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(place))
-    upper, root = place / "upper", place / "root"
+    undo.callback(_try, "umount", "--lazy", str(place))
     for directory in (upper, place / "work", root):
         directory.mkdir(parents=True)
     _write_files(upper, name, key)
     overlay = f"lowerdir=/,upperdir={upper},workdir={place / 'work'}"
     _run("mount", "-t", "overlay", "-o", overlay, "overlay", str(root))
+    undo.callback(_try, "umount", "--lazy", str(root))
+    own = f"/home/{USER} /home/{USER}/.ssh /home/{USER}/.ssh/authorized_keys"
     _run("chroot", str(root), "sh", "-c", f"id {USER} >/dev/null 2>&1 || useradd --create-home --shell /bin/bash {USER}")
-    _run("chroot", str(root), "sh", "-c", f"chown -R {USER}: /home/{USER}; usermod --password '*' {USER}; ssh-keygen -A >/dev/null")
+    _run("chroot", str(root), "sh", "-c", f"chown {USER}: {own}; usermod --password '*' {USER}; ssh-keygen -A >/dev/null")
     _run("ip", "netns", "add", space)
+    undo.callback(_try, "ip", "netns", "delete", space)
     _run("ip", "link", "add", f"v{space}", "type", "veth", "peer", "name", "eth0", "netns", space)
     _run("ip", "link", "set", f"v{space}", "master", f"gpu{index}", "up")
     for command in (f"address add {address}/24 dev eth0", "link set eth0 up", "link set lo up"):
         _run("ip", "-netns", space, *command.split())
-    group = Path("/sys/fs/cgroup") / space
     group.mkdir(exist_ok=True)
+    undo.callback(_try, "find", str(group), "-depth", "-type", "d", "-delete")
     # The process moves into the control group before it gets a namespace in which this control group is the root.
     enter = f'echo $$ >{group}/cgroup.procs && exec ip netns exec {space} unshare -m -p -f -u -i -C --kill-child sh -c "$0" init "$@"'
-    console = (place / "console").open("w")
-    process = subprocess.Popen(
-        ["sh", "-c", enter, INIT, name, str(shared)],
-        cwd=place,
-        stdin=subprocess.DEVNULL,
-        stdout=console,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    return Host(name, address, key, process, space)
+    with (place / "console").open("w") as console:
+        process = subprocess.Popen(
+            ["sh", "-c", enter, INIT, name, str(shared)],
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    host = Host(name, address, key, process)
+    undo.callback(host.kill)
+    return host
 
 
 def _write_files(upper: Path, name: str, key: Path) -> None:
@@ -179,6 +175,7 @@ def _write_files(upper: Path, name: str, key: Path) -> None:
     (upper / f"home/{USER}/.ssh").chmod(0o700)
     units = upper / "etc/systemd/system"
     (units / "multi-user.target.wants").mkdir(parents=True)
+    os.setxattr(units, "trusted.overlay.opaque", b"y")  # hides the units that this machine starts
     for unit in MASKED:
         (units / unit).symlink_to("/dev/null")
     (units / "default.target").symlink_to("/lib/systemd/system/multi-user.target")
@@ -208,3 +205,8 @@ def _children(pid: int) -> Sequence[int]:
 
 def _run(*command: str) -> None:
     subprocess.run(command, check=True)
+
+
+def _try(*command: str) -> None:
+    """Undo a step. An error must not prevent that the other steps are undone."""
+    subprocess.run(command, check=False)

@@ -5,6 +5,8 @@ The hosts share this machine's kernel log, so each test can see the errors that 
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .cluster import PYTHON
@@ -28,7 +30,8 @@ def test_a_healthy_gpu_has_no_finding(cluster):
     done = cluster.play("deeplearning.cluster.health")
     assert done.returncode == 0
     assert "All 2 nodes are healthy." in done.stdout
-    assert "monitor  " not in done.stdout
+    # Earlier tests can have caused errors that the kernel log contains until this machine boots.
+    assert re.findall(r"(?:monitor|restart|reboot|replace)  (?:gpu-\d|all 2 hosts): (?!xid: ).*", done.stdout) == []
 
 
 def test_a_process_that_uses_the_gpu_but_belongs_to_no_job_is_found(cluster):
@@ -37,7 +40,7 @@ def test_a_process_that_uses_the_gpu_but_belongs_to_no_job_is_found(cluster):
     host.ssh(f"setsid --fork {PYTHON} -c '{code}' >/tmp/out 2>&1; for i in $(seq 300); do grep -q ready /tmp/out && break; sleep 0.1; done")
     done = cluster.play("deeplearning.cluster.health")
     host.ssh("pkill -f '[t]ime.sleep'")
-    assert "python3 of user ubuntu belongs to no job and uses " in done.stdout
+    assert re.search(r"python\S* of user ubuntu belongs to no job and uses \d+ MiB", done.stdout)
 
 
 @pytest.mark.parametrize(("code", "message"), ERRORS.values(), ids=ERRORS)
@@ -50,4 +53,6 @@ def test_an_error_on_the_gpu_is_named_stops_the_job_and_excludes_no_node(cluster
     # The same error ends the first two attempts, so there is no third.
     assert (job["state"], job["attempt"]) == ("failed", 2)
     assert all("rank 1 on gpu-2" in attempt["cause"] and message in attempt["cause"] for attempt in job["attempts"])
-    assert "All 2 nodes are healthy." in cluster.play("deeplearning.cluster.health").stdout
+    health = cluster.play("deeplearning.cluster.health").stdout
+    assert "All 2 nodes are healthy." in health
+    assert name != "assertion" or "Xid 43 (an application was terminated after its own error)" in health
