@@ -218,7 +218,7 @@ class CallbackModule(DefaultCallback):
         elif result.result.get("changed"):
             # The module itself shows where it has written the report.
             if result.task.action != REPORT or self._events(result).is_check:
-                self._add(result, "changed", result.task_name)
+                self._add(result, "changed", title_of(result))
             is_done = context.CLIARGS.get("check") or not self._events(result).is_check
             if is_done and not result.task.delegate_to and result.host.get_name() not in constants.LOCALHOST:
                 self._changed_hosts(result.task).add(result.host.get_name())
@@ -241,7 +241,7 @@ class CallbackModule(DefaultCallback):
         if ignore_errors:
             return
         if rescuing:
-            self._handled[host, rescuing] = (result.task_name, text)
+            self._handled[host, rescuing] = (title_of(result), text)
             return
         causes = [
             self._handled[host, block._uuid] for block, section in blocks if section == "rescue" and (host, block._uuid) in self._handled
@@ -267,7 +267,7 @@ class CallbackModule(DefaultCallback):
         tasks.
         """
         events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
-        name = clean_line(result.task_name)
+        name = clean_line(title_of(result))
         events.name, events.is_check = ARGUMENTS_TITLE if name.startswith(ARGUMENTS) else name, result.task.check_mode is True
         self._hosts.add(result.host.get_name())
         return events
@@ -452,6 +452,12 @@ def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
                 if any(each._uuid == child._uuid for each in getattr(parent, section)):
                     yield parent, section
         child, parent = parent, parent._parent
+
+
+def title_of(result: Any) -> str:
+    """Return the name of a task without the role's name, which ansible-core 2.21 writes before it."""
+    role = result.task._role
+    return str(result.task_name).removeprefix(f"{role.get_name()} : " if role else "")
 
 
 def items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

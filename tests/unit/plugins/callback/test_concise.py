@@ -432,3 +432,12 @@ def test_an_interrupt_leaves_no_progress_behind(project):
     assert terminal.process.wait(300) == 99
     assert [line for line in terminal.lines() if "step" in line] == []
     assert any("User interrupted execution" in line for line in terminal.lines())
+
+
+def test_tasks_of_roles_are_shown_without_the_name_of_the_role(project):
+    folder = project.folder / "roles" / "greeting" / "tasks"
+    folder.mkdir(parents=True)
+    tasks = [{"name": "Greet {{ inventory_hostname }}", "result": {"changed": True}}, FAILS]
+    (folder / "main.yml").write_text(yaml.safe_dump(tasks))
+    lines = project.run(play("Greet", hosts="h1", roles=["greeting"]), status=2)
+    assert lines[1:3] == ["  Greet h1: changed on h1", "  FAILED: Break (h1)"]
