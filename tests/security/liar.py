@@ -28,7 +28,8 @@ def main():
             lies = json.load(file)
     except ValueError:
         lies = None
-    if lies is not None and isinstance(answer, dict) and "invocation" in answer:
+    # Before ansible-core 2.21, results of modules contain `invocation`.
+    if lies is not None and isinstance(answer, dict) and {"invocation", "changed", "failed"} & answer.keys():
         text = json.dumps(merged(answer, lies)).encode() + lies.get("after", "").encode()
     sys.stdout.buffer.write(text)
     sys.stdout.flush()
