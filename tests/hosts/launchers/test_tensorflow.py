@@ -142,7 +142,7 @@ def train(cluster, name, script, **variables):
     """Run a job until it ends and return its logs by process."""
     result = cluster.play(cluster.playbook(name, script, **variables), timeout=600)
     directory = f"/efs/jobs/{name}/logs"
-    logs = {Path(path).stem: cluster.read(path) for path in cluster.hosts[0].ssh(f"ls {directory}/*", check=False).stdout.split()}
+    logs = {Path(path).stem: cluster.read(path) for path in cluster.hosts[0].ssh(f"ls {directory}/*.log", check=False).stdout.split()}
     assert result.returncode == 0, result.stdout + "".join(logs.values())
     return logs
 
