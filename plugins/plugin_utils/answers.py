@@ -354,25 +354,33 @@ def without_shown_values(text: str) -> tuple[str, list[str]]:
 
     Raises TypeError if a value that ansible-core uses itself does not have the correct type.
     """
-    lines = text.splitlines()
-    first = next((number for number, line in enumerate(lines) if line.strip().startswith("{")), None)
-    if first is None:
+    before, document, after = first_document(text)
+    if document is None:
         return text, []
-    # ansible-core also joins the lines, so if this text is not valid JSON, ansible-core cannot read it either.
-    text = "\n".join(lines[first:]).lstrip()
-    try:
-        document, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return "\n".join(lines), []
-    wrong = [key for key in TYPES if key in document and not isinstance(document[key], (TYPES[key], type(None)))]
+    wrong = [key for key in TYPES if not isinstance(document.get(key), (TYPES[key], type(None)))]
     if wrong or TYPE_KEY in document:
         raise TypeError(f"{wrong[0]} is not {TYPES[wrong[0]].__name__}" if wrong else f"{TYPE_KEY} is not allowed")
-    shown = [key for key in document if key in SHOWN or key in INTERNAL or key.startswith("_ansible_")]
+    shown = [key for key in document if key in (*SHOWN, *INTERNAL) or key.startswith("_ansible_")]
     if not shown:
-        return "\n".join(lines), []
+        return text, []
     values = {key: document.pop(key) for key in shown}
     document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
-    return "\n".join([*lines[:first], json.dumps(document) + text[end:]]), warnings_of(values.get("warnings"))
+    return before + json.dumps(document) + after, warnings_of(values.get("warnings"))
+
+
+def first_document(text: str) -> tuple[str, dict[str, Any] | None, str]:
+    """Return the JSON object that begins in the first line with a brace, and the text before and after it.
+
+    Without such an object, the object is None. ansible-core finds the object in the same way, so it cannot read such a text either.
+    """
+    lines = text.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.strip().startswith("{")), len(lines))
+    rest = "\n".join(lines[first:]).lstrip()
+    try:
+        document, end = json.JSONDecoder().raw_decode(rest)
+    except (ValueError, RecursionError):
+        return text, None, ""
+    return "".join(f"{line}\n" for line in lines[:first]), document, rest[end:]
 
 
 def warnings_of(found: Any) -> list[str]:
