@@ -37,7 +37,9 @@ def test_from_creation_to_deletion(account: Account) -> None:
     assert (interface["SubnetId"], [each["GroupId"] for each in interface["Groups"]]) == (subnet, [group])
     refused(lambda: ec2.delete_subnet(SubnetId=subnet), "DependencyViolation")
     refused(lambda: ec2.delete_security_group(GroupId=group), "DependencyViolation")
-    assert not served_file_systems()[identifier]
+    served = served_file_systems()[identifier]
+    # On a busy machine, the file system may be available already.
+    assert not served or described(account, identifier)["Lifecycle"] == "AVAILABLE"
     mount_name = available(account, identifier)["LustreConfiguration"]["MountName"]
     assert served_file_systems()[identifier] == {f"{created['DNSName']}@tcp:{mount_name}"}
     assert fsx.delete_file_system(FileSystemId=identifier)["Lifecycle"] == "DELETING"
