@@ -177,6 +177,8 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     refused = cluster.train("again", SCRIPT, **options)
     assert refused.returncode != 0
     assert "job again has already run (succeeded)" in refused.stdout
+    timer = left.ssh("journalctl --no-pager -u deeplearning_health_periodic.timer").stdout
+    assert timer.count(": Started ") == 1, "only the first start installs the health service"
 
 
 # All ranks work until they get SIGTERM. Then each rank saves a checkpoint.

@@ -389,18 +389,18 @@ def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_
 
 
 def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervisor) -> bytes:
-    """Return a zip file that contains modules under their own names.
+    """Return a zip file that contains modules under their own names. Equal modules make equal files.
 
     If Python runs the zip file, Python calls the function `main` of one of these modules.
     """
     modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in contents}
-    for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
+    for package in sorted({str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}):
         modules[package + "/__init__.py"] = ""
     modules["__main__.py"] = f"import sys\nfrom {main.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in modules.items():
-            archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # equal modules make equal files
+            archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # without the current time
     return content.getvalue()
 
 

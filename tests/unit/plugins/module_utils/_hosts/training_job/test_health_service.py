@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -70,6 +71,23 @@ def test_the_service_is_installed_once(install, tmp_path, monkeypatch):
     assert json.loads((tmp_path / "health/settings.json").read_text()) == settings
     monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(4e8))
     assert install() == [], "also at another time"
+
+
+def test_every_process_builds_the_same_program():
+    """Otherwise, each start of a job would install the service again. The order of a set differs between processes."""
+    script = (
+        "import hashlib\n"
+        f"from {health_service.__package__} import health_service, systemd\n"
+        "programs = (systemd.program(), systemd.program(health_service.REJOIN_MODULES, health_service.rejoin))\n"
+        "print([hashlib.sha256(program).hexdigest() for program in programs])\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
