@@ -443,7 +443,7 @@ def test_cleanup_deletes_what_has_ended_and_nothing_that_is_needed(cluster):
         assert cluster.hosts[0].ssh("ls -d /efs/jobs/base /efs/jobs/upper", check=False).stdout == "/efs/jobs/base\n"
         cleaned = cluster.play("deeplearning.cluster.cleanup", *every)
         assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-        assert cluster.hosts[0].ssh("ls -A /efs/jobs").stdout == "busy\n"
+        assert cluster.hosts[0].ssh("ls -A /efs/jobs").stdout == ".host-failures\nbusy\n"
         again = cluster.play("deeplearning.cluster.cleanup", *every).stdout
         assert re.search(r"changed=0 ", again)
         assert not re.search(r"changed=[1-9]", again)
