@@ -90,7 +90,8 @@ def test_the_commands_for_emr(cloud, project, bucket, repository, landlord, name
     assert own.keys() - definition.keys() == {"deeplearning_emr_subnet_id"}
     run = project(definition | own, node_service="emr")
     text = (repository / "docs/from-emr.md").read_text()
-    create, *others = [command for command in commands(text) if "deeplearning.cluster.emr" in command]
+    section = text.partition("\n## Create a cluster\n")[2].partition("\n## ")[0]
+    create, *others = commands(section)
     assert len(others) == 3
     states = []
     for command in (create, *others):
