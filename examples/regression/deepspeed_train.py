@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -44,14 +45,15 @@ def name_newest(directory: str, tag: str) -> None:
     os.replace(temporary, os.path.join(directory, "latest"))
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--local_rank", type=int, default=0, help="the launcher adds this argument")
     parser.add_argument("--epochs", type=int, default=20, help="number of checkpoints (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=10, help="steps per epoch (default: %(default)s)")
-    arguments = parser.parse_args()
-    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
-    deepspeed.init_distributed()
+    return parser.parse_args()
+
+
+def train(arguments: argparse.Namespace) -> None:
     rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
     torch.manual_seed(rank)
     model = nn.Linear(3, 1)
@@ -78,7 +80,16 @@ def main() -> None:
         if rank == 0:
             name_newest(directory, tag)
     print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
-    torch.distributed.destroy_process_group()
+    engine.destroy()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    faulthandler.register(signal.SIGUSR1)  # if the job hangs, the hosts show where
+    deepspeed.init_distributed()
+    train(arguments)
+    gc.collect()  # the engine refers to the process groups; a group that still exists when Python exits may abort the process
+    deepspeed.comm.destroy_process_group()  # also destroys the groups that DeepSpeed keeps
 
 
 if __name__ == "__main__":

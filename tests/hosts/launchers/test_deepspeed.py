@@ -57,7 +57,8 @@ REGRESSION = """
         if number == 20:
             print("training", flush=True)
     print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
-    torch.distributed.destroy_process_group()
+    engine.destroy()
+    deepspeed.comm.destroy_process_group()
 """
 
 
