@@ -15,6 +15,10 @@ from .cluster import job_cluster
 COLLECTION = Path(__file__).resolve().parents[2]
 
 
+# The launcher of jobs that do not need PyTorch, because the import of PyTorch takes long.
+COMMAND = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
@@ -43,8 +47,8 @@ def test_digits_is_trained_by_three_hosts(cluster):
 
 def test_a_finished_job_is_not_overwritten(cluster):
     script = "import sys\nprint('once')\n"
-    assert cluster.train("once", script).returncode == 0
-    result = cluster.train("once", script)
+    assert cluster.train("once", script, **COMMAND).returncode == 0
+    result = cluster.train("once", script, **COMMAND)
     assert result.returncode != 0
     assert "job once has already run (succeeded)" in result.stdout
     assert cluster.read("/efs/jobs/once/logs/rank0.log").count("once") == 1
@@ -278,18 +282,18 @@ def test_a_running_job_is_waited_for_again(cluster):
         while not pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "go").exists():
             time.sleep(0.1)
     """
-    assert cluster.train("again", script, wait=False).returncode == 0
+    assert cluster.train("again", script, wait=False, **COMMAND).returncode == 0
     wait_until(lambda: len(cluster.info("again")["processes"]) == 3)
     started = [process["started"] for process in cluster.info("again")["processes"]]
     cluster.hosts[0].ssh("(sleep 8; touch /efs/jobs/again/go) >/dev/null 2>&1 &")
-    result = cluster.train("again", script)
+    result = cluster.train("again", script, **COMMAND)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "job again succeeded" in result.stdout
     assert [process["started"] for process in cluster.info("again")["processes"]] == started
 
 
 def test_the_time_limit_ends_the_job(cluster):
-    result = cluster.train("limited", "import time\ntime.sleep(600)\n", time_limit=6)
+    result = cluster.train("limited", "import time\ntime.sleep(600)\n", time_limit=6, **COMMAND)
     assert result.returncode != 0
     assert "reached its time limit of 6 s" in result.stdout
     assert cluster.processes("/efs/jobs/limited/code") == []
@@ -393,7 +397,7 @@ def test_a_start_that_fails_on_one_host_is_undone_on_the_others(cluster):
         "sudo mv -T /run/deeplearning/started.txt /run/deeplearning/started"
     )
     try:
-        result = cluster.train("half", "import time\ntime.sleep(600)\n")
+        result = cluster.train("half", "import time\ntime.sleep(600)\n", **COMMAND)
     finally:
         cluster.hosts[2].ssh("sudo rm /run/deeplearning/started && sudo mv -T /run/deeplearning/kept /run/deeplearning/started")
     assert result.returncode != 0
