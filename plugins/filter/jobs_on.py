@@ -14,8 +14,8 @@ description:
   - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
     process entry counts as a process that has not started.
   - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This rule applies
-    only for ten minutes after the job was prepared or one of its processes started. An older job with processes that have not
-    started is a remnant of an interrupted run.
+    only for ten minutes after the job was prepared or one of its processes started, and not if the job's commands were only printed. An
+    older job with processes that have not started is a remnant of an interrupted run.
 positional: hosts
 options:
   _input:
@@ -102,6 +102,8 @@ def _former_name(host: str) -> str:
 def _is_starting(job: Mapping[str, Any]) -> bool:
     """Return whether the job is new and has processes that have not started. It is unknown on which hosts these processes will run."""
     processes, expected = [each for each in _processes(job) if each.get("part") != STANDBY], job.get("process_count")
+    if job.get("printed") is True:
+        return False
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
     return any(_is_recent(moment) for moment in (job.get("created"), *(each["started"] for each in processes if "started" in each)))

@@ -184,6 +184,13 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  printed:
+    description:
+      - Whether the commands of the job are only printed, so that users can start the job by hand. Such a job does not count as a job
+        that is starting.
+    type: bool
+    default: false
+    version_added: 0.2.0
   host_count:
     description:
       - Number of hosts on which the job runs. The queue chooses these hosts from O(hosts). V(0) means all hosts.

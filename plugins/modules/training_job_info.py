@@ -124,6 +124,11 @@ jobs:
       description: Name of the earlier job that the job continues.
       returned: when the job continues an earlier job
       type: str
+    printed:
+      description: Whether the commands of the job were only printed.
+      returned: always
+      type: bool
+      version_added: 0.2.0
     queue:
       description: The queue to which the job was submitted.
       returned: when the job was submitted to a queue

@@ -47,7 +47,8 @@ def test_a_job_trains_on_the_masters_own_disk(cloud, trained, on_master):
     assert "results /data/jobs/first (code, logs, checkpoints, tensorboard)" in trained
     assert f"{LOST} To keep a job, export it to S3 with the playbook export. 1 node of cluster demo keeps running" in trained
     assert "keep the file systems" not in trained
-    assert cloud.client("efs").describe_file_systems()["FileSystems"] == []
+    found = cloud.client("efs").describe_file_systems()["FileSystems"]
+    assert [each["FileSystemId"] for each in found if {"Key": "deeplearning:cluster", "Value": "demo"} in each["Tags"]] == []
     assert on_master("findmnt --noheadings --output TARGET --target /data").strip() == "/"
     assert on_master("stat --format '%U %a' /data /data/jobs").splitlines() == ["ubuntu 755"] * 2
     assert on_master("stat --format '%U %G %a' /data/jobs/first /data/jobs/first/checkpoints").splitlines() == [

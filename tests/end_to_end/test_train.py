@@ -319,7 +319,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
         cloud.client("ec2").terminate_instances(InstanceIds=[gone])
         told = " ".join(trained.result().output.split())
     assert f"job victim failed: demo-worker3 is gone: {gone} " in told
-    assert "The job has completed no checkpoint, so it cannot be continued." in told
+    assert "To continue the job, run the same command again with -e training_job_name=victim" in told
     assert " 2 nodes of cluster demo keep running " in told, "the lost node does not run"
     assert f"demo-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
     shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())

@@ -112,6 +112,7 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     }
     printed = cluster.train("by-hand", script, **job, state="printed", scripts_directory="scripts")
     assert printed.returncode == 0, printed.stdout + printed.stderr
+    assert cluster.info("by-hand")["printed"]
     scripts = {path.stem: path.read_text() for path in (cluster.folder / "scripts").iterdir()}
     assert sorted(scripts) == [worker["name"] for worker in cluster.workers]
     assert secret not in printed.stdout + "".join(scripts.values())

@@ -236,7 +236,7 @@ class _Description(TypedDict):
 class JobDescription(_Description, total=False):
     """The contents of job.json, which describes what a job runs. `resume` is the name of the earlier job that this job continues.
 
-    `digest` is the digest of the code's contents.
+    `digest` is the digest of the code's contents. `printed` is true if the commands of the job were only printed.
     """
 
     script: str
@@ -249,6 +249,7 @@ class JobDescription(_Description, total=False):
     checkpoint_directory: str
     code: Code
     digest: str
+    printed: bool
 
 
 class Endpoint(TypedDict):
@@ -442,6 +443,7 @@ class JobStatus(_JobStatus, total=False):
     checkpoint_directory: str
     has_checkpoint: bool
     resume: str | None
+    printed: bool
     queue: Queued
     export: Export
     problems: list[str]

@@ -190,6 +190,7 @@ DESCRIPTION: schema.Schema = {
     "python": optional(schema.text()),
     "time_limit": optional(schema.seconds()),
     "resume": optional(schema.text(63, JOB_NAME.pattern, "the name of a job")),
+    "printed": optional(schema.flag()),
     "checkpoint_directory": optional(schema.text(4096, r"[^\0]*", "a path or an address")),
     "created": schema.seconds(),
     "digest": optional(schema.text(64, r"[0-9a-f]{64}", "a digest")),

@@ -58,6 +58,7 @@ SPECIFICATION: dict[str, Any] = {
         "queue": {"type": "str", "choices": sorted(QUEUES)},
         "queue_hosts": {"type": "list", "elements": "str"},
         "on_first_host": {"type": "bool", "default": False},
+        "printed": {"type": "bool", "default": False},
         "host_count": {"type": "int", "default": 0},
         "gpus": {"type": "list", "elements": "int"},
         "processes_per_host": {"type": "int", "default": 0},

@@ -65,6 +65,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "directory": paths.directory,
         "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
         "resume": description.get("resume"),
+        "printed": description.get("printed", False),
         "state": state,
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,

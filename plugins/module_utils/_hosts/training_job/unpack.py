@@ -54,6 +54,8 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
         description["digest"] = digest
         if params["resume"]:
             description["resume"] = params["resume"]
+        if params["printed"]:
+            description["printed"] = True
         description["checkpoint_directory"] = checkpoints.directory(params, paths)
         description["created"] = time.time()
         with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:

@@ -33,6 +33,7 @@ RUNNING = ("running", "running", "running")
         pytest.param(job(("running", "running", "succeeded")), ["c"], None, id="its process there has ended"),
         pytest.param(job(RUNNING[:1], expected=3), ["c"], "digits is starting", id="not all have started"),
         pytest.param(job((), state="pending"), ["c"], "digits is starting", id="none has started yet"),
+        pytest.param({**job((), state="pending"), "printed": True}, ["c"], None, id="its commands were only printed"),
         pytest.param(job((), state="pending", age=-300), ["c"], "digits is starting", id="by clocks that differ"),
         pytest.param(job((), state="pending", age=START_TIMEOUT + 1), ["c"], None, id="it never started"),
         pytest.param(job((), state="pending", age=-2 * START_TIMEOUT), ["c"], None, id="created in the future"),
