@@ -184,7 +184,7 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     assert not answers(port)
     assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
     # While TensorBoard is stopped, only root can use its port
-    bind = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 606))'"
+    bind = "python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 606))'"  # connections in TIME_WAIT are no obstacle
     assert "PermissionError" in host.ssh(bind, check=False).stderr
     host.ssh(f"sudo {bind}")
     assert "changed=0" in tensorboard(state="stopped")

@@ -108,7 +108,8 @@ def test_a_training_job_runs_on_the_hosts_that_yarn_has_reserved(queue: Yarn) ->
     options = {
         "name": "digits",
         "queue": "yarn",
-        "script": str(COLLECTION / "examples/digits/train.py"),
+        "script": "train.py",
+        "source": str(COLLECTION / "examples/digits"),
         "arguments": ["--epochs", "2"],
         "launcher": "torchrun",
         "environment": {"OMP_NUM_THREADS": "1"},
