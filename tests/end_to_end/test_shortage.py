@@ -88,7 +88,8 @@ def test_replaced_nodes_keep_their_numbers_and_train(cloud, playbook, nodes):
     assert nodes() == before
     job = ("-e", json.dumps({"training_job_arguments": ["--epochs", "2"]}))
     refused = " ".join(playbook("train.yml", *bigger, *job, "-e", "deeplearning_worker_count=3", status=2).output.split())
-    assert "demo-master, demo-worker2, demo-worker3 differ from the definition: deeplearning_root_volume_size is 120, but the nodes have 100." in refused
+    difference = "deeplearning_root_volume_size is 120, but the nodes have 100."
+    assert f"demo-master, demo-worker2, demo-worker3 differ from the definition: {difference}" in refused
     assert nodes() == before, "no worker was added either"
     kept = playbook("train.yml", *bigger, *job, "-e", "deeplearning_allow_outdated_nodes=true")
     assert "3 nodes of cluster demo keep running (c5.large)" in " ".join(kept.output.split())
