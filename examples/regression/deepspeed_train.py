@@ -89,7 +89,7 @@ def main() -> None:
     deepspeed.init_distributed()
     train(arguments)
     gc.collect()  # the engine refers to the process groups; a group that still exists when Python exits may abort the process
-    deepspeed.comm.destroy_process_group()  # also destroys the groups that DeepSpeed keeps
+    deepspeed.comm.destroy_process_group()  # torch.distributed does not know what DeepSpeed itself refers to
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def _former_name(host: str) -> str:
 def _is_starting(job: Mapping[str, Any]) -> bool:
     """Return whether the job is new and has processes that have not started. It is unknown on which hosts these processes will run."""
     processes, expected = [each for each in _processes(job) if each.get("part") != STANDBY], job.get("process_count")
-    if job.get("printed") is True:
+    if job.get("printed") is True and job.get("state") == PENDING and not processes:
         return False
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False

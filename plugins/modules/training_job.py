@@ -186,8 +186,8 @@ options:
     version_added: 0.2.0
   printed:
     description:
-      - Whether the commands of the job are only printed, so that users can start the job by hand. Such a job does not count as a job
-        that is starting.
+      - Whether O(state=printed) follows, and no start of the job. Used only with O(state=prepared). Playbooks that remove nodes ignore such
+        a job. See P(deeplearning.cluster.jobs_on#filter).
     type: bool
     default: false
     version_added: 0.2.0

@@ -55,11 +55,6 @@ REFUSED = {
     "# bert-1 has lost a host": "job bert-1 has already run",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
 }
-# Commands that follow a command here, because a person takes longer than the tests. Nodes are not removed in the first minutes of a job.
-LATER = {
-    "training_job_state=printed": "ansible bert-master --become -m ansible.builtin.replace"
-    """ -a "path=/efs/jobs/bert-3/job.json regexp='[0-9]{10}[.][0-9]+' replace=0" """
-}
 # Pages that define their own project.
 WITH_PROJECT = ("README.md", "docs/first-day.md")
 # What docs/data.md adds to a definition.
@@ -236,9 +231,6 @@ def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) ->
         for commands in COMMAND.findall(block.commands) if playbooks else [block.commands]:
             refused = next((words for command, words in REFUSED.items() if command in commands), "")
             terminal.run(commands, refused)
-            later = reason(commands, LATER)
-            if later:
-                terminal.run(LATER[later])
 
 
 def test_each_reason_is_needed() -> None:

@@ -122,6 +122,7 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
         host.ssh(f"sudo runuser -u deeplearning -- bash -s <<'ALL'\n{by_hand}ALL\n")
     started = cluster.train("by-hand", script, **job)
     assert started.returncode == 0, started.stdout + started.stderr
+    assert not cluster.info("by-hand")["printed"], "a printed job that starts counts as a job that is starting"
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
         by_script, *by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
         # When all workers have ended, the job stops its servers, possibly before the servers have printed anything.

@@ -26,38 +26,43 @@ EXAMPLE = {
 # Linear regression; the optimizer's state is divided among the processes.
 REGRESSION = """
     import argparse
+    import gc
     import socket
 
     import deepspeed
     import torch
     from torch import nn
 
+    def train(arguments):
+        rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        torch.manual_seed(rank)
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+        config = {
+            "train_micro_batch_size_per_gpu": 16,
+            "zero_optimization": {"stage": 1},
+            "zero_allow_untested_optimizer": True,
+        }
+        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+        place = f"rank {rank} of {count} on {socket.gethostname()} ({arguments.local_rank})"
+        print(f"{place}: stage {engine.zero_optimization_stage()}", flush=True)
+        for number in range(arguments.steps):
+            inputs = torch.randn(16, 3)
+            loss = nn.functional.mse_loss(engine(inputs), inputs @ torch.tensor([[1.0], [-2.0], [3.0]]))
+            engine.backward(loss)
+            engine.step()
+            if number == 20:
+                print("training", flush=True)
+        print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
+        engine.destroy()
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--local_rank", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
     arguments = parser.parse_args()
     deepspeed.init_distributed()
-    rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    torch.manual_seed(rank)
-    model = nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-    config = {
-        "train_micro_batch_size_per_gpu": 16,
-        "zero_optimization": {"stage": 1},
-        "zero_allow_untested_optimizer": True,
-    }
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
-    place = f"rank {rank} of {count} on {socket.gethostname()} ({arguments.local_rank})"
-    print(f"{place}: stage {engine.zero_optimization_stage()}", flush=True)
-    for number in range(arguments.steps):
-        inputs = torch.randn(16, 3)
-        loss = nn.functional.mse_loss(engine(inputs), inputs @ torch.tensor([[1.0], [-2.0], [3.0]]))
-        engine.backward(loss)
-        engine.step()
-        if number == 20:
-            print("training", flush=True)
-    print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
-    engine.destroy()
+    train(arguments)
+    gc.collect()
     deepspeed.comm.destroy_process_group()
 """
 

@@ -34,6 +34,11 @@ RUNNING = ("running", "running", "running")
         pytest.param(job(RUNNING[:1], expected=3), ["c"], "digits is starting", id="not all have started"),
         pytest.param(job((), state="pending"), ["c"], "digits is starting", id="none has started yet"),
         pytest.param({**job((), state="pending"), "printed": True}, ["c"], None, id="its commands were only printed"),
+        pytest.param({**job(RUNNING[:1], expected=3), "printed": True}, ["c"], "digits is starting", id="printed, but it starts"),
+        *(
+            pytest.param({**job((), state="pending"), "printed": flag}, ["c"], "digits is starting", id=f"not printed: {flag!r}")
+            for flag in (False, None, 1, "true")
+        ),
         pytest.param(job((), state="pending", age=-300), ["c"], "digits is starting", id="by clocks that differ"),
         pytest.param(job((), state="pending", age=START_TIMEOUT + 1), ["c"], None, id="it never started"),
         pytest.param(job((), state="pending", age=-2 * START_TIMEOUT), ["c"], None, id="created in the future"),

@@ -73,13 +73,13 @@ def test_the_service_is_installed_once(install, tmp_path, monkeypatch):
     assert install() == [], "also at another time"
 
 
-def test_every_process_builds_the_same_program():
+def test_every_process_builds_the_same_files():
     """Otherwise, each start of a job would install the service again. The order of a set differs between processes."""
     script = (
         "import hashlib\n"
-        f"from {health_service.__package__} import health_service, systemd\n"
-        "programs = (systemd.program(), systemd.program(health_service.REJOIN_MODULES, health_service.rejoin))\n"
-        "print([hashlib.sha256(program).hexdigest() for program in programs])\n"
+        f"from {health_service.__package__} import health_service\n"
+        f"files = health_service.desired_files({PARAMS | {'reboot': True}!r})\n"
+        "print({path: hashlib.sha256(content).hexdigest() for path, (content, _mode) in files.items()})\n"
     )
     found = {
         subprocess.run(
