@@ -189,6 +189,7 @@ def install(folder, paths):
     keys = (
         "name",
         "resume",
+        "printed",
         "environment",
         "script",
         "command",
