@@ -37,18 +37,27 @@ def play(cloud, playbook, tmp_path_factory):
     run("destroy", policies="destroy")
 
 
+def file_systems(cloud):
+    return {each["FileSystemId"] for each in cloud.client("efs").describe_file_systems()["FileSystems"]}
+
+
 @pytest.fixture(scope="module")
-def trained(play):
+def earlier(cloud):
+    """Return the file systems that other tests have left."""
+    return file_systems(cloud)
+
+
+@pytest.fixture(scope="module")
+def trained(earlier, play):
     return play("train")
 
 
-def test_a_job_trains_on_the_masters_own_disk(cloud, trained, on_master):
+def test_a_job_trains_on_the_masters_own_disk(cloud, earlier, trained, on_master):
     assert "succeeded after" in trained
     assert "results /data/jobs/first (code, logs, checkpoints, tensorboard)" in trained
     assert f"{LOST} To keep a job, export it to S3 with the playbook export. 1 node of cluster demo keeps running" in trained
     assert "keep the file systems" not in trained
-    found = cloud.client("efs").describe_file_systems()["FileSystems"]
-    assert [each["FileSystemId"] for each in found if {"Key": "deeplearning:cluster", "Value": "demo"} in each["Tags"]] == []
+    assert file_systems(cloud) == earlier
     assert on_master("findmnt --noheadings --output TARGET --target /data").strip() == "/"
     assert on_master("stat --format '%U %a' /data /data/jobs").splitlines() == ["ubuntu 755"] * 2
     assert on_master("stat --format '%U %G %a' /data/jobs/first /data/jobs/first/checkpoints").splitlines() == [
