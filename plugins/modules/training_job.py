@@ -451,6 +451,17 @@ EXAMPLES = r"""
   become: true
   any_errors_fatal: true
 
+- name: Check the hosts and copy the code for a job whose commands are only printed
+  deeplearning.cluster.training_job:
+    name: digits-1
+    state: prepared
+    printed: true
+    directory: /efs/jobs
+    script: examples/digits/train.py
+  register: prepared
+  become: true
+  any_errors_fatal: true
+
 - name: Write the commands of the job to shell scripts, and start nothing
   deeplearning.cluster.training_job:
     name: digits-1

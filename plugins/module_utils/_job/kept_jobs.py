@@ -82,7 +82,7 @@ def delete_ended_unless_starting() -> None:
     """
     if not files(STARTED):
         return
-    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+    with records.open_lock() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

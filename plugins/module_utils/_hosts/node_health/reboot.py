@@ -44,7 +44,7 @@ def idle_host() -> Iterator[str]:
     Yield why the host must not be rebooted, or an empty string if it may.
     """
     end = time.monotonic() + PATIENCE
-    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+    with records.open_lock() as lock:
         while not _lock_if_idle(lock):
             if time.monotonic() > end:
                 yield "jobs or exports are running on it"

@@ -77,7 +77,8 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
     deadline = time.monotonic() + TIMEOUT
     programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
     texts, python = [], {}
-    asked, asked_at = ask_flight_recorder(spec, ranks(spec["ranks"], programs)), time.time()
+    asked = ask_flight_recorder(spec, ranks(spec["ranks"], programs))
+    asked_at, recorded_by = time.time(), time.monotonic() + RECORDING_TIMEOUT
     for program in programs:
         python[program.pid] = _python_stack(spec, paths, program) if program.is_python and time.monotonic() < deadline else ""
         texts.append(_describe(program, python[program.pid]))
@@ -86,7 +87,7 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
         path = os.path.join(paths.stacks, spec["name"] + ".txt")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
             file.write("\n".join(texts) or "The process has ended.\n")
-        _wait_for_recordings(spec, asked, asked_at)
+        _wait_for_recordings(spec, asked, asked_at, recorded_by)
         _copy_recordings(spec, paths.stacks, since)
     return [
         _stuck(rank, program, python[program.pid], spec["cwd"])
@@ -281,12 +282,12 @@ def _recordings(spec: ProcessSpec) -> str:
     return _setting(spec, "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
-def _wait_for_recordings(spec: ProcessSpec, asked: Sequence[int], since: float) -> None:
+def _wait_for_recordings(spec: ProcessSpec, asked: Sequence[int], since: float, deadline: float) -> None:
     """Wait until these ranks have written the files of the flight recorder, because they will then be killed.
 
-    `since` is the time of the request. The ranks write while the stacks are collected, so the time limit begins with the request.
+    `since` is the time of the request (seconds since 1970), and `deadline` is a time of the monotonic clock.
     """
-    missing, deadline = {f"{_recordings(spec)}{rank}" for rank in asked}, time.monotonic() + RECORDING_TIMEOUT - (time.time() - since)
+    missing = {f"{_recordings(spec)}{rank}" for rank in asked}
     sizes: dict[str, int] = {}
     while missing and time.monotonic() < deadline:
         time.sleep(RECORDING_INTERVAL)

@@ -229,8 +229,7 @@ def exclusive(path: str = "") -> Iterator[None]:
     Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
     path, end = path or records.LOCK, time.monotonic() + PATIENCE
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
-        os.fchmod(lock.fileno(), 0o600)  # a user who could open the lock file could block all other users
+    with records.open_lock(path) as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
