@@ -1,0 +1,138 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the files with which a host starts its jobs again: which job is kept, who can read its secrets, and when they are deleted."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records
+
+SECRET = b'{"token": "\xff"}'
+
+
+@pytest.fixture(autouse=True)
+def host(tmp_path, monkeypatch):
+    """Return the directory with everything that a host has in memory and on its disk."""
+    monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "disk/exclusions.json"))
+    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(records, "EXPORTS", str(tmp_path / "exports"))
+    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    return tmp_path
+
+
+@pytest.fixture
+def run(host):
+    """Return a function that starts a process of a job, whose file is in memory."""
+
+    def start(job):
+        (host / f"jobs/{job}-rank0").mkdir(parents=True)
+        kept_jobs.write(kept_jobs.STARTED, job, SECRET)
+
+    return start
+
+
+def in_memory():
+    return [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)]
+
+
+def on_disk(host):
+    return {path.name: path.read_bytes() for path in host.glob("disk/rejoin/*")}
+
+
+def test_only_root_can_read_the_file_of_a_job(host):
+    for content in (b"old", SECRET):
+        kept_jobs.write(str(host / "new/place"), "digits", content)
+    path = host / "new/place/digits.json"
+    assert path.read_bytes() == SECRET
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path)] == [0o700, 0o600]
+
+
+def test_files_of_jobs_are_sorted_and_incomplete_files_do_not_count(host):
+    for job in ("b", "a", "c"):
+        kept_jobs.write(kept_jobs.STARTED, job, SECRET)
+    (host / "started/d.json.4711").touch()
+    assert in_memory() == ["a", "b", "c"]
+
+
+def test_the_job_that_runs_is_copied_to_the_disk(host, run):
+    kept_jobs.write(kept_jobs.STARTED, "ended", SECRET)
+    run("digits-2")
+    assert kept_jobs.keep() == "digits-2"
+    assert on_disk(host) == {"digits-2.json": SECRET}
+    assert in_memory() == ["digits-2", "ended"]
+
+
+@pytest.mark.parametrize("directories", [[], ["jobs/digits-rank0", "jobs/other-rank0"], ["jobs/digits-rank0", "exports/other"]])
+def test_no_job_is_kept_unless_it_alone_runs_on_the_host(host, directories):
+    for job in ("digits", "other"):
+        kept_jobs.write(kept_jobs.STARTED, job, SECRET)
+    for directory in directories:
+        (host / directory).mkdir(parents=True)
+    assert (kept_jobs.keep(), on_disk(host)) == ("", {})
+
+
+def test_a_job_that_cannot_be_copied_is_not_kept_and_leaves_nothing_on_the_disk(host, run):
+    run("digits")
+    kept_jobs.write(kept_jobs.directory(), "older", SECRET)
+    (host / "started/digits.json").unlink()
+    assert (kept_jobs.keep(), on_disk(host)) == ("", {})
+
+
+def test_incomplete_files_are_deleted_from_the_disk_and_directories_do_not_prevent_that(host):
+    kept_jobs.write(kept_jobs.directory(), "digits", SECRET)
+    (host / "disk/rejoin/a").mkdir()
+    (host / "disk/rejoin/digits.json.4711").touch()
+    (host / "disk/exclusions.json").touch()
+    kept_jobs.discard()
+    assert sorted(os.listdir(host / "disk/rejoin")) == ["a"]
+    assert (host / "disk/exclusions.json").exists()
+
+
+def test_files_of_jobs_that_have_ended_are_deleted_from_the_memory(run):
+    run("digits-2")
+    kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
+    kept_jobs.delete_ended()
+    assert in_memory() == ["digits-2"]
+
+
+def test_no_file_is_deleted_while_a_job_is_being_started(host):
+    """The file of the job exists before its processes."""
+    kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
+    with open(records.LOCK, "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept_jobs.delete_ended_unless_starting()
+        assert in_memory() == ["digits"]
+    kept_jobs.delete_ended_unless_starting()
+    assert in_memory() == []
+
+
+def test_no_job_starts_while_files_are_deleted(monkeypatch):
+    def delete():
+        with open(records.LOCK, "wb") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        deleted.append(True)
+
+    deleted = []
+    monkeypatch.setattr(kept_jobs, "delete_ended", delete)
+    kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
+    kept_jobs.delete_ended_unless_starting()
+    assert deleted
+
+
+def test_the_lock_is_a_file_of_root_and_is_used_only_if_there_is_something_to_delete(host):
+    kept_jobs.delete_ended_unless_starting()
+    assert not (host / "lock").exists()
+    kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
+    kept_jobs.delete_ended_unless_starting()
+    assert stat.S_IMODE((host / "lock").stat().st_mode) == 0o600
+    (host / "lock").rename(host / "elsewhere")
+    (host / "lock").symlink_to("elsewhere")
+    kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
+    with pytest.raises(OSError, match="lock"):
+        kept_jobs.delete_ended_unless_starting()
