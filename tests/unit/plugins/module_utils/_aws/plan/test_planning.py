@@ -73,7 +73,7 @@ def test_adopted_and_kept_things_are_never_touched():
 
 def test_two_resources_for_one_are_refused_and_deleted_one_at_a_time():
     twice = [Found(BOX, "box-1", {"colour": "red"}), Found(BOX, "box-2", {"colour": "red"})]
-    with pytest.raises(DuplicateResources, match=r"^box main: box-1 and box-2 have the tags of this resource\. Find out who") as error:
+    with pytest.raises(DuplicateResources, match=r"^box main: box-1 and box-2 have the tags of this resource\. .* uses\.$") as error:
         make_plan([Wanted(BOX, {"colour": "red"})], [*twice, Found(LID, "lid-1"), Found(LID, "lid-2")], KINDS)
     assert "lid" not in str(error.value), "it is not wanted, so it does not matter which of the two is the cluster's own"
     assert [change.address for change in make_plan([], twice, KINDS)] == [BOX]
@@ -120,6 +120,28 @@ def test_a_change_as_modules_return_it():
         "after": {},
     }
     assert (deleted.found, deleted.wanted) == (Found(LID, "lid-1", {"box": "box-0"}), Wanted(LID))
+
+
+def test_a_change_as_ansible_shows_it_with_diff():
+    created, deleted = make_plan([Wanted(BOX, {"inside": Ref(LABEL)})], [Found(LID, "lid-1", {"box": "box-0"})], KINDS)
+    assert created.difference() == {
+        "before_header": "create box main",
+        "after_header": "create box main",
+        "before": "",
+        "after": {"inside": KNOWN_AFTER_APPLY},
+    }
+    assert deleted.difference() == {
+        "before_header": "delete lid main",
+        "after_header": "delete lid main",
+        "before": {"box": "box-0"},
+        "after": "",
+    }
+
+
+def test_an_applied_change_shows_the_ids_that_were_not_known_before():
+    _box, lid = make_plan([Wanted(BOX), Wanted(LID, {"box": Ref(BOX), "label": None})], [], KINDS)
+    assert lid.describe()["after"] == {"box": KNOWN_AFTER_APPLY}
+    assert lid.applied({BOX: Found(BOX, "box-1")}) == replace(lid, after={"box": "box-1"})
 
 
 @pytest.mark.parametrize(
