@@ -15,6 +15,7 @@ ERROR = Cause(recovery.SCRIPT_ERROR, "ValueError at train.py, line 42", "w2", 1,
 OTHER_LINE = ERROR._replace(what="ValueError at train.py, line 50")
 ARGUMENTS = Cause(recovery.SCRIPT_ERROR, "wrong arguments", "w1", 2, recovery.USAGE)
 SYNTAX = Cause(recovery.SCRIPT_ERROR, "SyntaxError at train.py, line 3", "w1", 1, "SyntaxError")
+NO_MODULE = Cause(recovery.SCRIPT_ERROR, "ModuleNotFoundError at train.py, line 1", "w1", 1, "ModuleNotFoundError")
 EXIT = Cause(recovery.EXIT_STATUS, "exit status 3", "w2", 3)
 KILL = Cause(recovery.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
 CRASH = Cause(recovery.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
@@ -77,8 +78,8 @@ def test_a_spare_takes_the_place_of_a_suspect_host():
 
 @pytest.mark.parametrize("cause", [ERROR, EXIT, KILL, CRASH, FULL, MEMORY])
 def test_the_first_failure_is_followed_by_a_restart(cause):
-    assert decide(cause)[:2] == ("restart", "same_hosts")
-    assert decide(cause).hosts == list(HOSTS)
+    decision = decide(cause, checkpoint="4", has_older=True)
+    assert (decision.action, decision.rule, decision.hosts, decision.set_aside) == ("restart", "same_hosts", list(HOSTS), "")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ USED_UP = (
             "The same error ended attempts 1 and 2, with no new checkpoint in between. Correct line 42 of train.py or its data.",
         ),
         ([SYNTAX], {}, "The same error would end each attempt. Correct line 3 of train.py."),
+        ([NO_MODULE], {}, "The same error would end each attempt."),
         ([LOST], {"available": ("w1",), "policy": RestartPolicy(3, 1)}, "The job continues without w2, w3."),
         ([FULL, FULL], {"policy": RestartPolicy(3, 2)}, "Attempts 1 and 2 failed on w2, so the job continues without this host."),
         (
@@ -188,6 +190,12 @@ def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
     assert decision[:2] == ("stop", "launcher")
     assert decision.why.startswith("The launcher cannot run the job on the remaining hosts: mpi needs more hosts.x")
     assert len(decision.why) < 400
+
+
+def test_a_restart_by_an_operator_is_explained():
+    situation = Situation([FailedAttempt(OPERATOR, progress=False)], HOSTS, HOSTS, RestartPolicy(3, 3))
+    assert recovery.explain(recovery.RESTART, recovery.CONTINUED, situation) == "The job was started again with the same name."
+    assert "unknown rule (continued)" in recovery.explain(recovery.STOP, recovery.CONTINUED, situation)
 
 
 def test_exit_codes_decide_before_everything_else_that_concerns_the_script():
@@ -254,6 +262,48 @@ def test_an_excluded_host_is_left_out_and_the_message_says_so():
     assert decision.why == "The job continues without w2. w2 is excluded from jobs. To see the commands, run deeplearning.cluster.health."
     decision = recovery.decide(Situation(made, HOSTS, ["w2"], RestartPolicy(3, 2), excluded=["w1", "w3"]))
     assert (decision.action, "w1, w3 are excluded from jobs." in decision.why) == ("stop", True)
+
+
+@pytest.mark.parametrize(
+    ("cause", "reboots", "needs"),
+    [(READ_ONLY, False, "must be rebooted"), (READ_ONLY, True, "reboots itself"), (XID, False, "should be replaced")],
+)
+def test_the_message_says_what_to_do_about_each_host_once(cause, reboots, needs):
+    made = [FailedAttempt(cause, progress=False)]
+    decision = recovery.decide(Situation(made, HOSTS, ["w1"], RestartPolicy(3, 1), excluded=["w2", "w3"], reboots=reboots))
+    advice = f"w2 {needs}, and w3 is excluded from jobs. To see the commands, run deeplearning.cluster.health."
+    assert decision.why == f"The job continues without w2, w3. {advice}"
+
+
+@pytest.mark.parametrize(
+    ("min_hosts", "available", "rebooting", "waits"),
+    [
+        (3, ["w1", "w3"], ["w2"], True),
+        (3, ["w1", "w3"], [], False),
+        (3, ["w1"], ["w2"], False),
+        (3, ["w1"], ["w2", "w3"], True),
+        (2, ["w1", "w3"], ["w2"], False),
+    ],
+)
+def test_a_job_waits_for_a_reboot_only_if_it_continues_with_the_host_and_not_without_it(min_hosts, available, rebooting, waits):
+    situation = Situation([FailedAttempt(READ_ONLY, progress=False)], HOSTS, available, RestartPolicy(3, min_hosts))
+    assert recovery.waits_for_reboot(situation, rebooting) is waits
+
+
+def test_a_job_that_would_stop_anyway_does_not_wait_for_a_reboot():
+    situation = Situation([FailedAttempt(READ_ONLY, progress=False)], HOSTS, ["w1", "w3"], RestartPolicy(0, 3))
+    assert not recovery.waits_for_reboot(situation, ["w2"])
+
+
+@pytest.mark.parametrize(
+    ("cause", "fails_again"),
+    [
+        *((each, True) for each in (ERROR, EXIT, CRASH, Cause(recovery.NOT_STARTED, "no such file"))),
+        *((each, False) for each in (KILL, MEMORY, FULL, LOST, HANG, XID, LIMIT, OPERATOR, LIMIT._replace(name="SIGSEGV"))),
+    ],
+)
+def test_the_script_is_to_blame_only_for_what_would_fail_on_other_hosts_too(cause, fails_again):
+    assert recovery.blames_script(cause) is fails_again
 
 
 def test_health_findings_are_no_evidence_against_the_script():
@@ -371,7 +421,7 @@ def test_host_and_checkpoint_are_suspect_only_together(last, changes, rule):
 
 def test_a_sentence_names_a_few_of_many_hosts():
     assert recovery._named([f"worker{number}" for number in range(300)]) == "worker0, worker1, worker2, worker3, worker4 and 295 others"
-    assert recovery._named(["worker1", "worker2"]) == "worker1, worker2"
+    assert recovery._named([f"worker{number}" for number in range(5)]) == "worker0, worker1, worker2, worker3, worker4"
 
 
 SPOT = Cause(recovery.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
